@@ -1,0 +1,52 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>
+/// What the engine needs from the operating system, under one contract with two implementations: <see cref="LinuxServices"/>
+/// (P/Invoke) and <see cref="PortableServices"/> (only the BCL). All members may be called from any thread.
+/// </summary>
+internal abstract class OperatingSystemServices
+{
+    /// <summary>The AppContext switch that selects the portable implementation on Linux too.</summary>
+    public const string PortableSwitch = "MappedFileQueues.UsePortablePlatform";
+
+    /// <summary>The implementation for this process, chosen once at first use.</summary>
+    public static OperatingSystemServices Current { get; } = Choose();
+
+    /// <summary>True for the implementation that uses nothing but the BCL.</summary>
+    public abstract bool IsPortable { get; }
+
+    /// <summary>Identifies this boot of the machine; null where that cannot be known (then each lone open is one after a power cut).</summary>
+    public abstract string? BootId { get; }
+
+    /// <summary>
+    /// Opens the directory and holds it. Returns null when it is missing and <paramref name="create"/> is false.
+    /// When created, its mode is <paramref name="mode"/>, by default 0700; parents are made as needed, with their default mode.
+    /// </summary>
+    public abstract StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode);
+
+    /// <summary>Registers this process for <see cref="FenceOtherProcesses"/>; false where the system has no such thing.</summary>
+    public abstract bool RegisterForFence();
+
+    /// <summary>
+    /// A full memory barrier on every running thread of every registered process, this one included; false when it is not
+    /// to be had.
+    /// </summary>
+    public abstract bool FenceOtherProcesses();
+
+    /// <summary>
+    /// Sleeps while the 32-bit word in shared memory holds <paramref name="expected"/>, at most for <paramref name="timeout"/>;
+    /// may return early. Portable sleeps in short steps that back off from 50 us to 1 ms and looks at the word itself.
+    /// </summary>
+    public abstract unsafe void WaitOnWord(uint* word, uint expected, TimeSpan timeout);
+
+    /// <summary>Wakes every sleeper on the word, in all processes.</summary>
+    public abstract unsafe void WakeWord(uint* word);
+
+    /// <summary>When the process began, in ticks that tell two users of one process id apart; 0 when it is not running or unknown.</summary>
+    public abstract long ProcessStartTime(int processId);
+
+    private static OperatingSystemServices Choose() =>
+        OperatingSystem.IsLinux() && !(AppContext.TryGetSwitch(PortableSwitch, out bool portable) && portable)
+            ? new LinuxServices()
+            : new PortableServices();
+}

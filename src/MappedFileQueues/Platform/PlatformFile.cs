@@ -1,0 +1,67 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>An open file. Errors of the system are <see cref="QueueDiskException"/> with errno and path.</summary>
+internal abstract class PlatformFile : IDisposable
+{
+    /// <summary>The full path under which it was opened, for messages.</summary>
+    public abstract string Path { get; }
+
+    /// <summary>The length in bytes, asked anew each time.</summary>
+    public abstract long Length { get; }
+
+    /// <summary>Blocks on disk in bytes (st_blocks × 512); Portable: <see cref="Length"/>.</summary>
+    public abstract long AllocatedLength { get; }
+
+    /// <summary>Which file this is; Portable: always the same value.</summary>
+    public abstract FileIdentity Identity { get; }
+
+    /// <summary>Sets the length; what is added reads as zeros and has no blocks.</summary>
+    public abstract void SetLength(long length);
+
+    /// <summary>
+    /// Gives the range blocks of zeros, inside the file's length, without changing what is written there; on a full disk a
+    /// <see cref="QueueDiskException"/> with errno 28 (ENOSPC), the file's length unchanged. Idempotent; safe beside other
+    /// processes that do the same or that store into already allocated parts through mappings. Linux: fallocate with
+    /// KEEP_SIZE (retry on EINTR; where the file system lacks it (EOPNOTSUPP), as Portable). Portable: only the blocks
+    /// which read as zeros may be written, so it writes zeros only into [offset, offset+length) beyond what it knows to be
+    /// allocated: the caller promises that nobody uses bytes of the range that were not allocated before by a finished call.
+    /// </summary>
+    public abstract void Allocate(long offset, long length);
+
+    /// <summary>Reads at a position without the mapping; fewer bytes only at the end of the file.</summary>
+    public abstract int ReadAt(Span<byte> destination, long position);
+
+    /// <summary>Writes all of it at a position.</summary>
+    public abstract void WriteAt(ReadOnlySpan<byte> source, long position);
+
+    /// <summary>Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable FlushToDisk). EINTR is retried; any other error is thrown, once.</summary>
+    public abstract void FlushData();
+
+    /// <summary>Maps [0, <paramref name="length"/>) shared; the file must be that long. The view outlives this object.</summary>
+    public abstract MappedView Map(long length, bool writable);
+
+    /// <summary>Closes the file; views stay.</summary>
+    public abstract void Dispose();
+}
+
+/// <summary>A mapping. Only its owner (Memory/MappedRegion) disposes it; nothing here has a finalizer, so what nobody disposes stays mapped.</summary>
+internal abstract unsafe class MappedView : IDisposable
+{
+    /// <summary>The first byte.</summary>
+    public abstract byte* Pointer { get; }
+
+    /// <summary>The mapped length in bytes.</summary>
+    public abstract long Length { get; }
+
+    /// <summary>
+    /// Makes the pages of an allocated range present and writable, so that later stores meet no page fault
+    /// (MADV_POPULATE_WRITE; where that is missing, and on Portable, a read of one byte a page). Never fails: it is a hint.
+    /// </summary>
+    public abstract void Touch(long position, long length);
+
+    /// <summary>The same for reading (MADV_POPULATE_READ).</summary>
+    public abstract void TouchForReading(long position, long length);
+
+    /// <summary>Unmaps.</summary>
+    public abstract void Dispose();
+}

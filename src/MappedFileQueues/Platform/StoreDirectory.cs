@@ -1,0 +1,110 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>How <see cref="StoreDirectory.Open"/> opens a file.</summary>
+internal enum FileOpening
+{
+    /// <summary>Read only; null when missing.</summary>
+    Read,
+
+    /// <summary>Read and write; null when missing.</summary>
+    ReadWrite,
+
+    /// <summary>Read and write, made when missing.</summary>
+    ReadWriteOrCreate,
+
+    /// <summary>Read and write, made now; null when something stands there already.</summary>
+    CreateNew,
+}
+
+/// <summary>Shared or alone.</summary>
+internal enum LockKind
+{
+    /// <summary>Together with other shared holders.</summary>
+    Shared,
+
+    /// <summary>Alone.</summary>
+    Exclusive,
+}
+
+/// <summary>
+/// A directory that is held open: names are relative to it ("queue.meta", "commitlog/0….log"), so that a folder that is
+/// renamed or replaced under an open store is never mixed up with it (Portable keeps only the path). Errors of the system
+/// are <see cref="QueueDiskException"/> with errno and path; a missing file is null or false, as each member says.
+/// </summary>
+internal abstract class StoreDirectory : IDisposable
+{
+    /// <summary>The full path under which it was opened.</summary>
+    public abstract string Path { get; }
+
+    /// <summary>Opens a file; null as <see cref="FileOpening"/> says. New files get <paramref name="mode"/>, by default the directory's read and write bits.</summary>
+    public abstract PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null);
+
+    /// <summary>Gives a file another name unless that name is taken; false when it is taken. Never replaces.</summary>
+    public abstract bool RenameWithoutReplacing(string from, string to);
+
+    /// <summary>Gives a file another name, replacing what stood there.</summary>
+    public abstract void Rename(string from, string to);
+
+    /// <summary>Removes a file; false when it was not there.</summary>
+    public abstract bool Delete(string name);
+
+    /// <summary>Makes a subdirectory unless it is there; true when this call made it.</summary>
+    public abstract bool CreateSubdirectory(string name);
+
+    /// <summary>The names (not paths) in a subdirectory ("" = this one); empty when it is missing.</summary>
+    public abstract IReadOnlyList<string> List(string subdirectory);
+
+    /// <summary>Makes the entries of a subdirectory ("" = this one) survive a power cut; does nothing on Portable.</summary>
+    public abstract void FlushEntries(string subdirectory);
+
+    /// <summary>
+    /// Takes a kernel lock on the file, made when missing (its content means nothing), without waiting; null when another
+    /// open of it, in this process or any other, holds it against this kind. The system drops it when the process dies.
+    /// Linux compares the inodes of descriptor and path afterwards and tries again when they differ.
+    /// Cannot be opened at all (EMFILE, EACCES, ...) is a <see cref="QueueDiskException"/>: unknown, never "free".
+    /// </summary>
+    public abstract PlatformLock? TryLock(string name, LockKind kind);
+
+    /// <summary>
+    /// Looks whether anyone holds the lock exclusively, by a shared lock without waiting: the lock taken, to be disposed after
+    /// use, when nobody does; null when somebody does. Makes no file: a missing file is a lock that nobody holds (a dummy
+    /// is returned). Portable probes with an exclusive one. Errors as <see cref="TryLock"/>.
+    /// </summary>
+    public abstract PlatformLock? Probe(string name);
+
+    /// <summary>The process ids that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty.</summary>
+    public abstract IReadOnlyList<int> LockHolders(string name);
+
+    /// <summary>Identifies the file that the name means now (device and inode); null when missing. Portable: always the same value.</summary>
+    public abstract FileIdentity? Identify(string name);
+
+    /// <summary>
+    /// The name of the file system when it is a network or FUSE one (NFS, CIFS, SMB2, FUSE, 9P, ...), on which shared
+    /// mappings or locks between processes are not dependable; else null.
+    /// </summary>
+    public abstract string? UnsafeFileSystem { get; }
+
+    /// <summary>True when the path is still this directory, not deleted or replaced; Portable: when it exists.</summary>
+    public abstract bool IsStillInPlace { get; }
+
+    /// <summary>Lets go of the directory; open files, locks and mappings stay.</summary>
+    public abstract void Dispose();
+}
+
+/// <summary>What tells two files apart that bear the same name one after the other.</summary>
+/// <param name="Device">The device.</param>
+/// <param name="Inode">The inode.</param>
+internal readonly record struct FileIdentity(ulong Device, ulong Inode);
+
+/// <summary>A held kernel lock. Disposing lets it go; a second dispose does nothing.</summary>
+internal abstract class PlatformLock : IDisposable
+{
+    /// <summary>
+    /// Turns the exclusive lock into a shared one. The kernel's own downgrade may drop the lock for a moment, so it is
+    /// only done under the store's `open` lock. Portable closes and opens again.
+    /// </summary>
+    public abstract void Downgrade();
+
+    /// <summary>Lets the lock go; the file stays (lock files are never unlinked).</summary>
+    public abstract void Dispose();
+}
