@@ -1,0 +1,41 @@
+namespace MappedFileQueues.Format;
+
+/// <summary>
+/// The 4 KiB of `control`, mapped by everybody. Each word that is written while others read has 128 bytes of its own (two cache lines:
+/// x64 prefetches them in pairs). It holds nothing that opening cannot rebuild; `docs/FORMAT.md` says who writes and reads what.
+/// </summary>
+internal static class ControlLayout
+{
+    /// <summary>Length of the file in bytes.</summary>
+    public const int Length = 4096;
+
+    /// <summary>"MFQCTRL2", little-endian.</summary>
+    public const ulong Magic = 0x324C_5254_4351_464D;
+
+    private const int Stride = 128;
+
+    // The cold block: written under the `open` lock only, with a checksum over it and the two cold words.
+    public const int MagicAt = 0;
+    public const int StoreIdAt = 8;
+    public const int BootIdAt = 24;
+    public const int EpochAt = 40;
+    public const int ColdChecksumAt = 48;
+
+    public const int TailHintAt = 1 * Stride;
+    public const int ConfirmedAt = 2 * Stride;
+    public const int AllocatedAt = 3 * Stride;
+    public const int WakeSequenceAt = 4 * Stride;
+    public const int WaiterFlagAt = 5 * Stride;
+    public const int LowWaterAt = 6 * Stride;
+    public const int DirectoryFlushedAt = 7 * Stride;
+    public const int ExclusiveAtWorkAt = 8 * Stride;
+    public const int FlushTargetAt = 9 * Stride;
+    public const int FenceNeededAt = 10 * Stride;
+    public const int FlushWakeSequenceAt = 11 * Stride;
+    public const int FlushWaiterFlagAt = 12 * Stride;
+    public const int RepairCountAt = 13 * Stride;
+    public const int RollCountAt = 14 * Stride;
+
+    /// <summary>The top bit of the waiter flag: an earlier flush failed.</summary>
+    public const ulong PoisonBit = 1UL << 63;
+}

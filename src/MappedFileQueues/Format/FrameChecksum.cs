@@ -1,0 +1,46 @@
+using System.Numerics;
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Format;
+
+/// <summary>
+/// The checksum in a frame's high half. It covers the store id (the seed), the frame's offset, the low half of the header and
+/// the payload, so that a stale frame, a frame of another store and a frame at another place never pass. The first step
+/// mixes (offset / 8) with the low half in the upper 32 bits: offsets beyond 2^35 fold into it by exclusive or.
+/// </summary>
+internal readonly struct FrameChecksum
+{
+    private readonly uint _seed;
+
+    public FrameChecksum(Guid storeId)
+    {
+        Span<byte> id = stackalloc byte[16];
+        storeId.TryWriteBytes(id);
+        _seed = Crc32C.Append(uint.MaxValue, ref id[0], id.Length);
+    }
+
+    /// <summary>The value after the first step, to go on from over the payload; a padding's checksum as it stands.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public uint Begin(long offset, uint lowHalf) =>
+        BitOperations.Crc32C(_seed, ((ulong)offset >> 3) ^ ((ulong)lowHalf << 32));
+
+    /// <summary>The whole header of a padding frame.</summary>
+    public ulong PaddingHeader(long offset, long frameLength)
+    {
+        uint low = FrameHeader.LowHalf((int)(frameLength - FrameHeader.Size), FrameState.Padding);
+        return FrameHeader.Make(low, Begin(offset, low));
+    }
+
+    /// <summary>Whether a frame with a checksum is whole; frames without one pass.</summary>
+    public bool Matches(ulong header, long offset, ref byte payload)
+    {
+        FrameState state = FrameHeader.State(header);
+        if (!FrameHeader.HasChecksum(state))
+            return true;
+        uint crc = Begin(offset, (uint)header);
+        if (state != FrameState.Padding)
+            crc = Crc32C.Append(crc, ref payload, FrameHeader.Length(header));
+        return crc == FrameHeader.HighHalf(header);
+    }
+}

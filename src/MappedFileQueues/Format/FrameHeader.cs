@@ -1,0 +1,101 @@
+using System.Runtime.CompilerServices;
+
+namespace MappedFileQueues.Format;
+
+/// <summary>The state of a frame: bits 28 to 30 of its header.</summary>
+internal enum FrameState : uint
+{
+    /// <summary>Nothing was ever written here: the whole header is zero.</summary>
+    Free = 0,
+
+    /// <summary>Reserved by the owner in the high half; the payload is being written.</summary>
+    Claimed = 1,
+
+    /// <summary>A message.</summary>
+    Published = 2,
+
+    /// <summary>No message: the rest of a segment, an abandoned claim, a dead producer's claim.</summary>
+    Padding = 3,
+
+    /// <summary>A message whose batch goes on with the next frame.</summary>
+    PublishedInBatch = 4,
+
+    /// <summary>As <see cref="Published"/>, without a checksum.</summary>
+    PublishedUnchecked = 5,
+
+    /// <summary>As <see cref="PublishedInBatch"/>, without a checksum.</summary>
+    PublishedInBatchUnchecked = 6,
+}
+
+/// <summary>
+/// The header in front of every payload, one aligned little-endian 64-bit word, so that one store publishes it:
+/// <code>
+///  63                      32 31 30   28 27                     0
+/// ┌──────────────────────────┬──┬───────┬────────────────────────┐
+/// │ CRC-32C, or owner (slot  │ E│ state │ payload length in bytes │
+/// │ 12 bits, generation 20)  │  │       │                        │
+/// └──────────────────────────┴──┴───────┴────────────────────────┘
+/// </code>
+/// E: the payload begins with an extended header block. A frame is header + payload + zeros up to a multiple of 8 bytes.
+/// </summary>
+internal static class FrameHeader
+{
+    /// <summary>Length of the header in bytes; also the alignment of frames and the smallest frame.</summary>
+    public const int Size = 8;
+
+    /// <summary>The largest payload that 28 bits and 8-byte alignment allow, whatever the segment's length.</summary>
+    public const int PayloadLengthMax = (1 << 28) - Size;
+
+    public const uint LengthMask = 0x0FFF_FFFF;
+    public const uint StateMask = 0x7000_0000;
+    public const uint Extended = 0x8000_0000;
+    private const int StateShift = 28;
+
+    /// <summary>The largest payload of a frame (and claimed length of a batch) in segments of this length.</summary>
+    public static int PayloadLimit(long segmentLength) => (int)Math.Min(segmentLength - Size, PayloadLengthMax);
+
+    /// <summary>Bytes from a frame's header to the next one.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static long FrameLength(int payloadLength) => ((long)payloadLength + Size + 7) & ~7L;
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint LowHalf(int payloadLength, FrameState state) => (uint)payloadLength | ((uint)state << StateShift);
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static ulong Make(uint lowHalf, uint highHalf) => lowHalf | ((ulong)highHalf << 32);
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static int Length(ulong header) => (int)((uint)header & LengthMask);
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static FrameState State(ulong header) => (FrameState)(((uint)header & StateMask) >> StateShift);
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint HighHalf(ulong header) => (uint)(header >> 32);
+
+    /// <summary>A message, with or without checksum, single or in a batch.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool IsMessage(FrameState state) => state is FrameState.Published or >= FrameState.PublishedInBatch;
+
+    /// <summary>States whose high half is a checksum.</summary>
+    public static bool HasChecksum(FrameState state) =>
+        state is FrameState.Published or FrameState.PublishedInBatch or FrameState.Padding;
+
+    /// <summary>A message whose batch goes on in the next frame.</summary>
+    public static bool BatchGoesOn(FrameState state) =>
+        state is FrameState.PublishedInBatch or FrameState.PublishedInBatchUnchecked;
+
+    /// <summary>
+    /// Whether a header that is not free can stand where <paramref name="room"/> bytes are left in the segment. What comes
+    /// from the file is hostile: an unknown state, a zero state with a length, an extended frame (which this version never
+    /// writes) and a frame beyond the end are all damage.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool IsPlausible(ulong header, long room)
+    {
+        FrameState state = State(header);
+        return state is not FrameState.Free and <= FrameState.PublishedInBatchUnchecked
+            && ((uint)header & Extended) == 0
+            && FrameLength(Length(header)) <= room;
+    }
+}

@@ -1,0 +1,58 @@
+using System.Globalization;
+
+namespace MappedFileQueues.Format;
+
+/// <summary>
+/// The names of a store's files, relative to its directory. They differ from those of 1.x on purpose: neither version can
+/// take the other's files for its own.
+/// </summary>
+internal static class StoreNames
+{
+    public const string Meta = "queue.meta";
+    public const string Control = "control";
+    public const string Poison = "poison";
+    public const string CommitLog = "commitlog";
+    public const string Offsets = "offset";
+    public const string Consumers = "offset/consumers";
+    public const string Locks = "locks";
+    public const string Salvage = "salvage";
+    public const string Checkpoint = "offset/producer.checkpoint";
+    public const string OpenLock = "locks/open";
+    public const string AttachedLock = "locks/attached";
+    public const string ProducersLock = "locks/producers";
+    public const string PrepareLock = "locks/prepare";
+    public const string FlushLock = "locks/flush";
+    public const string Slots = "locks/slots";
+
+    /// <summary>Ends the name of every file that is still being made; such files are removed when the store is opened alone.</summary>
+    public const string TemporarySuffix = ".tmp";
+
+    private const string SegmentSuffix = ".log";
+    private const int SegmentDigits = 20;
+
+    /// <summary>The directories of a store, parents first.</summary>
+    public static ReadOnlySpan<string> Directories => new[] { CommitLog, Offsets, Consumers, Locks };
+
+    public static string Segment(long startOffset) =>
+        $"{CommitLog}/{startOffset.ToString("D20", CultureInfo.InvariantCulture)}{SegmentSuffix}";
+
+    public static string SlotLock(int slot) => $"{Locks}/slot-{slot.ToString("D4", CultureInfo.InvariantCulture)}";
+
+    public static string Cursor(string consumer) =>
+        consumer.Length == 0 ? $"{Offsets}/consumer.cursor" : $"{Consumers}/{consumer.ToLowerInvariant()}.cursor";
+
+    public static string ConsumerLock(string consumer) => $"{Locks}/consumer-{consumer.ToLowerInvariant()}";
+
+    /// <summary>Reads the start offset out of a file name of `commitlog/`; false for any other file.</summary>
+    public static bool TryParseSegment(string fileName, out long startOffset)
+    {
+        startOffset = 0;
+        return fileName.Length == SegmentDigits + SegmentSuffix.Length
+            && fileName.EndsWith(SegmentSuffix, StringComparison.Ordinal)
+            && long.TryParse(fileName.AsSpan(0, SegmentDigits), NumberStyles.None, CultureInfo.InvariantCulture, out startOffset);
+    }
+
+    /// <summary>Names of consumers: 1 to 100 of [A-Za-z0-9._-], compared ignoring case; "" is the default consumer.</summary>
+    public static bool IsValidConsumer(string name) =>
+        name.Length <= 100 && name.All(c => char.IsAsciiLetterOrDigit(c) || c is '.' or '_' or '-');
+}

@@ -1,0 +1,69 @@
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// One thread's place in the log: where it will try its next frame, and the one private bound that the append path compares
+/// with. The bound stands for the end of the segment, for what is allocated, for an open claim and for a disposed producer; it is null
+/// whenever the rare path has something to do.
+/// <para>Only its own thread moves it. Dispose takes the bound away and, after a process-wide fence, waits for
+/// <see cref="InCall"/> to be 0: either that thread's store of InCall is visible then, or the thread finds the bound gone.</para>
+/// </summary>
+internal sealed unsafe class AppendLane(object owner, Thread? thread)
+{
+    /// <summary>Where the next header goes.</summary>
+    public byte* Next;
+
+    /// <summary>A frame may end, and the header behind it begin, only below this.</summary>
+    public byte* Bound;
+
+    /// <summary>Added to an address in the mapping it gives the offset.</summary>
+    public long AddressToOffset;
+
+    /// <summary>1 while the thread is in a call or has an open claim.</summary>
+    public int InCall;
+
+    /// <summary>The segment that <see cref="Next"/> points into; this lane holds a reference on it.</summary>
+    public SegmentMapping? Segment;
+
+    /// <summary>True while a claim of this thread is open.</summary>
+    public bool HasOpenClaim;
+
+    /// <summary>The thread that opened the claim.</summary>
+    public int ClaimThreadId;
+
+    /// <summary>The header value of the open claim (Shared), and its length in frames' bytes.</summary>
+    public ulong Claim;
+
+    /// <summary>The length of the open claim's frame in bytes.</summary>
+    public long ClaimLength;
+
+    /// <summary>Exclusive: the highest offset that may hold bytes which were never published.</summary>
+    public long DirtyTo;
+
+    /// <summary>The appender that this lane belongs to.</summary>
+    public object Owner => owner;
+
+    /// <summary>The thread that it belongs to; null in Exclusive mode, where callers take turns.</summary>
+    public Thread? Thread => thread;
+
+    /// <summary>Exclusive: the tail was found; from now on nobody else may write at <see cref="Next"/>.</summary>
+    public bool HasStarted;
+
+    /// <summary>True for the one lane of an Exclusive producer.</summary>
+    public bool IsExclusive => thread is null;
+
+    /// <summary>The offset of <see cref="Next"/>.</summary>
+    public long Offset => (long)Next + AddressToOffset;
+
+    /// <summary>The position of <see cref="Next"/> in its segment.</summary>
+    public long Position => Next - Segment!.Pointer;
+
+    /// <summary>Moves to a position of a segment, whose reference the lane takes over.</summary>
+    public void MoveTo(SegmentMapping segment, long position)
+    {
+        Segment = segment;
+        Next = segment.Pointer + position;
+        AddressToOffset = segment.Start - (long)segment.Pointer;
+    }
+}

@@ -1,0 +1,197 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// Appending while the producers' lock is held alone. There is no claim, which would double the cost: the payload goes into free
+/// space, the place of the next header is zeroed, the header is published by one release store.
+/// <code>
+/// 1 payload behind the place of the header     crash: bytes beyond the tail that nobody enters
+/// 2 zero the place of the next header          crash: the same
+/// 3 look that the header's place still holds 0 else somebody writes without the lock: fail
+/// 4 store the header (release)                 crash: the message is there
+/// 5 read the waiters' flag
+/// </code>
+/// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The fence between
+/// 4 and 5 is the waiter's (membarrier); where that is not to be had an exchange takes the place of the store.
+/// Because dirty bytes may lie beyond the tail, the control page says "exclusive producer at work" until they were zeroed.
+/// </summary>
+internal sealed unsafe class ExclusiveAppender : LogAppender
+{
+    private readonly AppendLane _lane;
+    private readonly bool _publishesWithFence;
+
+    public ExclusiveAppender(LogStore store, bool waitersFence)
+        : base(store)
+    {
+        _publishesWithFence = !waitersFence;
+        _lane = new AppendLane(this, thread: null);
+        store.Roller.MakeRoom(_lane, FrameHeader.Size);
+        _lane.HasStarted = true;
+        if (_publishesWithFence)
+            _lane.Bound = null;
+    }
+
+    public override long TailOffset => _lane.Offset;
+
+    /// <summary>Appends one message; returns its offset. One thread at a time.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public long Append(ref byte payload, int length)
+    {
+        AppendLane lane = _lane;
+        Volatile.Write(ref lane.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+        byte* at = lane.Next;
+        byte* end = at + FrameHeader.FrameLength(length);
+        if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax)
+            return AppendRarely(ref payload, length);
+
+        long offset = (long)at + lane.AddressToOffset;
+        ulong header = WritePayload(at, offset, ref payload, length);
+        *(ulong*)end = 0;
+        if (*(ulong*)at != 0)
+            ThrowForeign(lane);
+        // P1 release: publishes the frame; pairs with P1 acquire in LogReader.
+        SharedWord.WriteRelease((ulong*)at, header);
+        lane.Next = end;
+        WakeWaiters(lane);
+        Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        return offset;
+    }
+
+    public override AppendLane Claim(int payloadLength)
+    {
+        ThrowIfTooLong(payloadLength);
+        long frameLength = FrameHeader.FrameLength(payloadLength);
+        Enter(_lane, frameLength);
+        _lane.DirtyTo = Math.Max(_lane.DirtyTo, _lane.Offset + frameLength);
+        return OpenClaim(_lane, frameLength);
+    }
+
+    public override long PublishClaim(AppendLane lane, int payloadLength)
+    {
+        long offset = lane.Offset;
+        long frameLength = FrameHeader.FrameLength(payloadLength);
+        ulong header = SealPayload(lane.Next, offset, payloadLength, batchGoesOn: false);
+        Publish(lane, header, frameLength);
+        return offset;
+    }
+
+    public override void AbandonClaim(AppendLane lane)
+    {
+        lane.HasOpenClaim = false;
+        Leave(lane);
+    }
+
+    public override long AppendBatch(ref byte messages, int messageLength, int count)
+    {
+        long frameLength = FrameHeader.FrameLength(messageLength);
+        ThrowIfTooLong(checked(frameLength * count) - FrameHeader.Size);
+        Enter(_lane, frameLength * count);
+        long offset = _lane.Offset;
+        for (int i = count - 1; i >= 0; i--)
+        {
+            byte* at = _lane.Next + (i * frameLength);
+            Unsafe.CopyBlockUnaligned(
+                ref at[FrameHeader.Size], ref Unsafe.Add(ref messages, (nint)i * messageLength), (uint)messageLength);
+            ulong header = SealPayload(at, offset + (i * frameLength), messageLength, batchGoesOn: i < count - 1);
+            if (i > 0)
+                *(ulong*)at = header;
+            else
+                Publish(_lane, header, frameLength * count);
+        }
+
+        return offset;
+    }
+
+    public override long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        long total = BatchLayout.Length(messages);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        Enter(_lane, total);
+        long offset = _lane.Offset;
+        long position = total;
+        for (int i = messages.Length - 1; i >= 0; i--)
+        {
+            ReadOnlySpan<byte> message = messages[i].Span;
+            position -= FrameHeader.FrameLength(message.Length);
+            byte* at = _lane.Next + position;
+            message.CopyTo(new Span<byte>(at + FrameHeader.Size, message.Length));
+            ulong header = SealPayload(at, offset + position, message.Length, batchGoesOn: i < messages.Length - 1);
+            if (i > 0)
+                *(ulong*)at = header;
+            else
+                Publish(_lane, header, total);
+        }
+
+        return offset;
+    }
+
+    /// <summary>Zeroes what was written and never published, after the last call. The caller then clears "exclusive producer at work".</summary>
+    public void ZeroDirtyBytes()
+    {
+        if (_lane.Segment is null || _lane.DirtyTo <= _lane.Offset)
+            return;
+        long length = Math.Min(_lane.DirtyTo, _lane.Segment.End) - _lane.Offset;
+        new Span<byte>(_lane.Next, (int)length).Clear();
+    }
+
+    /// <summary>Gives the mapping back; after <see cref="ZeroDirtyBytes"/>.</summary>
+    public void LeaveSegment() => Store.Roller.Leave(_lane);
+
+    protected override void EndOwnClaims()
+    {
+        if (_lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId)
+            AbandonClaim(_lane);
+    }
+
+    protected override bool DrainLanes() => LaneDrain.Drain([_lane], Store.Settings.LockTimeout, lane =>
+    {
+        // A claim of another thread that did not end in time: nothing of it is in the log, but that thread may still write.
+        lane.HasOpenClaim = false;
+        return false;
+    });
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long AppendRarely(ref byte payload, int length)
+    {
+        AppendLane lane = _lane;
+        if (!lane.HasOpenClaim)
+            Leave(lane);
+        ThrowIfTooLong(length);
+        long frameLength = FrameHeader.FrameLength(length);
+        Enter(lane, frameLength);
+        long offset = lane.Offset;
+        Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
+        return offset;
+    }
+
+    private void Publish(AppendLane lane, ulong header, long length)
+    {
+        byte* at = lane.Next;
+        byte* end = at + length;
+        if (lane.Position + length < lane.Segment!.SegmentLength)
+            *(ulong*)end = 0;
+        if (*(ulong*)at != 0)
+            ThrowForeign(lane);
+        lane.HasOpenClaim = false;
+        if (_publishesWithFence)
+            SharedWord.Exchange((ulong*)at, header); // P1 full: publishes and fences; pairs with P1 acquire in LogReader.
+        else
+            SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.
+        lane.Next = end;
+        if (_publishesWithFence)
+            lane.Bound = null;
+        WakeWaiters(lane);
+        Leave(lane);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void ThrowForeign(AppendLane lane)
+    {
+        Leave(lane);
+        throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={lane.Offset}, "
+            + $"path={Store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
+    }
+}

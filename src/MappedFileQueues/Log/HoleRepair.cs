@@ -1,0 +1,52 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// The one routine for a claimed frame in somebody's way: readers, the flush walk, seeking and an Exclusive producer's start use
+/// it. A claim is dead when its slot's generation has moved on or its slot's lock is free, never by time-out and never by process
+/// id. A dead claim becomes padding by one compare-and-swap, which a repairer that dies anywhere leaves done or not done, and whoever
+/// slept behind it is woken as by a publish. Errors of the probe (EMFILE, EACCES) mean "unknown": they are thrown, and nothing is changed.
+/// </summary>
+internal sealed unsafe class HoleRepair(
+    StoreDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, ControlPage control)
+{
+    /// <summary>Turns the claim into padding if its owner is dead; true when the header is no longer this claim.</summary>
+    /// <param name="header">Where the claim stands; mapped until this returns.</param>
+    /// <param name="claim">What was read there.</param>
+    /// <param name="offset">The claim's offset.</param>
+    public bool TryRepair(ulong* header, ulong claim, long offset)
+    {
+        uint owner = FrameHeader.HighHalf(claim);
+        int slot = SlotLayout.Slot(owner);
+        // A generation that has moved on: the taker raised it under the lock that the claimant once held, so the claimant is gone.
+        if (slots.Generation(slot) != SlotLayout.Generation(owner))
+            return TurnIntoPadding(header, claim, offset);
+
+        // The header was read before the probe, and is changed under it: nobody can take the slot over in between.
+        using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
+        // P3 acquire: whether the owner published meanwhile; pairs with P3 full in SharedAppender.
+        return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
+    }
+
+    /// <summary>Turns a claim of this caller's own, or one that it may fence, into padding; false when it was no longer there.</summary>
+    public bool Abandon(ulong* header, ulong claim, long offset)
+    {
+        ulong padding = checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
+        // P4 full: claimed to padding; pairs with P4 acquire in SegmentCursor and LogReader.
+        if (!SharedWord.CompareExchange(header, claim, padding))
+            return false;
+        wake.WakeIfAwaited();
+        return true;
+    }
+
+    private bool TurnIntoPadding(ulong* header, ulong claim, long offset)
+    {
+        if (Abandon(header, claim, offset))
+            SharedWord.Add(control.RepairCount, 1); // P13 full: a counter for info; pairs with P13 acquire in StoreStatus.
+        return true;
+    }
+}

@@ -1,0 +1,40 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// What a reader needs of the store: given by an attached queue (<see cref="LogStore"/>) and by a reader that leaves no trace
+/// (Inspection).
+/// </summary>
+internal unsafe interface ILogView
+{
+    string Path { get; }
+
+    SegmentWindow Window { get; }
+
+    FrameChecksum Checksum { get; }
+
+    bool VerifiesChecksum { get; }
+
+    /// <summary>Offsets below it are gone.</summary>
+    long LowWater { get; }
+
+    /// <summary>Blocks exist up to here, as far as the control page says.</summary>
+    long Allocated { get; }
+
+    /// <summary>Repairs a dead owner's claim; true when the header is no longer this claim, or was stepped over.</summary>
+    bool TryRepair(ulong* header, ulong claim, long offset);
+
+    /// <summary>Throws when the reader is disposed, the store poisoned, deleted or replaced.</summary>
+    void ThrowIfReadingEnded(LogReader reader);
+
+    /// <summary>Throws when a store of structs holds a message of another length.</summary>
+    void ThrowIfWrongLength(int length, long offset);
+
+    /// <summary>The exception for a frame that cannot be.</summary>
+    QueueCorruptException Corrupt(long offset, ulong header, long room);
+
+    /// <summary>The exception for a segment file that is shorter than it should be.</summary>
+    QueueCorruptException Truncated(SegmentMapping segment, long offset);
+}

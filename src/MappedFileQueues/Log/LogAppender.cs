@@ -1,0 +1,193 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// What both kinds of appending share: the limits, the claims for filling in place, and the end. An append is: make sure of
+/// room (one compare with the lane's bound), write the payload behind the header's place, publish by storing the header last,
+/// then read one shared word, the waiters' flag.
+/// </summary>
+internal abstract unsafe class LogAppender
+{
+    private readonly ulong* _waiterFlag;
+    private volatile bool _disposed;
+
+    protected LogAppender(LogStore store)
+    {
+        Store = store;
+        Checksum = store.Checksum;
+        WritesChecksum = store.Settings.WriteChecksum;
+        PayloadLimit = FrameHeader.PayloadLimit(store.Meta.SegmentLength);
+        _waiterFlag = store.Wake.Flag;
+    }
+
+    /// <summary>The largest payload of one frame, and the largest claimed length of a batch.</summary>
+    public int PayloadLimit { get; }
+
+    /// <summary>Where the next frame would go as far as this producer knows.</summary>
+    public abstract long TailOffset { get; }
+
+    protected LogStore Store { get; }
+
+    protected FrameChecksum Checksum { get; }
+
+    protected bool WritesChecksum { get; }
+
+    protected bool IsDisposed => _disposed;
+
+    /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
+    public abstract AppendLane Claim(int payloadLength);
+
+    /// <summary>Publishes the first <paramref name="payloadLength"/> bytes of the open claim; returns the message's offset.</summary>
+    public abstract long PublishClaim(AppendLane lane, int payloadLength);
+
+    /// <summary>Turns the open claim into nothing that anybody reads.</summary>
+    public abstract void AbandonClaim(AppendLane lane);
+
+    /// <summary>Appends messages of one size that become readable all at once; returns the first one's offset.</summary>
+    public abstract long AppendBatch(ref byte messages, int messageLength, int count);
+
+    /// <summary>Appends messages of any lengths that become readable all at once; returns the first one's offset.</summary>
+    public abstract long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages);
+
+    /// <summary>Allocates and touches room ahead, so that appends of this process meet no page fault.</summary>
+    public void Prepare(long bytes)
+    {
+        long tail = TailOffset;
+        Store.Preparer?.PrepareTo(tail, tail + bytes);
+    }
+
+    /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
+    /// <returns>False when a claim of another thread was fenced: its mapping has to stay for the life of the process.</returns>
+    public bool Close()
+    {
+        _disposed = true;
+        EndOwnClaims();
+        return DrainLanes();
+    }
+
+    /// <summary>The call, or the claim, is over.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected static void Leave(AppendLane lane) =>
+        Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+
+    /// <summary>
+    /// Marks a call of the rare kind and makes room for it; when it throws, the call is over.
+    /// </summary>
+    protected void Enter(AppendLane lane, long frameLength)
+    {
+        ThrowIfNotReady(lane);
+        Volatile.Write(ref lane.InCall, 1); // P7 release: before disposed is read again; pairs with P7 full in LaneDrain.
+        try
+        {
+            RecheckDisposed(lane);
+            Store.Roller.MakeRoom(lane, frameLength);
+            RecheckDisposed(lane);
+        }
+        catch
+        {
+            Leave(lane);
+            throw;
+        }
+    }
+
+    /// <summary>Opens a claim on a lane that has room for it.</summary>
+    protected static AppendLane OpenClaim(AppendLane lane, long frameLength)
+    {
+        lane.ClaimLength = frameLength;
+        lane.ClaimThreadId = Environment.CurrentManagedThreadId;
+        lane.HasOpenClaim = true;
+        lane.Bound = null;
+        return lane;
+    }
+
+    /// <summary>Abandons what the disposing thread itself has open: it would wait for itself.</summary>
+    protected abstract void EndOwnClaims();
+
+    protected abstract bool DrainLanes();
+
+    /// <summary>
+    /// The publisher's second step: whoever waits has raised the flag. The publish before it was a full fence, or the waiter fences us.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected void WakeWaiters(AppendLane lane)
+    {
+        // P9 acquire: pairs with P9 full in WakeSignal.Prepare.
+        ulong flag = SharedWord.ReadAcquire(_waiterFlag);
+        if (flag != 0)
+            WakeRarely(lane, flag);
+    }
+
+    /// <summary>Copies a payload behind its header's place and returns the header that publishes it.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length)
+    {
+        if (!WritesChecksum)
+        {
+            Unsafe.CopyBlockUnaligned(ref at[FrameHeader.Size], ref payload, (uint)length);
+            return FrameHeader.LowHalf(length, FrameState.PublishedUnchecked);
+        }
+
+        uint low = FrameHeader.LowHalf(length, FrameState.Published);
+        uint crc = Checksum.Begin(offset, low);
+        return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
+    }
+
+    /// <summary>The header for a payload that stands in place already.</summary>
+    protected ulong SealPayload(byte* at, long offset, int length, bool batchGoesOn)
+    {
+        FrameState state = (WritesChecksum, batchGoesOn) switch
+        {
+            (true, false) => FrameState.Published,
+            (true, true) => FrameState.PublishedInBatch,
+            (false, false) => FrameState.PublishedUnchecked,
+            (false, true) => FrameState.PublishedInBatchUnchecked,
+        };
+        uint low = FrameHeader.LowHalf(length, state);
+        return WritesChecksum
+            ? FrameHeader.Make(low, Crc32C.Append(Checksum.Begin(offset, low), ref at[FrameHeader.Size], length))
+            : low;
+    }
+
+    /// <summary>Throws for a disposed producer, a thread that would wait for its own claim, a poisoned queue.</summary>
+    protected void ThrowIfNotReady(AppendLane lane)
+    {
+        ObjectDisposedException.ThrowIf(_disposed, this);
+        if (lane.HasOpenClaim)
+            throw new InvalidOperationException("This thread has an open claim on this producer. Publish or dispose it first.");
+        if (Store.Wake.IsPoisoned)
+            throw Store.Poisoned();
+    }
+
+    /// <summary>Refuses a message that can never fit, before anything is written.</summary>
+    protected void ThrowIfTooLong(long payloadLength)
+    {
+        if ((ulong)payloadLength > (ulong)PayloadLimit)
+            throw new ArgumentOutOfRangeException(nameof(payloadLength), payloadLength,
+                $"The message, or the whole batch with its headers, does not fit a segment: length={payloadLength}, "
+                + $"limit={PayloadLimit}, segmentLength={Store.Meta.SegmentLength}. Nothing was written. Use a store with larger segments.");
+    }
+
+    /// <summary>After a bound was set: a Dispose that came in between must not be missed (it takes the bound away, then fences).</summary>
+    protected void RecheckDisposed(AppendLane lane)
+    {
+        Interlocked.MemoryBarrier(); // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain.
+        if (!_disposed)
+            return;
+        lane.Bound = null;
+        throw new ObjectDisposedException(nameof(LogAppender));
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void WakeRarely(AppendLane lane, ulong flag)
+    {
+        if ((flag & ~ControlLayout.PoisonBit) != 0)
+            Store.Wake.Wake(flag);
+        if ((flag & ControlLayout.PoisonBit) == 0)
+            return;
+        Leave(lane);
+        throw Store.Poisoned();
+    }
+}

@@ -1,0 +1,279 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>What a look at the log found.</summary>
+internal enum ReadStatus
+{
+    /// <summary>A whole, verified message is in hand.</summary>
+    Message,
+
+    /// <summary>Nothing is published here yet.</summary>
+    Empty,
+
+    /// <summary>A claimed frame stands here: its owner is writing, stopped, or dead.</summary>
+    Hole,
+}
+
+/// <summary>
+/// One reader's place in the log.
+/// <code>
+/// 1 load the header once (acquire); 0: nothing yet
+/// 2 check state and length against the room that is left: what comes from the file is hostile
+/// 3 verify the checksum, which covers the offset too
+/// 4 hand out the payload; the place moves only by Advance
+/// </code>
+/// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system) and for
+/// Dispose. One thread at a time; Dispose may come from any.
+/// </summary>
+internal sealed unsafe class LogReader(ILogView log)
+{
+    private readonly FrameChecksum _checksum = log.Checksum;
+    private readonly bool _verifies = log.VerifiesChecksum;
+    private byte* _next;
+    private byte* _bound;
+    private long _addressToOffset;
+    private SegmentMapping? _segment;
+    private long _inHand;
+    private long _pendingOffset;
+    private long _messageOffset = -1;
+    private int _inCall;
+    private volatile bool _closed;
+
+    /// <summary>The offset of the message in hand, or else of the next one to read.</summary>
+    public long Offset => _segment is null ? _pendingOffset : (long)_next + _addressToOffset;
+
+    /// <summary>The offset behind the message in hand, or <see cref="Offset"/> when there is none.</summary>
+    public long OffsetBehind => Offset + _inHand;
+
+    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    public long MessageOffset => _inHand != 0 ? Offset : _messageOffset;
+
+    /// <summary>True between a read and the Advance or Commit that follows it.</summary>
+    public bool HasMessage => _inHand != 0;
+
+    public bool IsClosed => _closed;
+
+    /// <summary>Marks a call, so that Dispose waits for it. A plain store: Dispose pays for the fence.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void EnterCall() =>
+        Volatile.Write(ref _inCall, 1); // P7 release: before the bound or disposed is read; pairs with P7 full in Close.
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void LeaveCall() =>
+        Volatile.Write(ref _inCall, 0); // P7 release: the mapping is not used after it; pairs with P7 acquire in Close.
+
+    /// <summary>
+    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. False means: ask <see cref="TryRead"/>.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool TryCopyFixed(ref byte destination, int length)
+    {
+        byte* at = _next;
+        long frameLength = FrameHeader.FrameLength(length);
+        if (at + frameLength > _bound)
+            return false;
+        // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        ulong header = SharedWord.ReadAcquire((ulong*)at);
+        if ((uint)header == FrameHeader.LowHalf(length, FrameState.Published) && _verifies)
+        {
+            uint crc = _checksum.Begin((long)at + _addressToOffset, (uint)header);
+            crc = Crc32C.CopyAndAppend(crc, ref destination, ref at[FrameHeader.Size], length);
+            if (crc != FrameHeader.HighHalf(header))
+                return false;
+        }
+        else if ((uint)header == FrameHeader.LowHalf(length, FrameState.PublishedUnchecked)
+            || ((uint)header == FrameHeader.LowHalf(length, FrameState.Published) && !_verifies))
+        {
+            Unsafe.CopyBlockUnaligned(ref destination, ref at[FrameHeader.Size], (uint)length);
+        }
+        else
+        {
+            return false;
+        }
+
+        _inHand = frameLength;
+        return true;
+    }
+
+    /// <summary>Looks for the next message without waiting. The payload stays valid as the public API says.</summary>
+    public ReadStatus TryRead(out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        while (true)
+        {
+            if (!TryReachHeader(out long room))
+                return ReadStatus.Empty;
+            // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+            ulong header = SharedWord.ReadAcquire((ulong*)_next);
+            if (header == 0)
+                return ReadStatus.Empty;
+            if (!FrameHeader.IsPlausible(header, room))
+                throw log.Corrupt(Offset, header, room);
+            FrameState state = FrameHeader.State(header);
+            if (state == FrameState.Claimed)
+                return ReadStatus.Hole;
+            length = FrameHeader.Length(header);
+            if ((_verifies || state == FrameState.Padding) && !_checksum.Matches(header, Offset, ref _next[FrameHeader.Size]))
+                throw log.Corrupt(Offset, header, room);
+            if (state == FrameState.Padding)
+            {
+                _next += FrameHeader.FrameLength(length);
+                continue;
+            }
+
+            log.ThrowIfWrongLength(length, Offset);
+            _inHand = FrameHeader.FrameLength(length);
+            payload = _next + FrameHeader.Size;
+            return ReadStatus.Message;
+        }
+    }
+
+    /// <summary>Whether a <see cref="TryRead"/> would find a message, a hole or damage: something to act on.</summary>
+    public bool HasSomething()
+    {
+        if (!TryReachHeader(out _))
+            return false;
+        // P1 acquire: pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        return SharedWord.ReadAcquire((ulong*)_next) != 0;
+    }
+
+    /// <summary>Turns the claim in the way into padding if its owner is dead; true when it is no longer there.</summary>
+    public bool TryRepairHole()
+    {
+        // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
+        ulong claim = SharedWord.ReadAcquire((ulong*)_next);
+        return FrameHeader.State(claim) != FrameState.Claimed || log.TryRepair((ulong*)_next, claim, Offset);
+    }
+
+    /// <summary>A read-only reader's way past a claim whose owner is dead; it changes nothing in the file.</summary>
+    public void StepOverHole(ulong claim) => _next += FrameHeader.FrameLength(FrameHeader.Length(claim));
+
+    /// <summary>Goes on behind the message in hand.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void Advance()
+    {
+        _messageOffset = (long)_next + _addressToOffset;
+        _next += _inHand;
+        _inHand = 0;
+    }
+
+    /// <summary>Moves to a frame's start that the caller has verified.</summary>
+    public void MoveTo(long offset)
+    {
+        ReleaseSegment();
+        _inHand = 0;
+        _pendingOffset = offset;
+    }
+
+    /// <summary>
+    /// Refuses new calls and waits for the one under way.
+    /// </summary>
+    /// <param name="wake">Wakes a call that sleeps.</param>
+    public void Close(Action wake)
+    {
+        _closed = true;
+        _bound = null;
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in EnterCall.
+        wake();
+        var spinner = new SpinWait();
+        while (Volatile.Read(ref _inCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release in LeaveCall.
+        {
+            spinner.SpinOnce();
+            if (spinner.NextSpinWillYield && spinner.Count % 64 == 0)
+                wake();
+        }
+    }
+
+    /// <summary>Gives the mapping back; spans into it end here.</summary>
+    public void ReleaseSegment()
+    {
+        SegmentMapping? left = _segment;
+        if (left is null)
+            return;
+        _pendingOffset = Offset;
+        _segment = null;
+        _next = null;
+        _bound = null;
+        log.Window.Release(left);
+    }
+
+    /// <summary>
+    /// Sees to it that a header may be loaded at the place: inside a mapped segment, below what is allocated.
+    /// </summary>
+    private bool TryReachHeader(out long room)
+    {
+        while (true)
+        {
+            room = 0;
+            if (_segment is null && !TryEnter(_pendingOffset))
+                return false;
+            SegmentMapping segment = _segment!;
+            long position = _next - segment.Pointer;
+            room = segment.SegmentLength - position;
+            if (room == 0)
+            {
+                if (!TryEnter(segment.End))
+                    return false;
+                continue;
+            }
+
+            if (_next + FrameHeader.Size <= _bound)
+                return true;
+            if (!TryRaiseBound(segment, position))
+                return false;
+        }
+    }
+
+    private bool TryEnter(long offset)
+    {
+        log.ThrowIfReadingEnded(this);
+        long start = log.Window.StartOf(offset);
+        SegmentMapping? segment = log.Window.TryAcquire(start);
+        if (segment is null)
+        {
+            // At or above low water "nothing yet": the next look opens again. Below it the messages are gone.
+            if (start < log.LowWater)
+                throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
+                    + $"first={log.LowWater}, path={log.Path}. Move the consumer with SeekToStart or AdjustOffset.");
+            return false;
+        }
+
+        ReleaseSegment();
+        _segment = segment;
+        _next = segment.Pointer + (offset - start);
+        _addressToOffset = start - (long)segment.Pointer;
+        _bound = segment.Pointer;
+        return true;
+    }
+
+    /// <summary>
+    /// The allocated bound may be stale, or damaged in the file: a look past it by pread, which touches no mapping, decides.
+    /// </summary>
+    private bool TryRaiseBound(SegmentMapping segment, long position)
+    {
+        log.ThrowIfReadingEnded(this);
+        if (position + FrameHeader.Size > segment.Usable)
+            throw log.Truncated(segment, segment.Start + position);
+        long bound = Math.Min(log.Allocated - segment.Start, segment.Usable);
+        if (bound < position + FrameHeader.Size)
+        {
+            ulong header = 0;
+            int read = segment.File.ReadAt(new Span<byte>(&header, sizeof(ulong)), position);
+            if (read < sizeof(ulong) || header == 0)
+                return false;
+            bound = segment.Usable;
+        }
+
+        _bound = segment.Pointer + bound;
+        Interlocked.MemoryBarrier(); // P7 full: bound before the look at closed; pairs with P7 full in Close.
+        if (_closed)
+            _bound = null;
+        log.ThrowIfReadingEnded(this);
+        return true;
+    }
+}

@@ -1,0 +1,25 @@
+namespace MappedFileQueues.Log;
+
+/// <summary>What the engine takes from the user's options; copied when a queue is made, and never changed.</summary>
+internal sealed record LogSettings
+{
+    public required long PrepareAhead { get; init; }
+
+    public required TimeSpan SpinDuration { get; init; }
+
+    public required TimeSpan RetryInterval { get; init; }
+
+    public required long FlushEveryCount { get; init; }
+
+    public required bool Exclusive { get; init; }
+
+    public required bool WriteChecksum { get; init; }
+
+    public required bool VerifyChecksum { get; init; }
+
+    public required TimeSpan LockTimeout { get; init; }
+
+    public required UnixFileMode? FileMode { get; init; }
+
+    public required TimeProvider TimeProvider { get; init; }
+}

@@ -1,0 +1,177 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// The rare path of every append: brings a lane to a free place with room for a frame. It walks over others' frames, allocates
+/// blocks, rolls to the next segment.
+/// <para>Rolling, and what a crash after each step leaves: 1 make segment N + 1 (an unused file), 2 pad the rest of N by one
+/// compare-and-swap from free (walkers go on to N + 1), 3 enter N + 1: flush the directory unless that was done, and read low water again, because retention
+/// may have removed the segment while this producer was stopped; below it, begin anew at the tail hint.</para>
+/// </summary>
+internal sealed unsafe class SegmentRoller(LogStore store)
+{
+    /// <summary>How far the bound is set at most: each time it is reached the preparer hears of it and the tail hint is raised.</summary>
+    private const long BoundStep = 256 * 1024;
+
+    /// <summary>
+    /// On return the lane stands at a free header (when it was looked at) with room for the frame in its segment, blocks included.
+    /// </summary>
+    public void MakeRoom(AppendLane lane, long frameLength)
+    {
+        if (lane.Segment is null)
+            Enter(lane, SharedWord.ReadAcquire(store.Control.TailHint)); // P14 acquire: pairs with P14 full in Raise.
+        while (true)
+        {
+            SegmentMapping segment = lane.Segment!;
+            long position = lane.Position;
+            if (position == segment.SegmentLength)
+            {
+                Enter(lane, segment.End);
+                continue;
+            }
+
+            ThrowIfTruncated(segment, position);
+            bool canGrow = EnsureAllocated(segment, position + FrameHeader.Size);
+            if (TryStepOver(lane, segment, position))
+                continue;
+            long end = position + frameLength;
+            if (end > segment.SegmentLength || (!EnsureAllocated(segment, Math.Min(end + 8, segment.SegmentLength)) && canGrow))
+            {
+                PadRest(segment, position);
+                continue;
+            }
+
+            SetBound(lane, segment, position);
+            return;
+        }
+    }
+
+    /// <summary>Moves a lane to an offset, which is a frame's start, or past it when retention has overtaken it.</summary>
+    public void Enter(AppendLane lane, long offset)
+    {
+        if (lane.Segment is not null)
+            store.ThrowIfReplaced();
+        while (true)
+        {
+            long start = store.Window.StartOf(offset);
+            SegmentMapping? segment = store.Window.TryAcquire(start);
+            // P16 acquire: read after the segment was opened; pairs with P16 full in retention, which raises it before it unlinks.
+            bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
+            if (segment is null && !isBelowLowWater)
+            {
+                store.Maker.Make(start, SegmentMaker.FirstBlocks);
+                continue;
+            }
+
+            if (isBelowLowWater)
+            {
+                if (segment is not null)
+                    store.Window.Release(segment);
+                offset = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in Raise.
+                continue;
+            }
+
+            store.Maker.EnsureDirectoryFlushed(start);
+            Leave(lane);
+            lane.MoveTo(segment!, offset - start);
+            Raise(offset);
+            return;
+        }
+    }
+
+    /// <summary>Gives the lane's segment back.</summary>
+    public void Leave(AppendLane lane)
+    {
+        lane.Bound = null;
+        SegmentMapping? left = lane.Segment;
+        lane.Segment = null;
+        if (left is not null)
+            store.Window.Release(left);
+    }
+
+    /// <summary>Raises the tail hint to a frame's start that a walker reached.</summary>
+    // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom and in StoreOpening.
+    public void Raise(long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
+
+    /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made).</summary>
+    private bool EnsureAllocated(SegmentMapping segment, long position)
+    {
+        long target = segment.Start + position;
+        // P20 acquire: pairs with P20 full in SegmentMaker.
+        if (SharedWord.ReadAcquire(store.Control.Allocated) >= target)
+            return true;
+        if (!store.Maker.AllocatesInPlace && store.Window.StartOf(SharedWord.ReadAcquire(store.Control.Allocated)) == segment.Start
+            && SharedWord.ReadAcquire(store.Control.Allocated) != segment.Start) // P20 acquire: pairs with P20 full in SegmentMaker.
+            return false;
+        store.Maker.EnsureAllocated(target);
+        return true;
+    }
+
+    private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position)
+    {
+        // P4 acquire: free, or a whole frame; pairs with P3 and P4 full, P1 release.
+        ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
+        if (header == 0)
+            return false;
+        if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
+            throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+        if (lane.IsExclusive)
+            ThrowIfForeign(lane, segment, position, header);
+        lane.Next += FrameHeader.FrameLength(FrameHeader.Length(header));
+        return true;
+    }
+
+    private void PadRest(SegmentMapping segment, long position)
+    {
+        EnsureNext(segment);
+        ulong padding = store.Checksum.PaddingHeader(segment.Start + position, segment.SegmentLength - position);
+        // P4 full: the next segment exists before the rest is padding; pairs with P4 acquire in TryStepOver and LogReader.
+        if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
+            return;
+        SharedWord.RaiseTo(store.Control.Allocated, segment.End); // P20 full: the rest needs no blocks; pairs with P20 acquire.
+        SharedWord.Add(store.Control.RollCount, 1); // P13 full: a counter; pairs with P13 acquire in StoreStatus.
+        store.Wake.WakeIfAwaited();
+        store.NoticeRoll();
+    }
+
+    private void EnsureNext(SegmentMapping segment)
+    {
+        // P20 acquire: pairs with P20 full in SegmentMaker.
+        if (SharedWord.ReadAcquire(store.Control.Allocated) > segment.End)
+            return;
+        store.Maker.Make(segment.End, SegmentMaker.FirstBlocks);
+    }
+
+    private void SetBound(AppendLane lane, SegmentMapping segment, long position)
+    {
+        // P20 acquire: pairs with P20 full in SegmentMaker.
+        long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
+        long limit = Math.Min(Math.Min(segment.SegmentLength, allocated - segment.Start), position + BoundStep);
+        lane.Bound = segment.Pointer + limit;
+        Raise(segment.Start + position);
+        store.Preparer?.Notice(segment.Start + position, allocated);
+    }
+
+    /// <summary>
+    /// An Exclusive producer walks only once, to find the tail at its start; with the producers' lock in its hand every claim on the way is a dead
+    /// one's. Later a frame at its own place means that somebody writes without the lock.
+    /// </summary>
+    private void ThrowIfForeign(AppendLane lane, SegmentMapping segment, long position, ulong header)
+    {
+        long offset = segment.Start + position;
+        bool isLiving = FrameHeader.State(header) == FrameState.Claimed
+            && !store.Repair.TryRepair(segment.HeaderAt(position), header, offset);
+        if (isLiving || lane.HasStarted)
+            throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={offset}, "
+                + $"path={store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
+    }
+
+    private void ThrowIfTruncated(SegmentMapping segment, long position)
+    {
+        if (segment.Usable < segment.SegmentLength)
+            throw store.Truncated(segment, segment.Start + position);
+    }
+}

@@ -1,0 +1,292 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// Appending beside any number of threads and processes. Each thread walks from its own last place over the others' frames, whose
+/// lengths are known even while they are claimed; no shared tail word is written per message.
+/// <code>
+/// 1 claim: compare-and-swap the header from 0 to length + claimed + own slot and generation
+///                                            crash: the claim is seen dead and becomes padding
+/// 2 payload                                  crash: the same
+/// 3 publish: compare-and-swap from exactly the claimed value (a full fence); it fails when the claim was
+///   taken away, then nothing of the message is seen and Produce throws      crash: the message is there
+/// 4 read the waiters' flag                   crash before waking: the flag stays up for the next publisher
+/// </code>
+/// </summary>
+internal sealed unsafe class SharedAppender : LogAppender
+{
+    [ThreadStatic]
+    private static AppendLane?[]? t_lanes;
+
+    private readonly Lock _lock = new();
+    private readonly List<AppendLane> _lanes = [];
+    private readonly int _id = AppenderIds.Take();
+    private readonly uint _owner;
+
+    public SharedAppender(LogStore store, OwnerSlot slot)
+        : base(store) => _owner = slot.Owner;
+
+    public override long TailOffset
+    {
+        get
+        {
+            AppendLane lane = OwnLane();
+            if (lane.HasOpenClaim)
+                return lane.Offset;
+            Enter(lane, FrameHeader.Size);
+            long offset = lane.Offset;
+            Leave(lane);
+            return offset;
+        }
+    }
+
+    /// <summary>Appends one message; returns its offset. Any number of threads.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public long Append(ref byte payload, int length)
+    {
+        AppendLane?[]? lanes = t_lanes;
+        int id = _id;
+        AppendLane? lane;
+        if (lanes is null || (uint)id >= (uint)lanes.Length || (lane = lanes[id]) is null || lane.Owner != this)
+            lane = OwnLane();
+
+        Volatile.Write(ref lane.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+        byte* at = lane.Next;
+        byte* end = at + FrameHeader.FrameLength(length);
+        ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
+        // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
+        if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax
+            || !SharedWord.CompareExchange((ulong*)at, 0, claim))
+            return AppendRarely(lane, ref payload, length);
+
+        long offset = (long)at + lane.AddressToOffset;
+        ulong header = WritePayload(at, offset, ref payload, length);
+        // P3 full: publishes the frame; pairs with P1 acquire in LogReader.
+        if (!SharedWord.CompareExchange((ulong*)at, claim, header))
+            ThrowFenced(lane, offset);
+        lane.Next = end;
+        WakeWaiters(lane);
+        Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        return offset;
+    }
+
+    public override AppendLane Claim(int payloadLength)
+    {
+        ThrowIfTooLong(payloadLength);
+        AppendLane lane = OwnLane();
+        long frameLength = FrameHeader.FrameLength(payloadLength);
+        ClaimFrames(lane, frameLength);
+        return OpenClaim(lane, frameLength);
+    }
+
+    public override long PublishClaim(AppendLane lane, int payloadLength)
+    {
+        long offset = lane.Offset;
+        long used = FrameHeader.FrameLength(payloadLength);
+        // The rest of the claim becomes a padding frame of its own before the first header is published.
+        if (used < lane.ClaimLength)
+            *(ulong*)(lane.Next + used) = Checksum.PaddingHeader(offset + used, lane.ClaimLength - used);
+        ulong header = SealPayload(lane.Next, offset, payloadLength, batchGoesOn: false);
+        lane.HasOpenClaim = false;
+        Publish(lane, header, lane.ClaimLength);
+        return offset;
+    }
+
+    public override void AbandonClaim(AppendLane lane)
+    {
+        lane.HasOpenClaim = false;
+        Store.Repair.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
+        Leave(lane);
+    }
+
+    public override long AppendBatch(ref byte messages, int messageLength, int count)
+    {
+        long frameLength = FrameHeader.FrameLength(messageLength);
+        long total = checked(frameLength * count);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        AppendLane lane = OwnLane();
+        ClaimFrames(lane, total);
+        long offset = lane.Offset;
+        for (int i = count - 1; i >= 0; i--)
+        {
+            byte* at = lane.Next + (i * frameLength);
+            Unsafe.CopyBlockUnaligned(
+                ref at[FrameHeader.Size], ref Unsafe.Add(ref messages, (nint)i * messageLength), (uint)messageLength);
+            ulong header = SealPayload(at, offset + (i * frameLength), messageLength, batchGoesOn: i < count - 1);
+            if (i > 0)
+                *(ulong*)at = header;
+            else
+                Publish(lane, header, total);
+        }
+
+        return offset;
+    }
+
+    public override long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        long total = BatchLayout.Length(messages);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        AppendLane lane = OwnLane();
+        ClaimFrames(lane, total);
+        long offset = lane.Offset;
+        long position = total;
+        for (int i = messages.Length - 1; i >= 0; i--)
+        {
+            ReadOnlySpan<byte> message = messages[i].Span;
+            position -= FrameHeader.FrameLength(message.Length);
+            byte* at = lane.Next + position;
+            message.CopyTo(new Span<byte>(at + FrameHeader.Size, message.Length));
+            ulong header = SealPayload(at, offset + position, message.Length, batchGoesOn: i < messages.Length - 1);
+            if (i > 0)
+                *(ulong*)at = header;
+            else
+                Publish(lane, header, total);
+        }
+
+        return offset;
+    }
+
+    /// <summary>Gives the mappings back, after <see cref="LogAppender.Close"/> said that all calls are over.</summary>
+    public void LeaveSegments()
+    {
+        lock (_lock)
+        {
+            foreach (AppendLane lane in _lanes)
+                Store.Roller.Leave(lane);
+            _lanes.Clear();
+        }
+
+        AppenderIds.Return(_id);
+    }
+
+    /// <summary>Whether this thread has a claim open: then it must not wait for one.</summary>
+    public bool HasOwnOpenClaim()
+    {
+        lock (_lock)
+            return _lanes.Any(lane => lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId);
+    }
+
+    protected override void EndOwnClaims()
+    {
+        AppendLane? own;
+        lock (_lock)
+            own = _lanes.Find(lane => lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId);
+        if (own is not null)
+            AbandonClaim(own);
+    }
+
+    protected override bool DrainLanes()
+    {
+        lock (_lock)
+        {
+            return LaneDrain.Drain(_lanes, Store.Settings.LockTimeout, lane =>
+            {
+                Store.Repair.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
+                return false;
+            });
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long AppendRarely(AppendLane lane, ref byte payload, int length)
+    {
+        if (!lane.HasOpenClaim)
+            Leave(lane);
+        ThrowIfTooLong(length);
+        long frameLength = FrameHeader.FrameLength(length);
+        ClaimFrames(lane, frameLength);
+        long offset = lane.Offset;
+        Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
+        return offset;
+    }
+
+    /// <summary>Walks until the claim succeeds; on return the lane is in call and stands at its claim.</summary>
+    private void ClaimFrames(AppendLane lane, long totalLength)
+    {
+        while (true)
+        {
+            Enter(lane, totalLength);
+            uint low = FrameHeader.LowHalf((int)(totalLength - FrameHeader.Size), FrameState.Claimed);
+            lane.Claim = FrameHeader.Make(low, _owner);
+            // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
+            if (SharedWord.CompareExchange((ulong*)lane.Next, 0, lane.Claim))
+                return;
+        }
+    }
+
+    private void Publish(AppendLane lane, ulong header, long length)
+    {
+        // P3 full: publishes from exactly the claimed value; pairs with P1 acquire in LogReader.
+        if (!SharedWord.CompareExchange((ulong*)lane.Next, lane.Claim, header))
+            ThrowFenced(lane, lane.Offset);
+        lane.Next += length;
+        WakeWaiters(lane);
+        Leave(lane);
+    }
+
+    /// <summary>This thread's lane, made at its first call; lanes of threads that have ended are given back on the way.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private AppendLane OwnLane()
+    {
+        AppendLane?[] lanes = t_lanes ??= new AppendLane?[Math.Max(4, _id + 1)];
+        if (_id >= lanes.Length)
+        {
+            Array.Resize(ref lanes, Math.Max(lanes.Length * 2, _id + 1));
+            t_lanes = lanes;
+        }
+
+        if (lanes[_id] is { } known && known.Owner == this)
+            return known;
+        lock (_lock)
+        {
+            ObjectDisposedException.ThrowIf(IsDisposed, this);
+            foreach (AppendLane ended in _lanes.Where(lane => !lane.Thread!.IsAlive && !lane.HasOpenClaim).ToList())
+            {
+                Store.Roller.Leave(ended);
+                _lanes.Remove(ended);
+            }
+
+            var lane = new AppendLane(this, Thread.CurrentThread);
+            _lanes.Add(lane);
+            lanes[_id] = lane;
+            return lane;
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void ThrowFenced(AppendLane lane, long offset)
+    {
+        Leave(lane);
+        throw new ProducerFencedException($"The claim was taken away from this producer; the message was not published: offset={offset}, "
+            + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
+    }
+}
+
+/// <summary>Small numbers for appenders, so that a thread finds its lane by index; given back when an appender is closed.</summary>
+internal static class AppenderIds
+{
+    private static readonly Lock s_lock = new();
+    private static readonly SortedSet<int> s_free = [];
+    private static int s_next;
+
+    public static int Take()
+    {
+        lock (s_lock)
+        {
+            if (s_free.Count == 0)
+                return s_next++;
+            int id = s_free.Min;
+            s_free.Remove(id);
+            return id;
+        }
+    }
+
+    public static void Return(int id)
+    {
+        lock (s_lock)
+            s_free.Add(id);
+    }
+}

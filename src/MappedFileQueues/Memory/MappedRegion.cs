@@ -1,0 +1,42 @@
+using System.Diagnostics;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Memory;
+
+/// <summary>
+/// The one owner of a mapping's pointer. It has no finalizer on purpose: whoever maps roots the region until nobody can be
+/// inside it any more, and what is never disposed stays mapped for the life of the process, which is always safe.
+/// </summary>
+internal sealed unsafe class MappedRegion : IDisposable
+{
+    private MappedView? _view;
+
+    public MappedRegion(PlatformFile file, long length, bool writable)
+    {
+        _view = file.Map(length, writable);
+        Pointer = _view.Pointer;
+        Length = length;
+    }
+
+    /// <summary>The first byte; not to be used after <see cref="Dispose"/>.</summary>
+    public byte* Pointer { get; }
+
+    /// <summary>The mapped length in bytes.</summary>
+    public long Length { get; }
+
+    /// <summary>The aligned word at a position that the caller took from a layout, not from the file.</summary>
+    public ulong* Word(long position)
+    {
+        Debug.Assert(position >= 0 && position + 8 <= Length && position % 8 == 0);
+        return (ulong*)(Pointer + position);
+    }
+
+    /// <inheritdoc cref="MappedView.Touch"/>
+    public void Touch(long position, long length) => _view?.Touch(position, Math.Min(length, Length - position));
+
+    /// <inheritdoc cref="MappedView.TouchForReading"/>
+    public void TouchForReading(long position, long length) =>
+        _view?.TouchForReading(position, Math.Min(length, Length - position));
+
+    public void Dispose() => Interlocked.Exchange(ref _view, null)?.Dispose();
+}

@@ -1,0 +1,69 @@
+using System.Runtime.CompilerServices;
+
+namespace MappedFileQueues.Memory;
+
+/// <summary>
+/// The only way in which words that other threads or processes see are read and written. Every use names its pair
+/// ("P3 release … pairs with P3 acquire in …"); docs/MEMORY_ORDER.md is the table of the pairs. x64 forgives a missing
+/// release, arm64 does not.
+/// </summary>
+internal static unsafe class SharedWord
+{
+    /// <summary>What later loads and stores of this thread see is at least as new as this value.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static ulong ReadAcquire(ulong* word) => Volatile.Read(ref *word);
+
+    /// <inheritdoc cref="ReadAcquire(ulong*)"/>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static long ReadAcquire(long* word) => Volatile.Read(ref *word);
+
+    /// <inheritdoc cref="ReadAcquire(ulong*)"/>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint ReadAcquire(uint* word) => Volatile.Read(ref *word);
+
+    /// <summary>Whoever acquires this value also sees all that this thread wrote before.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static void WriteRelease(ulong* word, ulong value) => Volatile.Write(ref *word, value);
+
+    /// <inheritdoc cref="WriteRelease(ulong*, ulong)"/>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static void WriteRelease(long* word, long value) => Volatile.Write(ref *word, value);
+
+    /// <inheritdoc cref="WriteRelease(ulong*, ulong)"/>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static void WriteRelease(uint* word, uint value) => Volatile.Write(ref *word, value);
+
+    /// <summary>Full fence. True when the word held <paramref name="expected"/> and now holds <paramref name="value"/>.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool CompareExchange(ulong* word, ulong expected, ulong value) =>
+        Interlocked.CompareExchange(ref *word, value, expected) == expected;
+
+    /// <inheritdoc cref="CompareExchange(ulong*, ulong, ulong)"/>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool CompareExchange(long* word, long expected, long value) =>
+        Interlocked.CompareExchange(ref *word, value, expected) == expected;
+
+    /// <summary>Full fence. Stores and returns what stood there.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static ulong Exchange(ulong* word, ulong value) => Interlocked.Exchange(ref *word, value);
+
+    /// <summary>Full fence. Adds and returns the new value.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static ulong Add(ulong* word, ulong addend) => Interlocked.Add(ref *word, addend);
+
+    /// <summary>Full fence when it changes anything. Raises the word to at least <paramref name="value"/>.</summary>
+    public static void RaiseTo(long* word, long value)
+    {
+        long seen = ReadAcquire(word);
+        while (seen < value && !CompareExchange(word, seen, value))
+            seen = ReadAcquire(word);
+    }
+
+    /// <summary>Full fence when it changes anything. Sets the bits.</summary>
+    public static void SetBits(ulong* word, ulong bits)
+    {
+        ulong seen = ReadAcquire(word);
+        while ((seen & bits) != bits && !CompareExchange(word, seen, seen | bits))
+            seen = ReadAcquire(word);
+    }
+}

@@ -1,0 +1,118 @@
+using System.Runtime.InteropServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Segments;
+
+/// <summary>
+/// The mapped `control` page. The hot words are hints and counters that everybody changes by interlocked operations; the cold
+/// block (which boot recovered the store, its epoch, low water, exclusive producer at work) is written only under the `open` lock and
+/// carries a checksum, because a wrong low water or a wrong boot would cost messages, where a wrong hint only costs a walk.
+/// </summary>
+internal sealed unsafe class ControlPage : IDisposable
+{
+    private readonly MappedRegion _region;
+
+    private ControlPage(MappedRegion region) => _region = region;
+
+    /// <summary>A frame's start that some walker reached; appends begin their walk here. Written by producers, read by openers.</summary>
+    public long* TailHint => (long*)_region.Word(ControlLayout.TailHintAt);
+
+    /// <summary>Everything before it is on disk. Raised by the leader of a flush.</summary>
+    public long* Confirmed => (long*)_region.Word(ControlLayout.ConfirmedAt);
+
+    /// <summary>From the tail up to here all blocks exist. Raised after the allocation by whoever allocated.</summary>
+    public long* Allocated => (long*)_region.Word(ControlLayout.AllocatedAt);
+
+    /// <summary>Offsets below it are gone. Raised by retention before it unlinks.</summary>
+    public long* LowWater => (long*)_region.Word(ControlLayout.LowWaterAt);
+
+    /// <summary>The directory entries of all segments that start below it are on disk.</summary>
+    public long* DirectoryFlushed => (long*)_region.Word(ControlLayout.DirectoryFlushedAt);
+
+    /// <summary>1 from the attach of an Exclusive producer to its orderly end: bytes beyond the tail may be dirty.</summary>
+    public ulong* ExclusiveAtWork => _region.Word(ControlLayout.ExclusiveAtWorkAt);
+
+    /// <summary>The target of the flush under way, 0 when none is: whoever gets the flush lock and finds it knows that its leader died.</summary>
+    public long* FlushTarget => (long*)_region.Word(ControlLayout.FlushTargetAt);
+
+    /// <summary>1 once a producer publishes without a fence of its own: waiters must fence it before they sleep.</summary>
+    public ulong* FenceNeeded => _region.Word(ControlLayout.FenceNeededAt);
+
+    public ulong* WakeSequence => _region.Word(ControlLayout.WakeSequenceAt);
+
+    public ulong* WaiterFlag => _region.Word(ControlLayout.WaiterFlagAt);
+
+    /// <summary>Counts claims of dead producers that were turned into padding.</summary>
+    public ulong* RepairCount => _region.Word(ControlLayout.RepairCountAt);
+
+    /// <summary>Counts rolls.</summary>
+    public ulong* RollCount => _region.Word(ControlLayout.RollCountAt);
+
+    /// <summary>The boot that last recovered the store; meaningful when <see cref="IsColdBlockValid"/>.</summary>
+    public Guid BootId
+    {
+        get => MemoryMarshal.Read<Guid>(Bytes(ControlLayout.BootIdAt, 16));
+        set => MemoryMarshal.Write(Bytes(ControlLayout.BootIdAt, 16), value);
+    }
+
+    /// <summary>The epoch of the offsets that are handed out now.</summary>
+    public long Epoch
+    {
+        get => MemoryMarshal.Read<long>(Bytes(ControlLayout.EpochAt, 8));
+        set => MemoryMarshal.Write(Bytes(ControlLayout.EpochAt, 8), value);
+    }
+
+    /// <summary>Maps the page, making the file (its block really written: a full disk throws here) when it is missing or short.</summary>
+    public static ControlPage Open(StoreDirectory directory)
+    {
+        using PlatformFile file = directory.Open(StoreNames.Control, FileOpening.ReadWriteOrCreate)!;
+        if (file.Length < ControlLayout.Length)
+        {
+            file.WriteAt(new byte[ControlLayout.Length], 0);
+            file.FlushData();
+        }
+
+        return new ControlPage(new MappedRegion(file, ControlLayout.Length, writable: true));
+    }
+
+    /// <summary>Maps the page for a reader that leaves no trace; null when it is missing or too short to be one.</summary>
+    public static ControlPage? OpenForReading(StoreDirectory directory)
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.Read);
+        return file is null || file.Length < ControlLayout.Length
+            ? null
+            : new ControlPage(new MappedRegion(file, ControlLayout.Length, writable: false));
+    }
+
+    /// <summary>Whether the cold block is what somebody wrote for this store.</summary>
+    public bool IsColdBlockValid(Guid storeId) =>
+        *_region.Word(ControlLayout.MagicAt) == ControlLayout.Magic
+        && MemoryMarshal.Read<Guid>(Bytes(ControlLayout.StoreIdAt, 16)) == storeId
+        && MemoryMarshal.Read<uint>(Bytes(ControlLayout.ColdChecksumAt, 4)) == ColdChecksum();
+
+    /// <summary>Writes magic, store id and checksum for the cold block as it stands now. Only under the `open` lock.</summary>
+    public void SealColdBlock(Guid storeId)
+    {
+        *_region.Word(ControlLayout.MagicAt) = ControlLayout.Magic;
+        MemoryMarshal.Write(Bytes(ControlLayout.StoreIdAt, 16), storeId);
+        MemoryMarshal.Write(Bytes(ControlLayout.ColdChecksumAt, 4), ColdChecksum());
+    }
+
+    /// <summary>Sets every word to zero. Only by a lone opener.</summary>
+    public void Clear() => Bytes(0, ControlLayout.Length).Clear();
+
+    public void Dispose() => _region.Dispose();
+
+    private uint ColdChecksum()
+    {
+        Span<byte> cold = stackalloc byte[ControlLayout.ColdChecksumAt + 16];
+        Bytes(0, ControlLayout.ColdChecksumAt).CopyTo(cold);
+        Bytes(ControlLayout.LowWaterAt, 8).CopyTo(cold[ControlLayout.ColdChecksumAt..]);
+        Bytes(ControlLayout.ExclusiveAtWorkAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 8)..]);
+        return Crc32C.Compute(cold);
+    }
+
+    private Span<byte> Bytes(int position, int length) => new(_region.Pointer + position, length);
+}

@@ -1,0 +1,148 @@
+namespace MappedFileQueues.Segments;
+
+/// <summary>
+/// Keeps blocks and touched pages ahead of the tail, on a thread of its own, while a queue has producers. A page fault costs more
+/// than ten messages, an allocation of blocks more, a new segment more still: none of it should happen in an append.
+/// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little costs little;
+/// when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here is not reported here:
+/// the producer that needs the room meets the same error in its own call.</para>
+/// </summary>
+internal sealed class SegmentPreparer : IDisposable
+{
+    private const long LeadFirst = SegmentMaker.FirstBlocks;
+    private const long LeadMax = 64L * 1024 * 1024;
+
+    /// <summary>Tiny segments are made many at once, but not without end.</summary>
+    private const int SegmentsAheadMax = 32;
+
+    private readonly SegmentMaker _maker;
+    private readonly SegmentWindow _window;
+    private readonly long _prepareAhead;
+    private readonly Lock _work = new();
+    private readonly Dictionary<long, SegmentMapping> _held = [];
+    private readonly AutoResetEvent _noticed = new(false);
+    private readonly Thread _thread;
+    private long _tail;
+    private long _lead = LeadFirst;
+    private volatile bool _stopping;
+
+    public SegmentPreparer(SegmentMaker maker, SegmentWindow window, long prepareAhead)
+    {
+        _maker = maker;
+        _window = window;
+        _prepareAhead = prepareAhead;
+        _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues preparer" };
+        _thread.Start();
+    }
+
+    /// <summary>Tells where the tail is by now. Called by appenders every 256 KiB; never waits.</summary>
+    /// <param name="tail">The offset that was reached.</param>
+    /// <param name="ready">Up to here there are blocks.</param>
+    public void Notice(long tail, long ready)
+    {
+        long lead = Volatile.Read(ref _lead);
+        if (ready - tail > lead / 2)
+            return;
+        // Who runs into the end of what was ready is faster than the lead allows for.
+        long limit = ready <= tail + LeadFirst ? Math.Max(LeadMax, _prepareAhead) : _prepareAhead;
+        if (lead < limit)
+            Volatile.Write(ref _lead, Math.Min(limit, lead * 2));
+        RaiseTail(tail);
+        _noticed.Set();
+    }
+
+    /// <summary>Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread.</summary>
+    public void PrepareTo(long tail, long target)
+    {
+        lock (_work)
+        {
+            if (_stopping)
+                return;
+            _maker.EnsureAllocated(target);
+            for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
+            {
+                SegmentMapping? mapping = Hold(start);
+                if (mapping is null)
+                    return;
+                _maker.EnsureDirectoryFlushed(start);
+                mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable));
+            }
+        }
+    }
+
+    /// <summary>Ends the thread and gives its segments back.</summary>
+    public void Dispose()
+    {
+        _stopping = true;
+        _noticed.Set();
+        _thread.Join();
+        lock (_work)
+            LetGoBelow(long.MaxValue);
+        _noticed.Dispose();
+    }
+
+    private void Run()
+    {
+        while (true)
+        {
+            _noticed.WaitOne();
+            if (_stopping)
+                return;
+            try
+            {
+                Prepare();
+            }
+            catch (MappedFileQueueException)
+            {
+                // A full disk, say: the producer that needs the room tries itself and gets the exception in its own call.
+            }
+        }
+    }
+
+    private void Prepare()
+    {
+        long tail = Volatile.Read(ref _tail);
+        long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
+        long end = tail + lead;
+        // In steps, so that what is ready can be used while the next step is under way.
+        for (long target = tail; target < end && !_stopping;)
+        {
+            target = Math.Min(end, target + SegmentMaker.StepMax);
+            PrepareTo(tail, target);
+        }
+
+        lock (_work)
+            LetGoBelow(tail);
+    }
+
+    private void RaiseTail(long tail)
+    {
+        long seen = Volatile.Read(ref _tail);
+        while (seen < tail)
+        {
+            long found = Interlocked.CompareExchange(ref _tail, tail, seen);
+            if (found == seen)
+                return;
+            seen = found;
+        }
+    }
+
+    private SegmentMapping? Hold(long start)
+    {
+        if (_held.TryGetValue(start, out SegmentMapping? mapping))
+            return mapping;
+        mapping = _window.TryAcquire(start);
+        if (mapping is not null)
+            _held.Add(start, mapping);
+        return mapping;
+    }
+
+    private void LetGoBelow(long tail)
+    {
+        foreach ((long start, SegmentMapping mapping) in _held.Where(held => held.Value.End <= tail || tail == long.MaxValue).ToList())
+        {
+            _held.Remove(start);
+            _window.Release(mapping);
+        }
+    }
+}

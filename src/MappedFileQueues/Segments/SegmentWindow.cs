@@ -1,0 +1,153 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Segments;
+
+/// <summary>
+/// The segments that this queue has mapped. Everybody who is in a segment holds a reference, so a mapping goes exactly when the
+/// last one left. The descriptors of segments that were written stay open until they are flushed
+/// (<see cref="KeepUnflushedMax"/> at most), because only a descriptor that was open before a write-back error is told of it.
+/// </summary>
+internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength, bool writable)
+{
+    /// <summary>Descriptors of unmapped, unflushed segments that are kept at most; a process may have 1,024 by default.</summary>
+    private const int KeepUnflushedMax = 64;
+
+    private readonly Lock _lock = new();
+    private readonly Dictionary<long, SegmentMapping> _mapped = [];
+    private readonly SortedDictionary<long, PlatformFile> _unflushed = [];
+
+    public long SegmentLength => segmentLength;
+
+    /// <summary>The start of the segment that an offset lies in.</summary>
+    public long StartOf(long offset) => offset - (offset % segmentLength);
+
+    /// <summary>Takes a reference on the segment that starts there; null when there is no such file.</summary>
+    public SegmentMapping? TryAcquire(long start)
+    {
+        lock (_lock)
+        {
+            if (!_mapped.TryGetValue(start, out SegmentMapping? mapping))
+            {
+                PlatformFile? file = directory.Open(
+                    StoreNames.Segment(start), writable ? FileOpening.ReadWrite : FileOpening.Read);
+                if (file is null)
+                    return null;
+                mapping = Map(file, start);
+                _mapped.Add(start, mapping);
+            }
+
+            mapping.References++;
+            return mapping;
+        }
+    }
+
+    /// <summary>Takes one more reference on a mapping that the caller already holds.</summary>
+    public SegmentMapping Share(SegmentMapping mapping)
+    {
+        lock (_lock)
+            mapping.References++;
+        return mapping;
+    }
+
+    /// <summary>Gives a reference back; the last one unmaps.</summary>
+    public void Release(SegmentMapping mapping)
+    {
+        lock (_lock)
+        {
+            if (--mapping.References > 0)
+                return;
+            _mapped.Remove(mapping.Start);
+            mapping.Unmap();
+            if (!writable || !_unflushed.TryAdd(mapping.Start, mapping.File))
+                mapping.File.Dispose();
+            else if (_unflushed.Count > KeepUnflushedMax)
+                DropOldest();
+        }
+    }
+
+    /// <summary>Lets go of the descriptors of segments that end at or before the confirmed offset.</summary>
+    public void ForgetFlushed(long confirmed)
+    {
+        lock (_lock)
+        {
+            while (_unflushed.Count > 0 && _unflushed.First().Key + segmentLength <= confirmed)
+                DropOldest();
+        }
+    }
+
+    /// <summary>Flushes a segment's data through the oldest descriptor that this queue has of it; false when the file is gone.</summary>
+    public bool Flush(long start)
+    {
+        PlatformFile? file;
+        bool own = false;
+        lock (_lock)
+        {
+            if (!_unflushed.Remove(start, out file))
+            {
+                if (_mapped.TryGetValue(start, out SegmentMapping? mapping))
+                {
+                    mapping.References++;
+                    own = true;
+                    file = mapping.File;
+                }
+            }
+        }
+
+        if (own)
+            return FlushMapped(start, file!);
+        file ??= directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
+        if (file is null)
+            return false;
+        using (file)
+            file.FlushData();
+        return true;
+    }
+
+    /// <summary>Closes what is left; the caller has made sure that nobody is in a segment any more.</summary>
+    public void CloseFiles()
+    {
+        lock (_lock)
+        {
+            while (_unflushed.Count > 0)
+                DropOldest();
+        }
+    }
+
+    private bool FlushMapped(long start, PlatformFile file)
+    {
+        SegmentMapping mapping;
+        lock (_lock)
+            mapping = _mapped[start];
+        try
+        {
+            file.FlushData();
+        }
+        finally
+        {
+            Release(mapping);
+        }
+
+        return true;
+    }
+
+    private SegmentMapping Map(PlatformFile file, long start)
+    {
+        try
+        {
+            return new SegmentMapping(file, start, segmentLength, writable);
+        }
+        catch
+        {
+            file.Dispose();
+            throw;
+        }
+    }
+
+    private void DropOldest()
+    {
+        KeyValuePair<long, PlatformFile> oldest = _unflushed.First();
+        _unflushed.Remove(oldest.Key);
+        oldest.Value.Dispose();
+    }
+}
