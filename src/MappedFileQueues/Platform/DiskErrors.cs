@@ -1,0 +1,111 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>
+/// Words an error of the system: what failed, the values, the remedy. Both implementations speak in the error numbers of
+/// Linux, so that callers can test for a full disk without knowing the platform.
+/// </summary>
+internal static class DiskErrors
+{
+    /// <summary>Operation not permitted.</summary>
+    public const int EPERM = 1;
+
+    /// <summary>No such file or directory.</summary>
+    public const int ENOENT = 2;
+
+    /// <summary>A signal came first; the call is made again.</summary>
+    public const int EINTR = 4;
+
+    /// <summary>The device failed.</summary>
+    public const int EIO = 5;
+
+    /// <summary>Try again; also a lock that another holds, and a futex word that has changed.</summary>
+    public const int EAGAIN = 11;
+
+    /// <summary>Out of memory or of mappings.</summary>
+    public const int ENOMEM = 12;
+
+    /// <summary>Permission denied.</summary>
+    public const int EACCES = 13;
+
+    /// <summary>Something of that name exists.</summary>
+    public const int EEXIST = 17;
+
+    /// <summary>The file system cannot map files.</summary>
+    public const int ENODEV = 19;
+
+    /// <summary>A part of the path is not a directory.</summary>
+    public const int ENOTDIR = 20;
+
+    /// <summary>A directory where a file was wanted.</summary>
+    public const int EISDIR = 21;
+
+    /// <summary>Invalid argument; also what the file system does not know.</summary>
+    public const int EINVAL = 22;
+
+    /// <summary>Too many open files in the system.</summary>
+    public const int ENFILE = 23;
+
+    /// <summary>Too many open files in this process.</summary>
+    public const int EMFILE = 24;
+
+    /// <summary>The file would become too large.</summary>
+    public const int EFBIG = 27;
+
+    /// <summary>No space left on the device.</summary>
+    public const int ENOSPC = 28;
+
+    /// <summary>A read-only file system.</summary>
+    public const int EROFS = 30;
+
+    /// <summary>The name is too long.</summary>
+    public const int ENAMETOOLONG = 36;
+
+    /// <summary>No locks available.</summary>
+    public const int ENOLCK = 37;
+
+    /// <summary>The system does not know the call.</summary>
+    public const int ENOSYS = 38;
+
+    /// <summary>Too many symbolic links.</summary>
+    public const int ELOOP = 40;
+
+    /// <summary>The file system does not support the operation.</summary>
+    public const int EOPNOTSUPP = 95;
+
+    /// <summary>The wait reached its time-out.</summary>
+    public const int ETIMEDOUT = 110;
+
+    /// <summary>The disk quota is used up.</summary>
+    public const int EDQUOT = 122;
+
+    /// <summary>Makes the exception.</summary>
+    /// <param name="failed">What failed, as the beginning of a sentence: "Cannot open the file".</param>
+    /// <param name="path">The file or directory.</param>
+    /// <param name="errno">The error number.</param>
+    /// <param name="systemText">The system's own words for it.</param>
+    /// <param name="inner">The cause, when there is one.</param>
+    public static QueueDiskException Make(string failed, string path, int errno, string systemText, Exception? inner = null) =>
+        new($"{failed}: path={path}, errno={errno} ({systemText}). {Remedy(errno)}", errno, path, inner);
+
+    private static string Remedy(int errno) => errno switch
+    {
+        ENOSPC => "Free space on that file system, then try again; nothing that was published is lost.",
+        EDQUOT => "Free space or raise the quota of this user, then try again; nothing that was published is lost.",
+        EACCES or EPERM => "Give this user read and write rights to the store directory and everything in it, or run as its owner.",
+        EROFS => "Mount the file system writable, or only read the store (MappedFileReader.Open needs no write).",
+        EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer queues and readers open.",
+        ENFILE => "The whole system has too many open files: close some, or raise fs.file-max.",
+        ENOTDIR => "A part of the path is a file, or not a directory: name a directory, or move the file away.",
+        EISDIR => "A directory stands where the store keeps a file: move it away, or name another store directory.",
+        EFBIG => "Use a smaller SegmentSize, or raise the limit of file sizes (ulimit -f, or the file system's own).",
+        ENOENT => "Check the path; a part of the store may have been removed while it was in use.",
+        EEXIST => "Something of that name is in the way: move it away, or name another store directory.",
+        ENAMETOOLONG => "Use a shorter store path or consumer name.",
+        ELOOP => "The path runs in a circle of symbolic links: repair the links.",
+        EIO => "The device failed: look at the kernel's log, close every user of the store, and check the disk before opening it again.",
+        ENOMEM => "Use a smaller SegmentSize, free memory, or raise vm.max_map_count and the memory limit.",
+        ENOLCK or ENODEV or EINVAL or ENOSYS or EOPNOTSUPP =>
+            "The file system may lack what a store needs: put it on a local one (ext4, xfs, btrfs, tmpfs).",
+        _ => "Look the error number up for this system, and check the file system that holds the path.",
+    };
+}

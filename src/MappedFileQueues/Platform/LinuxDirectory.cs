@@ -1,0 +1,324 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>A directory held by its descriptor; every name is resolved from there.</summary>
+internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : StoreDirectory
+{
+    // Not blocking matters only for what is not a regular file: opening a named pipe would wait for its other end.
+    private const int OpenFlags = LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
+
+    private const uint ReadWriteBits = 0x1B6;   // octal 666
+    private const uint AllBits = 0x1FF;         // octal 777
+
+    /// <inheritdoc/>
+    public override string Path => path;
+
+    /// <inheritdoc/>
+    public override string? UnsafeFileSystem => LinuxFileSystems.UnsafeName(handle, path);
+
+    /// <inheritdoc/>
+    public override bool IsStillInPlace =>
+        TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
+
+    /// <summary>Opens a directory; null when it is missing.</summary>
+    public static LinuxHandle? OpenHandle(string path)
+    {
+        LinuxHandle opened = LinuxNative.openat(
+            LinuxNative.AT_FDCWD, path, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC, 0);
+        int errno = LinuxErrors.Last;
+        return OrNullWhenMissing(opened, errno, "Cannot open the directory", path);
+    }
+
+    /// <summary>Makes a directory with exactly this mode, and its missing parents with their default one; null when another came first.</summary>
+    public static LinuxHandle? Make(string path, UnixFileMode mode)
+    {
+        if (!MakeWithParents(path, (uint)mode))
+            return null;
+        LinuxHandle? made = OpenHandle(path);
+        if (made is null)
+            return null;
+
+        // The umask took bits away, and the caller named the mode.
+        if ((Stat(made, path).Mode & AllBits) != (uint)mode && LinuxNative.fchmod(made, (uint)mode) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            made.Dispose();
+            throw LinuxErrors.Make("Cannot set the mode of the directory", path, errno);
+        }
+
+        return made;
+    }
+
+    /// <inheritdoc/>
+    public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null)
+    {
+        LinuxHandle? opened = OpenHandle(name, opening, mode);
+        return opened is null ? null : new LinuxFile(FullName(name), opened);
+    }
+
+    /// <inheritdoc/>
+    public override bool RenameWithoutReplacing(string from, string to)
+    {
+        if (LinuxNative.renameat2(LinuxNative.SYS_renameat2, handle, from, handle, to, LinuxNative.RENAME_NOREPLACE) == 0)
+            return true;
+        int errno = LinuxErrors.Last;
+        return errno switch
+        {
+            DiskErrors.EEXIST => false,
+            DiskErrors.EINVAL or DiskErrors.ENOSYS => RenameByLink(from, to),
+            _ => throw LinuxErrors.Make($"Cannot rename the file to {to}", FullName(from), errno),
+        };
+    }
+
+    /// <inheritdoc/>
+    public override void Rename(string from, string to)
+    {
+        if (LinuxNative.renameat(handle, from, handle, to) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+        throw LinuxErrors.Make($"Cannot rename the file to {to}", FullName(from), errno);
+    }
+
+    /// <inheritdoc/>
+    public override bool Delete(string name)
+    {
+        if (LinuxNative.unlinkat(handle, name, 0) == 0)
+            return true;
+        int errno = LinuxErrors.Last;
+        return errno == DiskErrors.ENOENT ? false : throw LinuxErrors.Make("Cannot delete the file", FullName(name), errno);
+    }
+
+    /// <inheritdoc/>
+    public override bool CreateSubdirectory(string name)
+    {
+        uint mode = Stat(handle, path).Mode & AllBits;
+        if (LinuxNative.mkdirat(handle, name, mode) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            return errno == DiskErrors.EEXIST && TryIdentify(name, out LinuxStatx there) && there.IsDirectory
+                ? false
+                : throw LinuxErrors.Make("Cannot make the directory", FullName(name), errno);
+        }
+
+        // The umask may have taken away bits that the store's users share it by.
+        if (TryIdentify(name, out LinuxStatx made) && (made.Mode & AllBits) != mode
+            && LinuxNative.fchmodat(handle, name, mode, 0) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            throw LinuxErrors.Make("Cannot set the mode of the directory", FullName(name), errno);
+        }
+
+        return true;
+    }
+
+    /// <inheritdoc/>
+    public override IReadOnlyList<string> List(string subdirectory)
+    {
+        using LinuxHandle? opened = OpenSubdirectory(subdirectory);
+        return opened is null ? [] : LinuxEntries.Read(opened, FullName(subdirectory));
+    }
+
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory)
+    {
+        string full = FullName(subdirectory);
+        using LinuxHandle opened = OpenSubdirectory(subdirectory)
+            ?? throw LinuxErrors.Make("Cannot flush the directory", full, DiskErrors.ENOENT);
+        FlushEntries(opened, full);
+    }
+
+    /// <inheritdoc/>
+    public override PlatformLock? TryLock(string name, LockKind kind) =>
+        LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.ReadWriteOrCreate, null));
+
+    // Read only: a reader without write rights must be able to ask whether the owner of a claim lives.
+    /// <inheritdoc/>
+    public override PlatformLock? Probe(string name) =>
+        LinuxLock.TryTake(this, name, LockKind.Shared, () => OpenHandle(name, FileOpening.Read, null));
+
+    /// <inheritdoc/>
+    public override IReadOnlyList<int> LockHolders(string name)
+    {
+        using LinuxHandle? opened = OpenHandle(name, FileOpening.Read, null);
+        return opened is null ? [] : LinuxLockHolders.Find(opened, Stat(opened, FullName(name)).Identity);
+    }
+
+    /// <inheritdoc/>
+    public override FileIdentity? Identify(string name) => TryIdentify(name, out LinuxStatx found) ? found.Identity : null;
+
+    /// <inheritdoc/>
+    public override void Dispose() => handle.Dispose();
+
+    /// <summary>The path of a name in this directory, for messages.</summary>
+    internal string FullName(string name) => name.Length == 0 ? path : System.IO.Path.Combine(path, name);
+
+    /// <summary>What the system knows about an open file.</summary>
+    internal static LinuxStatx Stat(LinuxHandle file, string path)
+    {
+        LinuxStatx result;
+        if (LinuxNative.statx(LinuxNative.SYS_statx, file, "", LinuxNative.AT_EMPTY_PATH, LinuxStatx.Wanted, &result) == 0)
+            return result;
+        int errno = LinuxErrors.Last;
+        throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno);
+    }
+
+    private static bool TryStat(string path, out LinuxStatx result)
+    {
+        LinuxStatx found;
+        nint code = LinuxNative.statx(LinuxNative.SYS_statx, LinuxNative.AT_FDCWD, path, 0, LinuxStatx.Wanted, &found);
+        int errno = LinuxErrors.Last;
+        result = found;
+        return FoundOrThrow(code, errno, path);
+    }
+
+    private bool TryIdentify(string name, out LinuxStatx result)
+    {
+        LinuxStatx found;
+        nint code = LinuxNative.statx(LinuxNative.SYS_statx, handle, name, 0, LinuxStatx.Wanted, &found);
+        int errno = LinuxErrors.Last;
+        result = found;
+        return FoundOrThrow(code, errno, FullName(name));
+    }
+
+    private static bool FoundOrThrow(nint code, int errno, string path) =>
+        code == 0 || (errno is DiskErrors.ENOENT or DiskErrors.ENOTDIR
+            ? false
+            : throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno));
+
+    private static LinuxHandle? OrNullWhenMissing(LinuxHandle opened, int errno, string failed, string path)
+    {
+        if (!opened.IsInvalid)
+            return opened;
+        opened.Dispose();
+        return errno == DiskErrors.ENOENT ? null : throw LinuxErrors.Make(failed, path, errno);
+    }
+
+    private static bool MakeWithParents(string path, uint mode)
+    {
+        if (LinuxNative.mkdir(path, mode) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            string? parent = System.IO.Path.GetDirectoryName(path);
+            if (errno == DiskErrors.EEXIST)
+                return false;
+            if (errno != DiskErrors.ENOENT || parent is null)
+                throw LinuxErrors.Make("Cannot make the directory", path, errno);
+            _ = MakeWithParents(parent, AllBits);
+            if (LinuxNative.mkdir(path, mode) != 0)
+            {
+                errno = LinuxErrors.Last;
+                return errno is DiskErrors.EEXIST or DiskErrors.ENOENT
+                    ? false
+                    : throw LinuxErrors.Make("Cannot make the directory", path, errno);
+            }
+        }
+
+        FlushParent(path);
+        return true;
+    }
+
+    /// <summary>Makes the entry of a new directory durable, where we may read its parent; else nobody could, and the store still works.</summary>
+    private static void FlushParent(string path)
+    {
+        string parent = System.IO.Path.GetDirectoryName(path) ?? "/";
+        using LinuxHandle opened = LinuxNative.openat(
+            LinuxNative.AT_FDCWD, parent, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC, 0);
+        if (!opened.IsInvalid)
+            FlushEntries(opened, parent);
+    }
+
+    private static void FlushEntries(LinuxHandle directory, string path)
+    {
+        while (LinuxNative.fsync(directory) != 0)
+        {
+            int errno = LinuxErrors.Last;
+
+            // EINVAL: this file system has no fsync for directories; there is nothing better to do.
+            if (errno == DiskErrors.EINVAL)
+                return;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot flush the directory", path, errno);
+        }
+    }
+
+    private LinuxHandle? OpenSubdirectory(string subdirectory)
+    {
+        LinuxHandle opened = LinuxNative.openat(
+            handle,
+            subdirectory.Length == 0 ? "." : subdirectory,
+            LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC,
+            0);
+        int errno = LinuxErrors.Last;
+        return OrNullWhenMissing(opened, errno, "Cannot open the directory", FullName(subdirectory));
+    }
+
+    private LinuxHandle? OpenHandle(string name, FileOpening opening, UnixFileMode? mode)
+    {
+        if (opening == FileOpening.CreateNew)
+            return CreateHandle(name, mode);
+        const int RemovedTriesMax = 1000;
+        for (int tries = 0; tries < RemovedTriesMax; tries++)
+        {
+            int access = opening == FileOpening.Read ? LinuxNative.O_RDONLY : LinuxNative.O_RDWR;
+            LinuxHandle opened = LinuxNative.openat(handle, name, access | OpenFlags, 0);
+            int errno = LinuxErrors.Last;
+            LinuxHandle? found = OrNullWhenMissing(opened, errno, "Cannot open the file", FullName(name));
+            if (found is not null)
+                return RegularFile(found, name);
+            if (opening != FileOpening.ReadWriteOrCreate)
+                return null;
+            found = CreateHandle(name, mode);
+            if (found is not null)
+                return found;
+        }
+
+        throw LinuxErrors.Make("Cannot open the file, it is removed each time", FullName(name), DiskErrors.ENOENT);
+    }
+
+    private LinuxHandle RegularFile(LinuxHandle opened, string name)
+    {
+        LinuxStatx state = Stat(opened, FullName(name));
+        if (state.IsRegularFile)
+            return opened;
+        opened.Dispose();
+        throw LinuxErrors.Make(
+            "Cannot use this as a file of the store", FullName(name), state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
+    }
+
+    private LinuxHandle? CreateHandle(string name, UnixFileMode? mode)
+    {
+        uint wanted = (uint?)mode ?? (Stat(handle, path).Mode & ReadWriteBits);
+        LinuxHandle opened = LinuxNative.openat(
+            handle, name, LinuxNative.O_RDWR | LinuxNative.O_CREAT | LinuxNative.O_EXCL | OpenFlags, wanted);
+        int errno = LinuxErrors.Last;
+        if (opened.IsInvalid)
+        {
+            opened.Dispose();
+            return errno == DiskErrors.EEXIST ? null : throw LinuxErrors.Make("Cannot make the file", FullName(name), errno);
+        }
+
+        // The umask may have taken away bits that the store's users share it by.
+        if ((Stat(opened, FullName(name)).Mode & AllBits) != wanted && LinuxNative.fchmod(opened, wanted) != 0)
+        {
+            errno = LinuxErrors.Last;
+            opened.Dispose();
+            throw LinuxErrors.Make("Cannot set the mode of the file", FullName(name), errno);
+        }
+
+        return opened;
+    }
+
+    /// <summary>For file systems without RENAME_NOREPLACE. A crash in between leaves the file under both names, never a replaced one.</summary>
+    private bool RenameByLink(string from, string to)
+    {
+        if (LinuxNative.linkat(handle, from, handle, to, 0) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            return errno == DiskErrors.EEXIST
+                ? false
+                : throw LinuxErrors.Make($"Cannot link the file to {to}", FullName(from), errno);
+        }
+
+        _ = Delete(from);
+        return true;
+    }
+}

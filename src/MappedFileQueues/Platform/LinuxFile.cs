@@ -1,0 +1,159 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>A file by its descriptor.</summary>
+internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : PlatformFile
+{
+    private const int StatBlockLength = 512;
+
+    /// <inheritdoc/>
+    public override string Path => path;
+
+    /// <inheritdoc/>
+    public override long Length => (long)LinuxDirectory.Stat(handle, path).Size;
+
+    /// <inheritdoc/>
+    public override long AllocatedLength => (long)LinuxDirectory.Stat(handle, path).Blocks * StatBlockLength;
+
+    /// <inheritdoc/>
+    public override FileIdentity Identity => LinuxDirectory.Stat(handle, path).Identity;
+
+    /// <inheritdoc/>
+    public override void SetLength(long length)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(length);
+        while (LinuxNative.ftruncate(handle, length) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make($"Cannot set the length of the file to {length} bytes", path, errno);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void Allocate(long offset, long length)
+    {
+        ZeroFill.CheckRange(offset, length, Length);
+        if (length == 0)
+            return;
+
+        // KEEP_SIZE, although the range lies inside the file: without it ext4 leaves the file longer when the disk is full.
+        while (LinuxNative.fallocate(handle, LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno == DiskErrors.EOPNOTSUPP)
+            {
+                FillHoles(offset, offset + length);
+                return;
+            }
+
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, errno);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override int ReadAt(Span<byte> destination, long position)
+    {
+        int done = 0;
+        fixed (byte* start = destination)
+        {
+            while (done < destination.Length)
+            {
+                nint count = LinuxNative.pread(handle, start + done, destination.Length - done, position + done);
+                int errno = LinuxErrors.Last;
+                if (count == 0)
+                    break;
+                if (count > 0)
+                    done += (int)count;
+                else if (errno != DiskErrors.EINTR)
+                    throw LinuxErrors.Make($"Cannot read at {position + done}", path, errno);
+            }
+        }
+
+        return done;
+    }
+
+    /// <inheritdoc/>
+    public override void WriteAt(ReadOnlySpan<byte> source, long position)
+    {
+        int done = 0;
+        fixed (byte* start = source)
+        {
+            while (done < source.Length)
+            {
+                nint count = LinuxNative.pwrite(handle, start + done, source.Length - done, position + done);
+                int errno = LinuxErrors.Last;
+                if (count > 0)
+                    done += (int)count;
+                else if (count == 0 || errno != DiskErrors.EINTR)
+                    throw LinuxErrors.Make($"Cannot write at {position + done}", path, count == 0 ? DiskErrors.EIO : errno);
+            }
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void FlushData()
+    {
+        while (LinuxNative.fdatasync(handle) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot flush the file to the disk", path, errno);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override MappedView Map(long length, bool writable)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegativeOrZero(length);
+
+        // The system maps beyond the end too, and then kills whoever goes there.
+        long fileLength = Length;
+        if (fileLength < length)
+            throw ZeroFill.TooShort(path, fileLength, length);
+        int protection = LinuxNative.PROT_READ | (writable ? LinuxNative.PROT_WRITE : 0);
+        nint address = LinuxNative.mmap(0, (nint)length, protection, LinuxNative.MAP_SHARED, handle, 0);
+        int errno = LinuxErrors.Last;
+        return address != -1
+            ? new LinuxView((byte*)address, length, writable)
+            : throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
+    }
+
+    /// <inheritdoc/>
+    public override void Dispose() => handle.Dispose();
+
+    /// <summary>
+    /// Without fallocate: zeros go only where the file system says that nothing is, so that data of other processes is never
+    /// touched. One that cannot tell says that the whole file is data; its blocks are then judged by what they hold.
+    /// </summary>
+    private void FillHoles(long offset, long end)
+    {
+        if (AllocatedLength >= Length)
+            return;
+        if (Seek(0, LinuxNative.SEEK_HOLE) >= Length)
+        {
+            ZeroFill.WriteWhereZero(this, offset, end);
+            return;
+        }
+
+        for (long hole = Seek(offset, LinuxNative.SEEK_HOLE); hole < end;)
+        {
+            long data = Math.Min(Seek(hole, LinuxNative.SEEK_DATA), end);
+            ZeroFill.Write(this, hole, data);
+            hole = data < end ? Seek(data, LinuxNative.SEEK_HOLE) : end;
+        }
+    }
+
+    private long Seek(long from, int whence)
+    {
+        long found = LinuxNative.lseek(handle, from, whence);
+        int errno = LinuxErrors.Last;
+        if (found >= 0)
+            return found;
+
+        // ENXIO: nothing but a hole until the end. EINVAL: a file system, or a kernel, without these two.
+        return errno is LinuxNative.ENXIO or DiskErrors.EINVAL
+            ? long.MaxValue
+            : throw LinuxErrors.Make("Cannot look for holes in the file", path, errno);
+    }
+}

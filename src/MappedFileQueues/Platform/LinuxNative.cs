@@ -1,0 +1,191 @@
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Platform;
+
+/// <summary>
+/// The C library's functions, as they are. What old C libraries lack (renameat2, statx, membarrier, futex) goes through
+/// syscall(2); the numbers differ between x64 and arm64, the layouts used here do not.
+/// </summary>
+internal static unsafe partial class LinuxNative
+{
+    public const int O_RDONLY = 0;
+    public const int O_RDWR = 2;
+    public const int O_CREAT = 0x40;
+    public const int O_EXCL = 0x80;
+    public const int O_NOCTTY = 0x100;
+    public const int O_NONBLOCK = 0x800;
+    public const int O_CLOEXEC = 0x80000;
+
+    public const int AT_FDCWD = -100;
+    public const int AT_EMPTY_PATH = 0x1000;
+
+    public const int LOCK_SH = 1;
+    public const int LOCK_EX = 2;
+    public const int LOCK_NB = 4;
+    public const int LOCK_UN = 8;
+
+    public const int FALLOC_FL_KEEP_SIZE = 1;
+    public const int SEEK_DATA = 3;
+    public const int SEEK_HOLE = 4;
+    public const int ENXIO = 6;
+
+    public const int PROT_READ = 1;
+    public const int PROT_WRITE = 2;
+    public const int MAP_SHARED = 1;
+    public const int MADV_POPULATE_READ = 22;
+    public const int MADV_POPULATE_WRITE = 23;
+
+    public const int RENAME_NOREPLACE = 1;
+
+    public const int FUTEX_WAIT = 0;
+    public const int FUTEX_WAKE = 1;
+
+    public const int MEMBARRIER_CMD_QUERY = 0;
+    public const int MEMBARRIER_CMD_GLOBAL_EXPEDITED = 1 << 1;
+    public const int MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED = 1 << 2;
+
+    private const string Libc = "libc";
+
+    private static readonly bool s_arm64 = RuntimeInformation.ProcessArchitecture == Architecture.Arm64;
+
+    /// <summary>O_DIRECTORY differs between the two architectures.</summary>
+    public static int O_DIRECTORY => s_arm64 ? 0x4000 : 0x10000;
+
+    public static nint SYS_futex => s_arm64 ? 98 : 202;
+
+    public static nint SYS_membarrier => s_arm64 ? 283 : 324;
+
+    public static nint SYS_renameat2 => s_arm64 ? 276 : 316;
+
+    public static nint SYS_statx => s_arm64 ? 291 : 332;
+
+    public static nint SYS_getdents64 => s_arm64 ? 61 : 217;
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial LinuxHandle openat(int directory, string path, int flags, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial LinuxHandle openat(LinuxHandle directory, string path, int flags, uint mode);
+
+    [LibraryImport(Libc)]
+    public static partial int close(int descriptor);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int mkdir(string path, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int mkdirat(LinuxHandle directory, string path, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int fchmodat(LinuxHandle directory, string path, uint mode, int flags);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fchmod(LinuxHandle file, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int renameat(LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int linkat(LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to, int flags);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int unlinkat(LinuxHandle directory, string path, int flags);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint renameat2(
+        nint number, LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to, nint flags);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint statx(nint number, nint directory, string path, nint flags, nint mask, LinuxStatx* result);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint statx(nint number, LinuxHandle directory, string path, nint flags, nint mask, LinuxStatx* result);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint getdents64(nint number, LinuxHandle directory, byte* buffer, nint length);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint futex(nint number, uint* word, nint operation, nint value, LinuxTimespec* timeout);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint membarrier(nint number, nint command, nint flags, nint cpu);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fstatfs(LinuxHandle file, byte* buffer);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int flock(LinuxHandle file, int operation);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int ftruncate(LinuxHandle file, long length);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fallocate(LinuxHandle file, int mode, long offset, long length);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial long lseek(LinuxHandle file, long offset, int whence);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial nint pread(LinuxHandle file, byte* buffer, nint count, long position);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial nint pwrite(LinuxHandle file, byte* buffer, nint count, long position);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fsync(LinuxHandle file);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fdatasync(LinuxHandle file);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial nint mmap(nint address, nint length, int protection, int flags, LinuxHandle file, long offset);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int munmap(byte* address, nint length);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int madvise(byte* address, nint length, int advice);
+}
+
+/// <summary>struct timespec of 64-bit Linux.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct LinuxTimespec
+{
+    public long Seconds;
+    public long Nanoseconds;
+}
+
+/// <summary>struct statx, the fields used here; the layout is the same on all architectures (statx(2)).</summary>
+[StructLayout(LayoutKind.Explicit, Size = 256)]
+internal struct LinuxStatx
+{
+    /// <summary>STATX_TYPE, MODE, INO, SIZE, BLOCKS.</summary>
+    public const int Wanted = 0x703;
+
+    [FieldOffset(28)]
+    public ushort Mode;
+
+    [FieldOffset(32)]
+    public ulong Inode;
+
+    [FieldOffset(40)]
+    public ulong Size;
+
+    [FieldOffset(48)]
+    public ulong Blocks;
+
+    [FieldOffset(136)]
+    public uint DeviceMajor;
+
+    [FieldOffset(140)]
+    public uint DeviceMinor;
+
+    /// <summary>The device and inode in one.</summary>
+    public readonly FileIdentity Identity => new(((ulong)DeviceMajor << 32) | DeviceMinor, Inode);
+
+    /// <summary>The type bits say "regular file".</summary>
+    public readonly bool IsRegularFile => (Mode & 0xF000) == 0x8000;
+
+    /// <summary>The type bits say "directory".</summary>
+    public readonly bool IsDirectory => (Mode & 0xF000) == 0x4000;
+}

@@ -1,0 +1,44 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>mmap(2), shared.</summary>
+internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable) : MappedView
+{
+    private nint _pointer = (nint)pointer;
+
+    /// <inheritdoc/>
+    public override byte* Pointer => (byte*)Volatile.Read(ref _pointer);
+
+    /// <inheritdoc/>
+    public override long Length => length;
+
+    /// <inheritdoc/>
+    public override void Touch(long position, long length) =>
+        Populate(position, length, writable ? LinuxNative.MADV_POPULATE_WRITE : LinuxNative.MADV_POPULATE_READ);
+
+    /// <inheritdoc/>
+    public override void TouchForReading(long position, long length) =>
+        Populate(position, length, LinuxNative.MADV_POPULATE_READ);
+
+    /// <inheritdoc/>
+    public override void Dispose()
+    {
+        nint mapped = Interlocked.Exchange(ref _pointer, 0);
+        if (mapped != 0)
+            _ = LinuxNative.munmap((byte*)mapped, (nint)length);
+    }
+
+    private void Populate(long position, long count, int advice)
+    {
+        long start = Math.Clamp(position, 0, length) & -Environment.SystemPageSize;
+        long end = Math.Min(position + count, length);
+        if (end <= start)
+            return;
+        if (LinuxNative.madvise(Pointer + start, (nint)(end - start), advice) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+
+        // EINVAL: a kernel before 5.14. Every other answer (no room for a hole, a device that fails) is a reason not to go there.
+        if (errno == DiskErrors.EINVAL)
+            PageTouch.Read(Pointer, start, end);
+    }
+}

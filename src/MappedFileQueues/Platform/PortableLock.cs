@@ -1,0 +1,141 @@
+using System.Collections.Concurrent;
+using System.Diagnostics;
+using Microsoft.Win32.SafeHandles;
+
+namespace MappedFileQueues.Platform;
+
+/// <summary>
+/// A lock by an open that denies others theirs. On Unix .NET does that by flock(2), so it excludes, and is excluded by, the
+/// locks of <see cref="LinuxLock"/>.
+/// </summary>
+internal sealed class PortableLock : PlatformLock
+{
+    private static readonly TimeSpan s_downgradeLimit = TimeSpan.FromSeconds(5);
+
+    // Rooted while held: a finalizer must not let others in.
+    private static readonly ConcurrentDictionary<PortableLock, bool> s_held = new();
+
+    private readonly string _path;
+    private SafeFileHandle? _handle;
+
+    private PortableLock(string path, SafeFileHandle? handle)
+    {
+        _path = path;
+        _handle = handle;
+        if (handle is not null)
+            s_held[this] = true;
+    }
+
+    /// <summary>Takes the lock, making the file; null when another holds it.</summary>
+    public static PortableLock? TryTake(string path, LockKind kind, UnixFileMode? modeWhenMade)
+    {
+        SafeFileHandle? handle = TryOpen(path, kind, modeWhenMade);
+        return handle is null ? null : new PortableLock(path, handle);
+    }
+
+    /// <summary>
+    /// Takes it alone, because the mode of the BCL's shared locks cannot tell a shared holder from none; a missing file is a
+    /// lock that nobody holds.
+    /// </summary>
+    public static PortableLock? Probe(string path)
+    {
+        try
+        {
+            return new PortableLock(path, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.None));
+        }
+        catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
+        {
+            return new PortableLock(path, null);
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            return PortableErrors.IsSharingViolation(error) ? null : throw PortableErrors.Make("Cannot lock the file", path, error);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void Downgrade()
+    {
+        if (_handle is null)
+            return;
+        _handle.Dispose();
+
+        // A probe of somebody else may hold the file for a moment; whoever wants to keep it needs the `open` lock first, which
+        // our caller holds.
+        long start = Stopwatch.GetTimestamp();
+        SafeFileHandle? shared;
+        while ((shared = TryOpen(_path, LockKind.Shared, null)) is null)
+        {
+            if (Stopwatch.GetElapsedTime(start) > s_downgradeLimit)
+            {
+                throw new QueueInUseException(
+                    $"Another program holds a lock that is this queue's: path={_path}. Close the program that opened the file.");
+            }
+
+            Thread.Sleep(1);
+        }
+
+        _handle = shared;
+    }
+
+    /// <inheritdoc/>
+    public override void Dispose()
+    {
+        if (s_held.TryRemove(this, out _))
+            _handle!.Dispose();
+    }
+
+    private static SafeFileHandle? TryOpen(string path, LockKind kind, UnixFileMode? modeWhenMade)
+    {
+        const int RemovedTriesMax = 1000;
+        try
+        {
+            for (int tries = 0; tries < RemovedTriesMax; tries++)
+            {
+                SafeFileHandle? handle = OpenExisting(path, kind) ?? Make(path, kind, modeWhenMade);
+                if (handle is not null)
+                    return handle;
+            }
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            return PortableErrors.IsSharingViolation(error) ? null : throw PortableErrors.Make("Cannot lock the file", path, error);
+        }
+
+        throw DiskErrors.Make("Cannot lock the file, it is removed each time", path, DiskErrors.ENOENT, "No such file");
+    }
+
+    private static SafeFileHandle? OpenExisting(string path, LockKind kind)
+    {
+        try
+        {
+            return kind == LockKind.Exclusive
+                ? File.OpenHandle(path, FileMode.Open, FileAccess.ReadWrite, FileShare.None)
+                : File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read);
+        }
+        catch (FileNotFoundException)
+        {
+            return null;
+        }
+    }
+
+    /// <summary>Makes the file; null when it stands now but must be opened as it is, or opened again for a shared lock.</summary>
+    private static SafeFileHandle? Make(string path, LockKind kind, UnixFileMode? modeWhenMade)
+    {
+        SafeFileHandle made;
+        try
+        {
+            made = File.OpenHandle(path, FileMode.CreateNew, FileAccess.ReadWrite, FileShare.None);
+        }
+        catch (IOException error) when (PortableErrors.IsAlreadyThere(error))
+        {
+            return null;
+        }
+
+        PortableDirectory.SetMode(made, modeWhenMade);
+        if (kind == LockKind.Exclusive)
+            return made;
+        made.Dispose();
+        return null;
+    }
+}

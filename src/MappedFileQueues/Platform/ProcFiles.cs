@@ -1,0 +1,52 @@
+using System.Globalization;
+
+namespace MappedFileQueues.Platform;
+
+/// <summary>
+/// What Linux tells through /proc, read with the BCL alone, so that the portable implementation on Linux gives the same boot
+/// id and start times as the other one: both may have the same store open.
+/// </summary>
+internal static class ProcFiles
+{
+    /// <summary>The boot id; null when it cannot be read.</summary>
+    public static string? ReadBootId()
+    {
+        string? text = ReadOrNull("/proc/sys/kernel/random/boot_id")?.Trim();
+        return string.IsNullOrEmpty(text) ? null : text;
+    }
+
+    /// <summary>The start time in clock ticks since boot; 0 when the process is not running, is a zombie, or is hidden.</summary>
+    public static long ReadStartTime(int processId)
+    {
+        if (processId <= 0)
+            return 0;
+        string? stat = ReadOrNull(string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/stat"));
+        return stat is null ? 0 : ParseStartTime(stat);
+    }
+
+    /// <summary>
+    /// Field 22 of /proc/PID/stat. The second field is the command name in parentheses, which may hold spaces and parentheses
+    /// itself, so counting starts behind the last one: there follows the state, which is field 3.
+    /// </summary>
+    internal static long ParseStartTime(string stat)
+    {
+        string[] fields = stat[(stat.LastIndexOf(')') + 1)..].Split(' ', StringSplitOptions.RemoveEmptyEntries);
+        const int StartTimeIndex = 22 - 3;
+        if (fields.Length <= StartTimeIndex || fields[0] is "Z" or "X" or "x")
+            return 0;
+        return long.TryParse(fields[StartTimeIndex], CultureInfo.InvariantCulture, out long ticks) ? ticks : 0;
+    }
+
+    /// <summary>The text of a file below /proc; null when there is none or it may not be read.</summary>
+    internal static string? ReadOrNull(string path)
+    {
+        try
+        {
+            return File.ReadAllText(path);
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            return null;
+        }
+    }
+}
