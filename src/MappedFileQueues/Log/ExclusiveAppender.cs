@@ -28,8 +28,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         _publishesWithFence = !waitersFence;
         _lane = new AppendLane(this, thread: null);
-        store.Roller.MakeRoom(_lane, FrameHeader.Size);
-        _lane.HasStarted = true;
+        Restart();
         if (_publishesWithFence)
             _lane.Bound = null;
     }
@@ -58,6 +57,14 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         WakeWaiters(lane);
         Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
         return offset;
+    }
+
+    public override void Restart()
+    {
+        _lane.HasStarted = false;
+        Enter(_lane, FrameHeader.Size);
+        _lane.HasStarted = true;
+        Leave(_lane);
     }
 
     public override AppendLane Claim(int payloadLength)

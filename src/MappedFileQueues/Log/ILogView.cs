@@ -3,6 +3,19 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log;
 
+/// <summary>What became of a claim in the way.</summary>
+internal enum HoleFate
+{
+    /// <summary>Its owner lives: wait.</summary>
+    Living,
+
+    /// <summary>It is published or padding by now: look again.</summary>
+    Changed,
+
+    /// <summary>Its owner is dead, and this reader may not write: step over it.</summary>
+    StepOver,
+}
+
 /// <summary>
 /// What a reader needs of the store: given by an attached queue (<see cref="LogStore"/>) and by a reader that leaves no trace
 /// (Inspection).
@@ -23,8 +36,8 @@ internal unsafe interface ILogView
     /// <summary>Blocks exist up to here, as far as the control page says.</summary>
     long Allocated { get; }
 
-    /// <summary>Repairs a dead owner's claim; true when the header is no longer this claim, or was stepped over.</summary>
-    bool TryRepair(ulong* header, ulong claim, long offset);
+    /// <summary>Looks after a claim in the way.</summary>
+    HoleFate Repair(ulong* header, ulong claim, long offset);
 
     /// <summary>Throws when the reader is disposed, the store poisoned, deleted or replaced.</summary>
     void ThrowIfReadingEnded(LogReader reader);

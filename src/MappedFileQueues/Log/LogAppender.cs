@@ -52,6 +52,9 @@ internal abstract unsafe class LogAppender
     /// <summary>Appends messages of any lengths that become readable all at once; returns the first one's offset.</summary>
     public abstract long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages);
 
+    /// <summary>Forgets the place, after the log's origin was moved.</summary>
+    public abstract void Restart();
+
     /// <summary>Allocates and touches room ahead, so that appends of this process meet no page fault.</summary>
     public void Prepare(long bytes)
     {

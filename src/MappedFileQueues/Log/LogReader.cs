@@ -118,6 +118,7 @@ internal sealed unsafe class LogReader(ILogView log)
             if (state == FrameState.Claimed)
                 return ReadStatus.Hole;
             length = FrameHeader.Length(header);
+            ThrowIfTruncated(length);
             if ((_verifies || state == FrameState.Padding) && !_checksum.Matches(header, Offset, ref _next[FrameHeader.Size]))
                 throw log.Corrupt(Offset, header, room);
             if (state == FrameState.Padding)
@@ -142,16 +143,18 @@ internal sealed unsafe class LogReader(ILogView log)
         return SharedWord.ReadAcquire((ulong*)_next) != 0;
     }
 
-    /// <summary>Turns the claim in the way into padding if its owner is dead; true when it is no longer there.</summary>
+    /// <summary>Looks after the claim in the way; true when it no longer is.</summary>
     public bool TryRepairHole()
     {
         // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
         ulong claim = SharedWord.ReadAcquire((ulong*)_next);
-        return FrameHeader.State(claim) != FrameState.Claimed || log.TryRepair((ulong*)_next, claim, Offset);
+        if (FrameHeader.State(claim) != FrameState.Claimed)
+            return true;
+        HoleFate fate = log.Repair((ulong*)_next, claim, Offset);
+        if (fate == HoleFate.StepOver)
+            _next += FrameHeader.FrameLength(FrameHeader.Length(claim));
+        return fate != HoleFate.Living;
     }
-
-    /// <summary>A read-only reader's way past a claim whose owner is dead; it changes nothing in the file.</summary>
-    public void StepOverHole(ulong claim) => _next += FrameHeader.FrameLength(FrameHeader.Length(claim));
 
     /// <summary>Goes on behind the message in hand.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -227,6 +230,12 @@ internal sealed unsafe class LogReader(ILogView log)
             if (!TryRaiseBound(segment, position))
                 return false;
         }
+    }
+
+    private void ThrowIfTruncated(int length)
+    {
+        if (_next - _segment!.Pointer + FrameHeader.FrameLength(length) > _segment.Usable)
+            throw log.Truncated(_segment, Offset);
     }
 
     private bool TryEnter(long offset)

@@ -163,7 +163,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     {
         long offset = segment.Start + position;
         bool isLiving = FrameHeader.State(header) == FrameState.Claimed
-            && !store.Repair.TryRepair(segment.HeaderAt(position), header, offset);
+            && !store.Holes.TryRepair(segment.HeaderAt(position), header, offset);
         if (isLiving || lane.HasStarted)
             throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={offset}, "
                 + $"path={store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");

@@ -73,6 +73,11 @@ internal sealed unsafe class SharedAppender : LogAppender
         return offset;
     }
 
+    /// <summary>Nothing to do: each lane finds padding at its place, or low water above it, by itself.</summary>
+    public override void Restart()
+    {
+    }
+
     public override AppendLane Claim(int payloadLength)
     {
         ThrowIfTooLong(payloadLength);
@@ -98,7 +103,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     public override void AbandonClaim(AppendLane lane)
     {
         lane.HasOpenClaim = false;
-        Store.Repair.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
+        Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
         Leave(lane);
     }
 
@@ -184,7 +189,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         {
             return LaneDrain.Drain(_lanes, Store.Settings.LockTimeout, lane =>
             {
-                Store.Repair.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
+                Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
                 return false;
             });
         }

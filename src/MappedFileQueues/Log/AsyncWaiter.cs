@@ -1,0 +1,147 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// Asynchronous waiting: one thread a queue, made with the first wait, however many consumers wait. It goes through the waiter's steps
+/// of <see cref="WakeSignal"/> for all of them together. Continuations never run on it.
+/// </summary>
+internal sealed class AsyncWaiter(LogStore store) : IDisposable
+{
+    private readonly Lock _lock = new();
+    private readonly List<PendingRead> _pending = [];
+    private Thread? _thread;
+    private bool _stopping;
+
+    /// <summary>Completes when the reader has something to act on. One call at a time a reader.</summary>
+    public Task WaitAsync(LogReader reader, CancellationToken cancellationToken)
+    {
+        var wait = new PendingRead(this, reader);
+        lock (_lock)
+        {
+            if (_stopping)
+                throw new ObjectDisposedException("MappedFileQueue");
+            if (_pending.Exists(other => other.Reader == reader))
+                throw new InvalidOperationException("This consumer is waiting already; it is for one caller at a time.");
+            _pending.Add(wait);
+            if (_thread is null)
+            {
+                _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues async waits" };
+                _thread.Start();
+            }
+        }
+
+        store.Wake.Interrupt();
+        if (cancellationToken.CanBeCanceled)
+            wait.Registration = cancellationToken.UnsafeRegister(static (state, token) => ((PendingRead)state!).Cancel(token), wait);
+        return wait.Task;
+    }
+
+    /// <summary>Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader any more.</summary>
+    public void Forget(LogReader reader)
+    {
+        List<PendingRead> ended;
+        lock (_lock)
+        {
+            ended = _pending.FindAll(wait => wait.Reader == reader);
+            _pending.RemoveAll(wait => wait.Reader == reader);
+        }
+
+        foreach (PendingRead wait in ended)
+            wait.Fail(new ObjectDisposedException("MappedFileConsumer"));
+    }
+
+    public void Dispose()
+    {
+        Thread? thread;
+        lock (_lock)
+        {
+            _stopping = true;
+            thread = _thread;
+        }
+
+        if (thread is null)
+            return;
+        store.Wake.Interrupt();
+        while (!thread.Join(TimeSpan.FromMilliseconds(20)))
+            store.Wake.Interrupt();
+    }
+
+    private void Run()
+    {
+        while (true)
+        {
+            TimeSpan sleep = store.Wake.Prepare(out ulong sequence);
+            lock (_lock)
+            {
+                if (_stopping)
+                    return;
+                _pending.RemoveAll(wait => wait.TryComplete());
+                if (_pending.Exists(wait => wait.SawHole))
+                    sleep = TimeSpan.FromMilliseconds(1);
+                if (_pending.Count == 0)
+                {
+                    // Nobody waits: the next wait starts a new thread, so that an idle queue costs nothing.
+                    _thread = null;
+                    return;
+                }
+            }
+
+            store.Wake.Sleep(sequence, sleep);
+        }
+    }
+
+    private sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
+    {
+        private readonly TaskCompletionSource _completion = new(TaskCreationOptions.RunContinuationsAsynchronously);
+
+        public LogReader Reader => reader;
+
+        public Task Task => _completion.Task;
+
+        public CancellationTokenRegistration Registration { get; set; }
+
+        public bool SawHole { get; private set; }
+
+        /// <summary>Under the lock, so that the waiting thread is not inside the reader any more when the canceller goes on with it.</summary>
+        public void Cancel(CancellationToken token)
+        {
+            lock (waiter._lock)
+            {
+                waiter._pending.Remove(this);
+                _completion.TrySetCanceled(token);
+            }
+        }
+
+        public void Fail(Exception error)
+        {
+            _completion.TrySetException(error);
+            Registration.Unregister();
+        }
+
+        /// <summary>True when this wait is over.</summary>
+        public bool TryComplete()
+        {
+            if (Task.IsCompleted)
+                return true;
+            try
+            {
+                if (!reader.HasSomething())
+                    return false;
+                SawHole = !reader.TryRepairHole();
+                if (SawHole)
+                    return false;
+                _completion.TrySetResult();
+            }
+            catch (Exception error)
+            {
+                // Damage, poison, a deleted store: the consumer's own call shall throw it.
+                Debug.Assert(error is MappedFileQueueException or ObjectDisposedException or InvalidOperationException);
+                _completion.TrySetException(error);
+            }
+
+            Registration.Unregister();
+            return true;
+        }
+    }
+}

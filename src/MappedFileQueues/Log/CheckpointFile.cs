@@ -1,0 +1,68 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. One is synced before the other is used again, so
+/// that a cut in the middle of a write leaves the older one. Written under the flush lock, or by a lone opener.
+/// </summary>
+internal sealed class CheckpointFile(StoreDirectory directory, Guid storeId)
+{
+    /// <summary>The newer valid record; null when the file is missing or both slots are bad: then the log is read from its first segment.</summary>
+    public CheckpointRecord? Read()
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Checkpoint, FileOpening.Read);
+        if (file is null)
+            return null;
+        CheckpointRecord? newest = null;
+        Span<byte> bytes = stackalloc byte[CheckpointRecord.Length];
+        for (int slot = 0; slot < 2; slot++)
+        {
+            int read = file.ReadAt(bytes, slot * CheckpointRecord.SlotDistance);
+            CheckpointRecord? record = CheckpointRecord.Parse(bytes[..read], storeId);
+            if (record is not null && (newest is null || record.Sequence > newest.Sequence))
+                newest = record;
+        }
+
+        return newest;
+    }
+
+    /// <summary>Makes the file with its blocks, so that a full disk cannot fail a later checkpoint for want of room.</summary>
+    public void Create(Guid bootId)
+    {
+        using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        file.WriteAt(new byte[2 * CheckpointRecord.SlotDistance], 0);
+        file.WriteAt(new CheckpointRecord(0, 0, 0, bootId).ToBytes(storeId), 0);
+        file.FlushData();
+    }
+
+    /// <summary>Writes the next record and syncs it. The offset's data was synced before.</summary>
+    public void Write(long offset, long epoch, Guid bootId)
+    {
+        CheckpointRecord? newest = Read();
+        if (newest is not null && newest.Offset >= offset && newest.Epoch == epoch && newest.BootId == bootId)
+            return;
+        var record = new CheckpointRecord(offset, epoch, (newest?.Sequence ?? 0) + 1, bootId);
+        using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        if (file.Length < 2 * CheckpointRecord.SlotDistance)
+            file.WriteAt(new byte[2 * CheckpointRecord.SlotDistance], 0);
+        file.WriteAt(record.ToBytes(storeId), record.Position);
+        file.FlushData();
+    }
+
+    /// <summary>After a recovery: both slots say the new epoch, one synced after the other.</summary>
+    public void WriteBoth(long offset, long epoch, Guid bootId)
+    {
+        long sequence = Read()?.Sequence ?? 0;
+        using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        if (file.Length < 2 * CheckpointRecord.SlotDistance)
+            file.SetLength(2 * CheckpointRecord.SlotDistance);
+        for (int i = 1; i <= 2; i++)
+        {
+            var record = new CheckpointRecord(offset, epoch, sequence + i, bootId);
+            file.WriteAt(record.ToBytes(storeId), record.Position);
+            file.FlushData();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written and synced when it is
+/// made, so a full disk cannot turn a commit into SIGBUS.
+/// </summary>
+internal sealed unsafe class CursorFile : IDisposable
+{
+    private readonly PlatformLock _name;
+    private readonly PlatformFile _file;
+    private readonly MappedRegion _region;
+
+    private CursorFile(PlatformLock name, PlatformFile file)
+    {
+        _name = name;
+        _file = file;
+        _region = new MappedRegion(file, CursorWord.FileLength, writable: true);
+    }
+
+    /// <summary>The word; written by the consumer, read by info and retention.</summary>
+    public ulong* Word => _region.Word(0);
+
+    /// <summary>False while the consumer is new.</summary>
+    public bool HasOffset => CursorWord.IsValid(SharedWord.ReadAcquire(Word)); // P15 acquire: pairs with P15 release in MappedFileConsumer.
+
+    public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word)); // P15 acquire: pairs with P15 release in MappedFileConsumer.
+
+    /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
+    public static CursorFile? TryOpen(StoreDirectory directory, string name)
+    {
+        PlatformLock? held = directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive);
+        if (held is null)
+            return null;
+        PlatformFile? file = null;
+        try
+        {
+            file = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWriteOrCreate)!;
+            if (file.Length < CursorWord.FileLength)
+            {
+                file.WriteAt(new byte[CursorWord.FileLength - file.Length], file.Length);
+                file.FlushData();
+                directory.FlushEntries(name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers);
+            }
+
+            return new CursorFile(held, file);
+        }
+        catch
+        {
+            file?.Dispose();
+            held.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Makes the committed offset survive a power cut.</summary>
+    public void Flush() => _file.FlushData();
+
+    /// <summary>Lets go of the page, and of the name last.</summary>
+    public void Dispose()
+    {
+        _region.Dispose();
+        _file.Dispose();
+        _name.Dispose();
+    }
+}

@@ -1,0 +1,108 @@
+using System.Globalization;
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// After a power cut: what lies behind the tail goes, before the first append. In this order: 1 copy what is not zero into `salvage/`, 2 zero
+/// the rest of the tail's segment, 3 move every later segment into `salvage/` (else their old frames come back one day),
+/// 4 clamp every cursor to the tail (else new messages are skipped), 5 sync all of it and the directories. The checkpoint with the new
+/// epoch is written after this; a crash in between makes the next opener do the same again.
+/// </summary>
+internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum)
+{
+    public void Apply(long tail, SortedSet<long> segments)
+    {
+        long start = tail - (tail % meta.SegmentLength);
+        if (segments.Contains(start))
+            CutSegment(start, tail - start);
+        foreach (long later in segments.Where(later => later > start).ToList())
+        {
+            directory.CreateSubdirectory(StoreNames.Salvage);
+            directory.Rename(StoreNames.Segment(later), SalvageName(later, tail));
+            segments.Remove(later);
+        }
+
+        // The segment before the tail may have been completed, and never synced, in the boot that was cut.
+        foreach (long earlier in segments)
+        {
+            using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)!;
+            file.FlushData();
+        }
+
+        ClampCursors(tail);
+        directory.FlushEntries(StoreNames.Salvage);
+        directory.FlushEntries(StoreNames.CommitLog);
+        directory.FlushEntries("");
+    }
+
+    /// <summary>Stores zeros over what is not zero in [from, to), page by page: clean pages stay clean.</summary>
+    public static void ZeroFrom(PlatformFile file, SegmentScanner scanner, long from, long to)
+    {
+        const int page = 4096;
+        byte[] zeros = new byte[page];
+        while ((from = scanner.FindNonZero(from, to)) >= 0)
+        {
+            long end = Math.Min(to, (from | (page - 1)) + 1);
+            file.WriteAt(zeros.AsSpan(0, (int)(end - from)), from);
+            from = end;
+        }
+
+        scanner.Invalidate();
+    }
+
+    private void CutSegment(long start, long position)
+    {
+        using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
+        if (file.Length < meta.SegmentLength)
+            file.SetLength(meta.SegmentLength);
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        if (scanner.FindNonZero(position, meta.SegmentLength) >= 0)
+        {
+            CopyAside(file, start, position);
+            ZeroFrom(file, scanner, position, meta.SegmentLength);
+        }
+
+        file.FlushData();
+    }
+
+    private void CopyAside(PlatformFile file, long start, long position)
+    {
+        directory.CreateSubdirectory(StoreNames.Salvage);
+        using PlatformFile copy = directory.Open(SalvageName(start, start + position), FileOpening.ReadWriteOrCreate)!;
+        byte[] buffer = new byte[1 << 20];
+        for (long from = position; from < meta.SegmentLength;)
+        {
+            int read = file.ReadAt(buffer.AsSpan(0, (int)Math.Min(buffer.Length, meta.SegmentLength - from)), from);
+            if (read == 0)
+                break;
+            ReadOnlySpan<byte> bytes = buffer.AsSpan(0, read);
+            if (bytes.ContainsAnyExcept((byte)0))
+                copy.WriteAt(bytes, from - position);
+            from += read;
+        }
+
+        copy.FlushData();
+    }
+
+    private void ClampCursors(long tail)
+    {
+        IEnumerable<string> names = directory.List(StoreNames.Consumers).Where(name => name.EndsWith(".cursor", StringComparison.Ordinal))
+            .Select(name => $"{StoreNames.Consumers}/{name}").Append(StoreNames.Cursor(""));
+        Span<byte> word = stackalloc byte[8];
+        foreach (string name in names)
+        {
+            using PlatformFile? file = directory.Open(name, FileOpening.ReadWrite);
+            if (file is null || file.ReadAt(word, 0) < 8)
+                continue;
+            ulong cursor = BitConverter.ToUInt64(word);
+            if (CursorWord.IsValid(cursor) && CursorWord.Offset(cursor) > tail)
+                file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
+            file.FlushData();
+        }
+    }
+
+    private static string SalvageName(long start, long tail) => string.Create(
+        CultureInfo.InvariantCulture, $"{StoreNames.Salvage}/{start:D20}-from-{tail:D20}.cut");
+}

@@ -1,0 +1,309 @@
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// A named consumer: a reader, its stored cursor, and waiting. The public consumers are thin shells over it. One thread at a time;
+/// <see cref="Dispose"/> may come from any thread.
+/// </summary>
+internal sealed unsafe class LogConsumer : IDisposable
+{
+    /// <summary>How long a sleep before a claimed frame lasts: a dead owner wakes nobody, so the waiter looks after it itself.</summary>
+    private static readonly TimeSpan HoleSleepMax = TimeSpan.FromMilliseconds(2);
+
+    private readonly CursorFile _cursorFile;
+    private readonly ulong* _cursor;
+    private readonly Lock _disposing = new();
+    private bool _disposed;
+    private bool _isOrphaned;
+    private int _spanThreadId;
+
+    public LogConsumer(LogStore store, string name, CursorFile cursor, long offset)
+    {
+        Store = store;
+        Name = name;
+        _cursorFile = cursor;
+        _cursor = cursor.Word;
+        Reader = new LogReader(store);
+        Reader.MoveTo(offset);
+        StoreCursor(offset);
+    }
+
+    public LogStore Store { get; }
+
+    public string Name { get; }
+
+    public LogReader Reader { get; }
+
+    /// <summary>The stored offset: what lies before it is done.</summary>
+    public long CommittedOffset
+    {
+        get
+        {
+            ThrowIfDisposed();
+            return CursorWord.Offset(SharedWord.ReadAcquire(_cursor)); // P15 acquire: pairs with P15 release in StoreCursor.
+        }
+    }
+
+    /// <summary>Waits for a message as long as the time-out says (infinite: <see cref="Timeout.InfiniteTimeSpan"/>); false when it ran out.</summary>
+    public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            return TryLook(out payload, out length) == ReadStatus.Message
+                || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out length));
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>As the other, for callers that only want to know.</summary>
+    public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out int length) =>
+        TryWait(timeout, cancellationToken, out _, out length);
+
+    /// <summary>As the other; copies the message, while the mapping is held.</summary>
+    public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
+        where T : unmanaged
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            bool found = TryLook(out byte* payload, out _) == ReadStatus.Message
+                || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out _));
+            message = found ? Unsafe.ReadUnaligned<T>(payload) : default;
+            return found;
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>The message in hand is given out as a span or reference into the mapping.</summary>
+    public void NoteSpan() => _spanThreadId = Environment.CurrentManagedThreadId;
+
+    /// <summary>Everything read so far, the message in hand too, is done. A release store; the page is the file.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void Commit()
+    {
+        LogReader reader = Reader;
+        reader.EnterCall();
+        if (reader.IsClosed)
+            ThrowClosed();
+        reader.Advance();
+        StoreCursor(reader.Offset);
+        reader.LeaveCall();
+    }
+
+    /// <summary>Stores an offset that is at or before what was read; the reading place stays.</summary>
+    public void Commit(long nextOffset)
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            if (nextOffset > Reader.OffsetBehind || nextOffset < 0)
+                throw new OffsetOutOfRangeException($"Only what was read can be committed: offset={nextOffset}, "
+                    + $"read={Reader.OffsetBehind}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
+            ThrowIfNoFrameStart(nextOffset);
+            StoreCursor(nextOffset);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>Goes on behind the message in hand without committing.</summary>
+    public void Advance()
+    {
+        ThrowIfDisposed();
+        Reader.Advance();
+    }
+
+    /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
+    public void Move(long offset)
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            ThrowIfNoFrameStart(offset);
+            Reader.MoveTo(offset);
+            StoreCursor(offset);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>Back to the stored offset.</summary>
+    public void Rewind()
+    {
+        long committed = CommittedOffset;
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            Reader.MoveTo(committed);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>Completes when a look would find a message, or something to throw.</summary>
+    public Task WaitAsync(CancellationToken cancellationToken)
+    {
+        ThrowIfDisposed();
+        return Store.AsyncWaits.WaitAsync(Reader, cancellationToken);
+    }
+
+    /// <summary>Makes the stored offset survive a power cut.</summary>
+    public void FlushCursor() => _cursorFile.Flush();
+
+    public void ThrowIfDisposed()
+    {
+        if (Reader.IsClosed)
+            ThrowClosed();
+    }
+
+    /// <summary>
+    /// Ends waiting calls, waits for the call under way, lets the name go last. A span that is out ends here when this is the thread that read it;
+    /// otherwise its mapping stays until that thread's next call.
+    /// </summary>
+    public void Dispose()
+    {
+        lock (_disposing)
+        {
+            if (_disposed)
+                return;
+            _disposed = true;
+        }
+
+        Reader.Close(Store.Wake.Interrupt);
+        Store.AsyncWaits.Forget(Reader);
+        if (Reader.HasMessage && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
+        {
+            _isOrphaned = true;
+            Store.KeepMapped();
+        }
+        else
+        {
+            Reader.ReleaseSegment();
+        }
+
+        _cursorFile.Dispose();
+    }
+
+    private ReadStatus TryLook(out byte* payload, out int length)
+    {
+        ReadStatus status = Reader.TryRead(out payload, out length);
+        while (status == ReadStatus.Hole && Reader.TryRepairHole())
+            status = Reader.TryRead(out payload, out length);
+        return status;
+    }
+
+    /// <summary>Spins, then goes through the waiter's steps of <see cref="WakeSignal"/>.</summary>
+    private bool TryWaitLong(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        long began = Stopwatch.GetTimestamp();
+        if (TrySpin(began, timeout, cancellationToken, out payload, out length))
+            return true;
+        using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
+            ? cancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), Store.Wake)
+            : default;
+        bool timedOut = false;
+        while (true)
+        {
+            TimeSpan sleep = Store.Wake.Prepare(out ulong sequence);
+            ReadStatus status = TryLook(out payload, out length);
+            if (status == ReadStatus.Message)
+                return true;
+            cancellationToken.ThrowIfCancellationRequested();
+            Store.ThrowIfReadingEnded(Reader);
+            if (timedOut)
+                return false;
+            sleep = Shorter(sleep, Store.Settings.RetryInterval);
+            if (status == ReadStatus.Hole)
+                sleep = Shorter(sleep, HoleSleepMax);
+            if (timeout != Timeout.InfiniteTimeSpan)
+            {
+                TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
+                timedOut = left <= sleep;
+                sleep = Shorter(sleep, left);
+            }
+
+            long slept = Stopwatch.GetTimestamp();
+            Store.Wake.Sleep(sequence, sleep);
+            // Woken by nobody: time to see whether the store is still the one that was opened.
+            bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
+            timedOut &= !wasWoken;
+            if (!wasWoken && status == ReadStatus.Empty)
+                Store.ThrowIfReplaced();
+        }
+    }
+
+    private bool TrySpin(long began, TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        TimeSpan spin = Store.Settings.SpinDuration;
+        if (timeout != Timeout.InfiniteTimeSpan && (spin == Timeout.InfiniteTimeSpan || spin > timeout))
+            spin = timeout;
+        if (spin == TimeSpan.Zero)
+            return false;
+        long end = spin == Timeout.InfiniteTimeSpan
+            ? long.MaxValue
+            : began + (long)(spin.TotalSeconds * Stopwatch.Frequency);
+        while (true)
+        {
+            for (int i = 0; i < 64; i++)
+            {
+                if (Reader.HasSomething() && TryLook(out payload, out length) == ReadStatus.Message)
+                    return true;
+            }
+
+            if (cancellationToken.IsCancellationRequested || Reader.IsClosed || Stopwatch.GetTimestamp() >= end)
+                return false;
+        }
+    }
+
+    private void ThrowIfNoFrameStart(long offset)
+    {
+        if (offset >= Store.LowWater && offset % FrameHeader.Size == 0
+            && (offset == Reader.Offset || offset == Reader.OffsetBehind || new FlushWalk(Store).IsFrameStart(offset)))
+            return;
+        throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
+            + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
+    }
+
+    private void StoreCursor(long offset) =>
+        // P15 release: the messages before it were read; pairs with P15 acquire in CursorFile and StoreStatus.
+        SharedWord.WriteRelease(_cursor, CursorWord.From(offset));
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void ThrowClosed()
+    {
+        Reader.LeaveCall();
+        if (_isOrphaned && _spanThreadId == Environment.CurrentManagedThreadId)
+        {
+            _isOrphaned = false;
+            Reader.ReleaseSegment();
+        }
+
+        throw new ObjectDisposedException("MappedFileConsumer");
+    }
+
+    private static TimeSpan Shorter(TimeSpan a, TimeSpan b) => b < TimeSpan.Zero || a < b ? a : b;
+}

@@ -1,0 +1,257 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// One queue's attachment to a store: its files, mappings and locks, from opening (<see cref="StoreOpening"/>) to the end. It stays
+/// rooted while attached: no finalizer may unmap or unlock under a call or a span.
+/// </summary>
+internal sealed unsafe class LogStore : ILogView, IDisposable
+{
+    private static readonly HashSet<LogStore> s_attached = [];
+
+    private readonly PlatformLock _attached;
+    private readonly FileIdentity? _metaIdentity;
+    private readonly Lock _lock = new();
+    private readonly List<SharedAppender> _sharedAppenders = [];
+    private OwnerSlot? _slot;
+    private PlatformLock? _producersLock;
+    private SegmentPreparer? _preparer;
+    private Checkpointer? _checkpointer;
+    private int _producerCount;
+    private bool _mustStayMapped;
+    private volatile bool _disposed;
+
+    public LogStore(OpenedStore opened, LogSettings settings)
+    {
+        Os = opened.Os;
+        Directory = opened.Directory;
+        Meta = opened.Meta;
+        Control = opened.Control;
+        Settings = settings;
+        CorruptAt = opened.CorruptAt;
+        _attached = opened.Attached;
+        Checksum = new FrameChecksum(Meta.StoreId);
+        Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true);
+        Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable);
+        Slots = opened.Slots;
+        Wake = new WakeSignal(Os, Control);
+        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
+        Roller = new SegmentRoller(this);
+        Flusher = new LogFlusher(this, opened.Checkpoints);
+        AsyncWaits = new AsyncWaiter(this);
+        _metaIdentity = Directory.Identify(StoreNames.Meta);
+        lock (s_attached)
+            s_attached.Add(this);
+    }
+
+    public OperatingSystemServices Os { get; }
+
+    public StoreDirectory Directory { get; }
+
+    public StoreMeta Meta { get; }
+
+    public LogSettings Settings { get; }
+
+    public ControlPage Control { get; }
+
+    public FrameChecksum Checksum { get; }
+
+    public SegmentWindow Window { get; }
+
+    public SegmentMaker Maker { get; }
+
+    public SegmentRoller Roller { get; }
+
+    public SlotTable Slots { get; }
+
+    public WakeSignal Wake { get; }
+
+    public HoleRepair Holes { get; }
+
+    public LogFlusher Flusher { get; }
+
+    public AsyncWaiter AsyncWaits { get; }
+
+    /// <summary>Works while this queue has producers.</summary>
+    public SegmentPreparer? Preparer => _preparer;
+
+    /// <summary>Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, readers read up to it.</summary>
+    public long CorruptAt { get; }
+
+    public string Path => Directory.Path;
+
+    public bool VerifiesChecksum => Settings.VerifyChecksum;
+
+    public long LowWater => SharedWord.ReadAcquire(Control.LowWater); // P16 acquire: pairs with P16 full in SegmentRoller.
+
+    public long Allocated => SharedWord.ReadAcquire(Control.Allocated); // P20 acquire: pairs with P20 full in SegmentMaker.
+
+    /// <summary>Starts a producer: slot, producers' lock, the bytes of a dead Exclusive producer.</summary>
+    public LogAppender OpenAppender()
+    {
+        lock (_lock)
+        {
+            ObjectDisposedException.ThrowIf(_disposed, this);
+            if (CorruptAt >= 0)
+                throw new QueueCorruptException($"The log is damaged, so nothing can be appended: offset={CorruptAt}, path={Path}. "
+                    + "Run `mfq verify`; consumers can read up to the damage.", StoreNames.Segment(Window.StartOf(CorruptAt)), CorruptAt);
+            if (Wake.IsPoisoned)
+                throw Poisoned();
+            bool fences = Os.RegisterForFence();
+            ProducerAdmission.Admit(this, fences, ref _slot, ref _producersLock, alone: Settings.Exclusive);
+            Maker.Owner = _slot!.Index.ToString("D4", System.Globalization.CultureInfo.InvariantCulture) + "-" + _slot.Generation;
+            _preparer ??= new SegmentPreparer(Maker, Window, Settings.PrepareAhead);
+            _checkpointer ??= new Checkpointer(this);
+            try
+            {
+                LogAppender appender;
+                if (Settings.Exclusive)
+                {
+                    appender = new ExclusiveAppender(this, fences);
+                }
+                else
+                {
+                    var shared = new SharedAppender(this, _slot);
+                    _sharedAppenders.Add(shared);
+                    appender = shared;
+                }
+
+                _producerCount++;
+                return appender;
+            }
+            catch
+            {
+                if (_producerCount == 0)
+                    EndProducing(clean: true);
+                throw;
+            }
+        }
+    }
+
+    /// <summary>Ends a producer: drains it, and with the last one lets the slot and the producers' lock go, last of all.</summary>
+    public void CloseAppender(LogAppender appender)
+    {
+        bool clean = appender.Close();
+        lock (_lock)
+        {
+            if (clean && appender is ExclusiveAppender exclusive)
+            {
+                exclusive.ZeroDirtyBytes();
+                exclusive.LeaveSegment();
+            }
+            else if (appender is SharedAppender shared)
+            {
+                _sharedAppenders.Remove(shared);
+                if (clean)
+                    shared.LeaveSegments();
+            }
+
+            _mustStayMapped |= !clean;
+            if (--_producerCount == 0)
+                EndProducing(clean);
+        }
+    }
+
+    /// <summary>Throws when this thread has an open claim on this queue: it would wait for itself.</summary>
+    public void ThrowIfOwnClaimIsOpen()
+    {
+        lock (_lock)
+        {
+            if (_sharedAppenders.Any(appender => appender.HasOwnOpenClaim()))
+                throw new InvalidOperationException(
+                    "This thread has an open claim on this queue and would wait for itself. Publish or dispose the claim first.");
+        }
+    }
+
+    /// <summary>Turns a dead owner's claim into padding; true when the header is no longer this claim.</summary>
+    public bool TryRepair(ulong* header, ulong claim, long offset)
+    {
+        if (_slot is { } own && FrameHeader.HighHalf(claim) == own.Owner)
+            ThrowIfOwnClaimIsOpen();
+        return Holes.TryRepair(header, claim, offset);
+    }
+
+    HoleFate ILogView.Repair(ulong* header, ulong claim, long offset) =>
+        TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
+
+    public void ThrowIfReadingEnded(LogReader reader)
+    {
+        ObjectDisposedException.ThrowIf(reader.IsClosed || _disposed, reader);
+        if (Wake.IsPoisoned)
+            throw Poisoned();
+    }
+
+    public void ThrowIfWrongLength(int length, long offset)
+    {
+        if (Meta.Kind == StoreKind.Struct && length != Meta.StructSize)
+            throw new QueueCorruptException($"A message has not the size of the store's struct: offset={offset}, length={length}, "
+                + $"structSize={Meta.StructSize}. Run `mfq verify`.", StoreNames.Segment(Window.StartOf(offset)), offset);
+    }
+
+    /// <summary>Throws when the store's folder was deleted or replaced under this queue.</summary>
+    public void ThrowIfReplaced()
+    {
+        if (Directory.Identify(StoreNames.Meta) == _metaIdentity && Directory.IsStillInPlace)
+            return;
+        throw new QueueDeletedException($"The store was deleted or replaced while it was open: path={Path}. "
+            + "Dispose this queue and open the store again.");
+    }
+
+    public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
+
+    public QueueCorruptException Truncated(SegmentMapping segment, long offset) => LogErrors.Truncated(segment, offset);
+
+    public QueuePoisonedException Poisoned() => new(
+        $"An earlier flush of this store failed, so nothing is confirmed any more: path={Path}. Close every queue on it, in all "
+        + "processes, then open it again: that looks at what the disk really holds.");
+
+    /// <summary>A segment is complete: time for a checkpoint, so that opening after deaths has little to walk.</summary>
+    public void NoticeRoll() => _checkpointer?.Notice();
+
+    /// <summary>A mapping that somebody may still use was left behind; the control page stays too.</summary>
+    public void KeepMapped() => _mustStayMapped = true;
+
+    /// <summary>Lets go of the store; producers and consumers were closed before.</summary>
+    public void Dispose()
+    {
+        if (_disposed)
+            return;
+        _disposed = true;
+        Debug.Assert(_producerCount == 0, "The queue closes its producers first.");
+        AsyncWaits.Dispose();
+        if (!_mustStayMapped)
+        {
+            Window.CloseFiles();
+            Slots.Dispose();
+            Control.Dispose();
+        }
+
+        _attached.Dispose();
+        Directory.Dispose();
+        if (!_mustStayMapped)
+        {
+            lock (s_attached)
+                s_attached.Remove(this);
+        }
+    }
+
+    private void EndProducing(bool clean)
+    {
+        _preparer?.Dispose();
+        _preparer = null;
+        _checkpointer?.Dispose();
+        _checkpointer = null;
+        if (clean && Settings.Exclusive)
+            ProducerAdmission.ClearExclusive(this);
+        // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is padding already.
+        _producersLock?.Dispose();
+        _producersLock = null;
+        _slot?.Dispose();
+        _slot = null;
+    }
+}

@@ -1,0 +1,41 @@
+using System.Diagnostics;
+using System.Globalization;
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// The `open` lock, which serialises openers. It is held for short work only, so waiting for it has a time-out of its own, after
+/// which the holder (a stopped process, say) is named.
+/// </summary>
+internal static class OpenLock
+{
+    /// <summary>How long an opener waits for others that are opening, whatever LockTimeout says: recovery may run meanwhile.</summary>
+    public static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
+
+    public static PlatformLock Take(StoreDirectory directory, TimeSpan atLeast)
+    {
+        TimeSpan timeout = atLeast > Timeout ? atLeast : Timeout;
+        long began = Stopwatch.GetTimestamp();
+        var pause = new SpinWait();
+        while (true)
+        {
+            if (directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive) is { } taken)
+                return taken;
+            if (Stopwatch.GetElapsedTime(began) >= timeout)
+                throw new QueueInUseException($"Another process is opening the store and does not come to an end: path={directory.Path}, "
+                    + $"holder={Name(directory.LockHolders(StoreNames.OpenLock))}, waited={timeout}. Look at that process.");
+            if (pause.NextSpinWillYield)
+                Thread.Sleep(1);
+            else
+                pause.SpinOnce();
+        }
+    }
+
+    /// <summary>Names the holders of a lock in messages.</summary>
+    public static string Name(IReadOnlyList<int> processIds) => processIds.Count == 0
+        ? "unknown"
+        : string.Join(",", processIds.Select(id =>
+            id == Environment.ProcessId ? "this process" : $"pid {id.ToString(CultureInfo.InvariantCulture)}"));
+}

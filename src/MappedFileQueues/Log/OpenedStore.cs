@@ -1,0 +1,36 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// What <see cref="StoreOpening"/> hands to <see cref="LogStore"/>, which owns it from then on. CorruptAt is where recovery met a frame that cannot
+/// be; -1 when the log is whole.
+/// </summary>
+internal sealed record OpenedStore(
+    OperatingSystemServices Os,
+    StoreDirectory Directory,
+    StoreMeta Meta,
+    ControlPage Control,
+    SlotTable Slots,
+    CheckpointFile Checkpoints,
+    PlatformLock Attached,
+    long CorruptAt);
+
+/// <summary>What an opener wants the store to be.</summary>
+/// <param name="Path">The store's directory.</param>
+/// <param name="Kind">Structs or messages.</param>
+/// <param name="StructSize">Bytes of the struct; 0 for messages.</param>
+/// <param name="LayoutFingerprint">Of the struct; 0 for messages.</param>
+/// <param name="SegmentLength">Used when the store is made; afterwards the stored one counts.</param>
+/// <param name="CreateIfMissing">Whether a missing store is made.</param>
+/// <param name="AllowUnsafeFileSystem">Whether network and FUSE file systems are accepted.</param>
+internal sealed record StoreRequest(
+    string Path,
+    StoreKind Kind,
+    int StructSize,
+    ulong LayoutFingerprint,
+    long SegmentLength,
+    bool CreateIfMissing,
+    bool AllowUnsafeFileSystem);

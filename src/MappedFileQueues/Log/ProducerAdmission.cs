@@ -1,0 +1,112 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// How a queue becomes a producer: a slot of its own, and the producers' lock, shared or alone. That lock is never waited for under
+/// `open`: take `open`, try, let go, sleep. Under `open` and with the lock in hand, what a dead Exclusive producer
+/// left beyond the tail is zeroed before anybody claims there.
+/// </summary>
+internal static unsafe class ProducerAdmission
+{
+    private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(5);
+
+    public static void Admit(LogStore store, bool fences, ref OwnerSlot? slot, ref PlatformLock? producersLock, bool alone)
+    {
+        if (producersLock is not null)
+        {
+            if (alone)
+                throw InUse(store, "This queue has an Exclusive producer already");
+            return;
+        }
+
+        long began = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            store.ThrowIfReplaced();
+            using (OpenLock.Take(store.Directory, store.Settings.LockTimeout))
+            {
+                PlatformLock? taken = store.Directory.TryLock(
+                    StoreNames.ProducersLock, alone ? LockKind.Exclusive : LockKind.Shared);
+                if (taken is not null)
+                {
+                    try
+                    {
+                        slot ??= store.Slots.Take();
+                        Prepare(store, fences, alone);
+                        producersLock = taken;
+                        return;
+                    }
+                    catch
+                    {
+                        slot?.Dispose();
+                        slot = null;
+                        taken.Dispose();
+                        throw;
+                    }
+                }
+            }
+
+            if (Stopwatch.GetElapsedTime(began) >= store.Settings.LockTimeout)
+                throw InUse(store, alone ? "Another producer is attached" : "An Exclusive producer is attached");
+            Thread.Sleep(RetryPause);
+        }
+    }
+
+    /// <summary>The Exclusive producer has ended in good order, its dirty bytes are zeroed.</summary>
+    public static void ClearExclusive(LogStore store)
+    {
+        using PlatformLock open = OpenLock.Take(store.Directory, OpenLock.Timeout);
+        // P17 release: after the zeroing; pairs with P17 acquire in Prepare.
+        SharedWord.WriteRelease(store.Control.ExclusiveAtWork, 0);
+        store.Control.SealColdBlock(store.Meta.StoreId);
+    }
+
+    private static void Prepare(LogStore store, bool fences, bool alone)
+    {
+        // P17 acquire: set by an Exclusive producer that is gone; pairs with P17 release here and in ClearExclusive.
+        if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
+            ZeroBeyondTail(store);
+        if (alone && fences)
+            SharedWord.SetBits(store.Control.FenceNeeded, 1); // P8 full: before its first publish; pairs with P8 acquire in WakeSignal.
+        // P17 release: after the zeroing, and before the first append of this producer; pairs with P17 acquire above.
+        SharedWord.WriteRelease(store.Control.ExclusiveAtWork, alone ? 1u : 0u);
+        store.Control.SealColdBlock(store.Meta.StoreId);
+    }
+
+    /// <summary>Zeroes what a dead Exclusive producer wrote and never published: between the tail and the allocated bound.</summary>
+    private static void ZeroBeyondTail(LogStore store)
+    {
+        var lane = new AppendLane(store, Thread.CurrentThread);
+        store.Roller.MakeRoom(lane, FrameHeader.Size);
+        try
+        {
+            SegmentMapping segment = lane.Segment!;
+            long end = Math.Min(store.Allocated - segment.Start, segment.Usable);
+            const int chunk = 1 << 20;
+            for (long position = lane.Position; position < end; position += chunk)
+            {
+                var bytes = new Span<byte>(segment.Pointer + position, (int)Math.Min(chunk, end - position));
+                // Only what is not zero is stored: clean pages stay clean.
+                int dirty = bytes.IndexOfAnyExcept((byte)0);
+                if (dirty >= 0)
+                    bytes[dirty..].Clear();
+            }
+        }
+        finally
+        {
+            store.Roller.Leave(lane);
+        }
+    }
+
+    private static QueueInUseException InUse(LogStore store, string what)
+    {
+        IReadOnlyList<int> holders = store.Directory.LockHolders(StoreNames.ProducersLock);
+        return new QueueInUseException($"{what}: path={store.Path}, holder={OpenLock.Name(holders)}, "
+            + $"waited={store.Settings.LockTimeout}. Close it, use ProducerMode.Shared on all sides, or raise LockTimeout.");
+    }
+}

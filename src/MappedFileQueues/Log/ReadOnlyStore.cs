@@ -1,0 +1,138 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// A store seen by a reader that leaves no trace: everything is opened and mapped read-only, no lock is held, nobody counts it as
+/// attached. It cannot raise the waiters' flag, so it polls; it cannot repair, so it steps over a dead owner's claim.
+/// </summary>
+internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
+{
+    private readonly StoreDirectory _directory;
+    private readonly ControlPage? _control;
+    private readonly FileIdentity? _metaIdentity;
+
+    public ReadOnlyStore(string path, bool verifiesChecksum)
+    {
+        _directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)
+            ?? throw Missing(path);
+        try
+        {
+            Meta = StoreMetaFile.Read(_directory) ?? throw Missing(path);
+            _metaIdentity = _directory.Identify(StoreNames.Meta);
+            _control = ControlPage.OpenForReading(_directory);
+            Window = new SegmentWindow(_directory, Meta.SegmentLength, writable: false);
+            Checksum = new FrameChecksum(Meta.StoreId);
+            VerifiesChecksum = verifiesChecksum;
+        }
+        catch
+        {
+            _control?.Dispose();
+            _directory.Dispose();
+            throw;
+        }
+    }
+
+    public StoreMeta Meta { get; }
+
+    public string Path => _directory.Path;
+
+    public SegmentWindow Window { get; }
+
+    public FrameChecksum Checksum { get; }
+
+    public bool VerifiesChecksum { get; }
+
+    /// <summary>Anew each time: retention raises it while we read.</summary>
+    public long LowWater => FirstOffset.Find(_directory, Meta, _control);
+
+    public long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated); // P20 acquire: pairs with P20 full in SegmentMaker.
+
+    /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
+    public long FindLatest() => Status().PublishedOffset;
+
+    public StoreStatus Status() => StoreStatus.Gather(_directory, Meta, _control);
+
+    /// <summary>Whether an offset is a frame's start or the tail.</summary>
+    public bool IsFrameStart(long offset)
+    {
+        if (offset < LowWater || offset % FrameHeader.Size != 0)
+            return false;
+        long start = Window.StartOf(offset);
+        bool isEdge = offset == start && _directory.Identify(StoreNames.Segment(start)) is null;
+        if (isEdge)
+            start -= Meta.SegmentLength;
+        using PlatformFile? file = start < 0 ? null : _directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        if (file is null)
+            return false;
+        var scanner = new SegmentScanner(file, start, Meta.SegmentLength, Checksum);
+        long at = start;
+        while (at < offset)
+        {
+            ulong header = scanner.HeaderAt(at - start);
+            if (header == 0 || !FrameHeader.IsPlausible(header, Meta.SegmentLength - (at - start)))
+                return false;
+            at += FrameHeader.FrameLength(FrameHeader.Length(header));
+        }
+
+        return at == offset;
+    }
+
+    /// <summary>The owner may have published and gone between the look and the probe: only an unchanged header is stepped over.</summary>
+    public HoleFate Repair(ulong* header, ulong claim, long offset)
+    {
+        uint owner = FrameHeader.HighHalf(claim);
+        int slot = SlotLayout.Slot(owner);
+        bool isDead = Generation(slot) is { } generation && generation != SlotLayout.Generation(owner);
+        if (!isDead)
+        {
+            using PlatformLock? probe = _directory.Probe(StoreNames.SlotLock(slot));
+            isDead = probe is not null;
+        }
+
+        // P4 acquire: after the probe; pairs with P3 and P4 full in SharedAppender and HoleRepair.
+        if (SharedWord.ReadAcquire(header) != claim)
+            return HoleFate.Changed;
+        return isDead ? HoleFate.StepOver : HoleFate.Living;
+    }
+
+    public void ThrowIfReadingEnded(LogReader reader) => ObjectDisposedException.ThrowIf(reader.IsClosed, reader);
+
+    public void ThrowIfWrongLength(int length, long offset)
+    {
+        if (Meta.Kind == StoreKind.Struct && length != Meta.StructSize)
+            throw new QueueCorruptException($"A message has not the size of the store's struct: offset={offset}, length={length}, "
+                + $"structSize={Meta.StructSize}, path={Path}.", StoreNames.Segment(Window.StartOf(offset)), offset);
+    }
+
+    /// <summary>Throws when the store was deleted or replaced.</summary>
+    public void ThrowIfReplaced()
+    {
+        if (_directory.Identify(StoreNames.Meta) != _metaIdentity || !_directory.IsStillInPlace)
+            throw new QueueDeletedException($"The store was deleted or replaced while it was open: path={Path}. Open it again.");
+    }
+
+    public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
+
+    public QueueCorruptException Truncated(SegmentMapping segment, long offset) => LogErrors.Truncated(segment, offset);
+
+    public void Dispose()
+    {
+        Window.CloseFiles();
+        _control?.Dispose();
+        _directory.Dispose();
+    }
+
+    private uint? Generation(int slot)
+    {
+        using PlatformFile? file = _directory.Open(StoreNames.Slots, FileOpening.Read);
+        Span<byte> bytes = stackalloc byte[4];
+        return file is not null && file.ReadAt(bytes, SlotLayout.EntryAt(slot)) == 4 ? BitConverter.ToUInt32(bytes) : null;
+    }
+
+    private static QueueDiskException Missing(string path) =>
+        new($"There is no store: path={path}. Correct the path; readers make nothing.", DiskErrors.ENOENT, path);
+}

@@ -1,0 +1,100 @@
+using System.Buffers.Binary;
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should be, and
+/// after a power cut what a mapping shows may not be what the disk holds. Buffers 1 MiB.
+/// </summary>
+internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
+{
+    private const int BufferLength = 1 << 20;
+
+    private readonly byte[] _buffer = new byte[BufferLength];
+    private long _bufferStart = -1;
+    private int _buffered;
+
+    public long Start => start;
+
+    public long SegmentLength => segmentLength;
+
+    /// <summary>The header at a position; 0 where the file has ended.</summary>
+    public ulong HeaderAt(long position)
+    {
+        if (position + FrameHeader.Size > segmentLength)
+            return 0;
+        ReadOnlySpan<byte> bytes = Bytes(position, FrameHeader.Size);
+        return bytes.Length < FrameHeader.Size ? 0 : BinaryPrimitives.ReadUInt64LittleEndian(bytes);
+    }
+
+    /// <summary>Whether the file goes as far as this position.</summary>
+    public bool Reaches(long position) => position <= file.Length;
+
+    /// <summary>Whether a plausible frame's checksum fits, or it has none.</summary>
+    public bool IsWhole(ulong header, long position)
+    {
+        FrameState state = FrameHeader.State(header);
+        if (!FrameHeader.HasChecksum(state))
+            return true;
+        if (state == FrameState.Padding)
+        {
+            byte none = 0;
+            return checksum.Matches(header, start + position, ref none);
+        }
+
+        int length = FrameHeader.Length(header);
+        if (length == 0)
+        {
+            byte none = 0;
+            return checksum.Matches(header, start + position, ref none);
+        }
+
+        ReadOnlySpan<byte> payload = Bytes(position + FrameHeader.Size, length);
+        if (payload.Length < length)
+            return false;
+        return checksum.Matches(header, start + position, ref System.Runtime.InteropServices.MemoryMarshal.GetReference(payload));
+    }
+
+    /// <summary>The first byte at or after a position, below a limit, that is not zero; -1 when all are zero.</summary>
+    public long FindNonZero(long position, long limit)
+    {
+        while (position < limit)
+        {
+            ReadOnlySpan<byte> bytes = Bytes(position, (int)Math.Min(BufferLength, limit - position));
+            if (bytes.IsEmpty)
+                return -1;
+            int found = bytes.IndexOfAnyExcept((byte)0);
+            if (found >= 0)
+                return position + found;
+            position += bytes.Length;
+        }
+
+        return -1;
+    }
+
+    /// <summary>Forgets what was buffered: the file was changed.</summary>
+    public void Invalidate() => _bufferStart = -1;
+
+    private ReadOnlySpan<byte> Bytes(long position, int length)
+    {
+        if (length > BufferLength)
+            return ReadLarge(position, length);
+        if (_bufferStart < 0 || position < _bufferStart || position + length > _bufferStart + _buffered)
+        {
+            _bufferStart = position;
+            _buffered = file.ReadAt(_buffer.AsSpan(0, (int)Math.Min(BufferLength, segmentLength - position)), position);
+        }
+
+        int at = (int)(position - _bufferStart);
+        return _buffer.AsSpan(at, Math.Clamp(_buffered - at, 0, length));
+    }
+
+    private byte[] ReadLarge(long position, int length)
+    {
+        byte[] bytes = new byte[length];
+        int read = file.ReadAt(bytes, position);
+        return read == length ? bytes : bytes[..read];
+    }
+}

@@ -1,0 +1,181 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// Opening a store. Two locks: `open`, exclusive and short, serialises openers; `attached`, shared and held for life by everyone who writes
+/// anything. Taking `attached` exclusively under `open` succeeds only for a lone opener. A shared lock is never upgraded
+/// (a failed upgrade drops it); the downgrade happens under `open` only; nothing of the store is touched before `attached` is held.
+/// <code>
+/// attached exclusively?  boot in control   cold block        then
+/// no                     -                 -                 somebody is alive, memory is whole: just attach
+/// yes                    this one          valid             recover after deaths
+/// yes                    this one          damaged           recover after deaths, nothing in control believed (boot: the checkpoint's)
+/// yes                    another, unknown, poisoned          recover after a cut
+/// </code>
+/// </summary>
+internal static class StoreOpening
+{
+    public static OpenedStore Open(StoreRequest request, LogSettings settings, OperatingSystemServices os)
+    {
+        ThrowIfUnsupportedMachine();
+        StoreDirectory directory = OpenDirectory(request, settings, os);
+        try
+        {
+            StoreMeta? meta = StoreMetaFile.Read(directory);
+            if (meta is null)
+            {
+                if (!request.CreateIfMissing)
+                    throw new QueueDiskException($"There is no store: path={directory.Path}. Set CreateIfMissing, or correct StorePath.",
+                        DiskErrors.ENOENT, directory.Path);
+                StoreMetaFile.ThrowIfForeign(directory);
+                MakeDirectories(directory);
+            }
+            else
+            {
+                StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
+            }
+
+            using PlatformLock open = OpenLock.Take(directory, settings.LockTimeout);
+            ThrowIfLocksDoNotWork(directory);
+            meta = StoreMetaFile.Read(directory);
+            if (meta is null)
+                meta = StoreMetaFile.Create(directory, request, settings);
+            else
+                StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
+            return Attach(os, directory, meta);
+        }
+        catch
+        {
+            directory.Dispose();
+            throw;
+        }
+    }
+
+    private static OpenedStore Attach(OperatingSystemServices os, StoreDirectory directory, StoreMeta meta)
+    {
+        PlatformLock? attached = null;
+        ControlPage? control = null;
+        SlotTable? slots = null;
+        try
+        {
+            attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive);
+            bool isAlone = attached is not null;
+            attached ??= TakeAttachedShared(directory);
+            MakeDirectories(directory);
+            control = ControlPage.Open(directory);
+            slots = new SlotTable(directory, os);
+            var checkpoints = new CheckpointFile(directory, meta.StoreId);
+            long corruptAt = -1;
+            if (isAlone)
+            {
+                corruptAt = new StoreRecovery(os, directory, meta, control, slots, checkpoints).Run();
+                attached.Downgrade();
+            }
+
+            RemoveDeadTemporaries(directory);
+            return new OpenedStore(os, directory, meta, control, slots, checkpoints, attached, corruptAt);
+        }
+        catch
+        {
+            slots?.Dispose();
+            control?.Dispose();
+            attached?.Dispose();
+            throw;
+        }
+    }
+
+    private static StoreDirectory OpenDirectory(StoreRequest request, LogSettings settings, OperatingSystemServices os)
+    {
+        StoreDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, settings.FileMode is null ? null : DirectoryMode(settings.FileMode.Value))
+            ?? throw new QueueDiskException($"The store's directory is missing: path={request.Path}. "
+                + "Set CreateIfMissing, or correct StorePath.", DiskErrors.ENOENT, request.Path);
+        if (directory.UnsafeFileSystem is not { } name || request.AllowUnsafeFileSystem)
+            return directory;
+        directory.Dispose();
+        throw new QueueFormatException($"Locks and shared mappings are not dependable on this file system: path={request.Path}, "
+            + $"fileSystem={name}. Use a local disk, or set DangerouslyAllowFileSystem if you know better.");
+    }
+
+    /// <summary>Whoever may read or write the files may also enter their directories.</summary>
+    private static UnixFileMode DirectoryMode(UnixFileMode fileMode)
+    {
+        UnixFileMode mode = fileMode;
+        if ((fileMode & (UnixFileMode.UserRead | UnixFileMode.UserWrite)) != 0)
+            mode |= UnixFileMode.UserExecute;
+        if ((fileMode & (UnixFileMode.GroupRead | UnixFileMode.GroupWrite)) != 0)
+            mode |= UnixFileMode.GroupExecute;
+        if ((fileMode & (UnixFileMode.OtherRead | UnixFileMode.OtherWrite)) != 0)
+            mode |= UnixFileMode.OtherExecute;
+        return mode;
+    }
+
+    private static void MakeDirectories(StoreDirectory directory)
+    {
+        bool made = false;
+        foreach (string name in StoreNames.Directories)
+            made |= directory.CreateSubdirectory(name);
+        if (!made)
+            return;
+        directory.FlushEntries(StoreNames.Offsets);
+        directory.FlushEntries("");
+    }
+
+    /// <summary>A second open and lock of a held file must fail; where it does not, locks mean nothing here.</summary>
+    private static void ThrowIfLocksDoNotWork(StoreDirectory directory)
+    {
+        using PlatformLock? second = directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive);
+        if (second is not null)
+            throw new QueueFormatException($"File locks do not work here: path={directory.Path}. Use a local file system, and do not turn "
+                + "the runtime's file locking off.");
+    }
+
+    /// <summary>Others hold it shared; the only exclusive holder would be an opener, and we hold `open`. A probe may be in the way for a moment.</summary>
+    private static PlatformLock TakeAttachedShared(StoreDirectory directory)
+    {
+        long began = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            if (directory.TryLock(StoreNames.AttachedLock, LockKind.Shared) is { } taken)
+                return taken;
+            if (Stopwatch.GetElapsedTime(began) >= OpenLock.Timeout)
+                throw new QueueInUseException($"The store is held exclusively: path={directory.Path}, "
+                    + $"holder={OpenLock.Name(directory.LockHolders(StoreNames.AttachedLock))}. Look at that process.");
+            Thread.Sleep(1);
+        }
+    }
+
+    /// <summary>
+    /// Temporary files of makers that are gone. Their names carry the maker's slot; while that slot is held the file may still be
+    /// renamed. Those named "open" were made under the lock that we hold.
+    /// </summary>
+    private static void RemoveDeadTemporaries(StoreDirectory directory)
+    {
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (!name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal))
+                continue;
+            string[] parts = name.Split('.');
+            string owner = parts.Length >= 2 ? parts[^2] : "";
+            if (owner.StartsWith("open", StringComparison.Ordinal))
+            {
+                directory.Delete($"{StoreNames.CommitLog}/{name}");
+            }
+            else if (int.TryParse(owner.Split('-')[0], out int slot) && slot is >= 0 and < SlotLayout.SlotCount)
+            {
+                using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
+                if (probe is not null)
+                    directory.Delete($"{StoreNames.CommitLog}/{name}");
+            }
+        }
+    }
+
+    private static void ThrowIfUnsupportedMachine()
+    {
+        if (!BitConverter.IsLittleEndian || !Environment.Is64BitProcess)
+            throw new PlatformNotSupportedException("MappedFileQueues needs a 64-bit little-endian machine (x64, arm64).");
+    }
+}

@@ -1,0 +1,150 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// What a lone opener does under `open` before anybody appends: finds the tail from the checkpoint on (never from the hint: producers
+/// walk over living claims, so it may stand above a hole), and writes every word of the control page anew.
+/// <code>
+/// met on the way                      after deaths (same boot)          after a cut (other boot, poison)
+/// free header                         the tail                          the tail
+/// claimed                             its owner is dead: padding        the tail
+/// published, padding, plausible       on                                checksum right: on; wrong: the tail
+/// published without checksum          on                                the tail (recovery trusts those below the checkpoint only)
+/// not plausible                       corruption, reported: producers   the tail
+///                                     refuse, readers read up to it
+/// batch that does not end             (cannot be: its first header is last)   the tail is the batch's first frame
+/// after the tail                      dirty bytes of a dead Exclusive   set aside in salvage/, zeroed; later segments moved
+///                                     producer are zeroed               away, cursors clamped, epoch raised
+/// </code>
+/// Killed at any point and run again it finds the same tail: until the last step it only changes what lies at or beyond it.
+/// </summary>
+internal sealed unsafe class StoreRecovery(
+    OperatingSystemServices os,
+    StoreDirectory directory,
+    StoreMeta meta,
+    ControlPage control,
+    SlotTable slots,
+    CheckpointFile checkpoints)
+{
+    private readonly FrameChecksum _checksum = new(meta.StoreId);
+
+    /// <summary>Recovers; returns the offset of a frame that cannot be, -1 when the log is whole.</summary>
+    public long Run()
+    {
+        Guid boot = Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
+        CheckpointRecord? checkpoint = checkpoints.Read();
+        bool isControlValid = control.IsColdBlockValid(meta.StoreId);
+        bool isPoisoned = directory.Identify(StoreNames.Poison) is not null;
+        Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
+        SortedSet<long> segments = ListSegments();
+        bool isNew = segments.Count == 0 && checkpoint is { Offset: 0 };
+        bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned);
+
+        // "Exclusive at work" counts as set, and the bound as the segment's end, when the cold block cannot be believed.
+        bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0; // P17 acquire: alone; pairs with P17 release.
+        long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
+        long from = CheckStart(checkpoint, segments);
+        var tail = new TailSearch(directory, meta, _checksum, isCut).Find(from, segments);
+        long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
+        if (isCut && tail.CorruptAt < 0)
+        {
+            new CutOff(directory, meta, _checksum).Apply(tail.Offset, segments);
+            epoch++;
+            checkpoints.WriteBoth(tail.Offset, epoch, boot);
+            directory.Delete(StoreNames.Poison);
+        }
+        else if (mayBeDirty && tail.CorruptAt < 0)
+        {
+            ZeroDirtyBytes(tail.Offset, allocatedBefore, segments);
+        }
+
+        if (segments.Count == 0)
+            segments.Add(MakeFirstSegment(from));
+        slots.ResetWornOut();
+        Rebuild(tail, checkpoint, FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength), boot, epoch, isCut);
+        return tail.CorruptAt;
+    }
+
+    private SortedSet<long> ListSegments()
+    {
+        var segments = new SortedSet<long>();
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (StoreNames.TryParseSegment(name, out long start) && start % meta.SegmentLength == 0)
+                segments.Add(start);
+        }
+
+        return segments;
+    }
+
+    /// <summary>Where the walk begins: the checkpoint, or the first segment when there is none. Never "empty".</summary>
+    private long CheckStart(CheckpointRecord? checkpoint, SortedSet<long> segments)
+    {
+        if (checkpoint is null)
+            return segments.Count == 0 ? 0 : segments.Min;
+        long start = checkpoint.Offset - (checkpoint.Offset % meta.SegmentLength);
+        // A checkpoint on a segment's edge may be older than the segment that begins there.
+        bool isThere = segments.Contains(start)
+            || (checkpoint.Offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
+        if (!isThere)
+            throw new QueueCorruptException($"The segment of the checkpoint is missing: checkpoint={checkpoint.Offset}, "
+                + $"file={StoreNames.Segment(start)}, path={directory.Path}. Restore the file; what it held was flushed.",
+                StoreNames.Segment(start), checkpoint.Offset);
+        return checkpoint.Offset;
+    }
+
+    private long MakeFirstSegment(long offset)
+    {
+        long start = offset - (offset % meta.SegmentLength);
+        var window = new SegmentWindow(directory, meta.SegmentLength, writable: true);
+        var maker = new SegmentMaker(directory, window, control, allocatesInPlace: !os.IsPortable);
+        maker.Make(start, SegmentMaker.FirstBlocks);
+        directory.FlushEntries(StoreNames.CommitLog);
+        return start;
+    }
+
+    /// <summary>Zeroes what a dead Exclusive producer left between the tail and what was allocated.</summary>
+    private void ZeroDirtyBytes(long tail, long allocated, SortedSet<long> segments)
+    {
+        long start = tail - (tail % meta.SegmentLength);
+        if (!segments.Contains(start))
+            return;
+        using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
+        long limit = Math.Min(Math.Min(allocated - start, meta.SegmentLength), file.Length);
+        CutOff.ZeroFrom(file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), tail - start, limit);
+    }
+
+    /// <summary>Every word anew; nothing of what stood there is merged in.</summary>
+    private void Rebuild(TailSearchResult tail, CheckpointRecord? checkpoint, long lowWater, Guid boot, long epoch, bool isCut)
+    {
+        long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
+        long confirmed = isCut && tail.CorruptAt < 0 ? tail.Offset : checkpoint?.Offset ?? lowWater;
+        long allocated = tail.Offset;
+        if (os.IsPortable && directory.Identify(StoreNames.Segment(segmentStart)) is not null)
+            allocated = Math.Max(tail.Offset, segmentStart + PortableAllocated(segmentStart));
+        control.Clear();
+        *control.TailHint = tail.Offset;
+        *control.Confirmed = Math.Min(confirmed, tail.Offset);
+        *control.Allocated = (allocated + 4095) & ~4095L;
+        *control.LowWater = lowWater;
+        directory.FlushEntries(StoreNames.CommitLog);
+        *control.DirectoryFlushed = segmentStart + 1;
+        control.BootId = boot;
+        control.Epoch = epoch;
+        control.SealColdBlock(meta.StoreId);
+    }
+
+    /// <summary>Portable gives a segment all its blocks when it makes it; Linux does not, and says so nowhere: then zeros are written.</summary>
+    private long PortableAllocated(long start)
+    {
+        using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
+        if (file.Length < meta.SegmentLength)
+            return 0;
+        file.Allocate(0, meta.SegmentLength);
+        return meta.SegmentLength;
+    }
+}

@@ -1,0 +1,114 @@
+using System.Buffers;
+
+namespace MappedFileQueues;
+
+/// <summary>The producer's side of a struct queue, as in 1.x.</summary>
+/// <typeparam name="T">The message.</typeparam>
+public interface IMappedFileProducer<T>
+    where T : struct
+{
+    /// <summary>Where the next message will be written.</summary>
+    long Offset { get; }
+
+    /// <summary>Everything before it is on disk.</summary>
+    long ConfirmedOffset { get; }
+
+    /// <summary>Sets where an empty store begins.</summary>
+    /// <param name="offset">A multiple of 8.</param>
+    void AdjustOffset(long offset);
+
+    /// <summary>Appends a message.</summary>
+    /// <param name="message">The message.</param>
+    void Produce(ref T message);
+}
+
+/// <summary>The consumer's side of a struct queue, as in 1.x.</summary>
+/// <typeparam name="T">The message.</typeparam>
+public interface IMappedFileConsumer<T>
+    where T : struct
+{
+    /// <summary>The next message to read.</summary>
+    long Offset { get; }
+
+    /// <summary>Moves the consumer.</summary>
+    /// <param name="offset">A frame's start or the tail.</param>
+    void AdjustOffset(long offset);
+
+    /// <summary>Waits for the next message; again without <see cref="Commit"/> gives the same one.</summary>
+    /// <param name="message">The message.</param>
+    void Consume(out T message);
+
+    /// <summary>The message in hand is done.</summary>
+    void Commit();
+}
+
+/// <summary>The producer's side of a message queue, as in Stream 1.x.</summary>
+public interface IMappedFileProducer
+{
+    /// <summary>Where the next message will be written.</summary>
+    long Offset { get; }
+
+    /// <summary>Appends a message.</summary>
+    /// <param name="buffer">The message; may be empty.</param>
+    void Produce(ReadOnlySpan<byte> buffer);
+
+    /// <summary>Serializes and appends a message.</summary>
+    /// <typeparam name="T">The message's type.</typeparam>
+    /// <param name="message">The message.</param>
+    /// <param name="serializer">Turns it into bytes.</param>
+    void Produce<T>(T message, IMessageSerializer<T> serializer);
+}
+
+/// <summary>The consumer's side of a message queue, as in Stream 1.x.</summary>
+public interface IMappedFileConsumer
+{
+    /// <summary>The next message to read.</summary>
+    long Offset { get; }
+
+    /// <summary>Moves the consumer.</summary>
+    /// <param name="offset">A frame's start or the tail.</param>
+    void AdjustOffset(long offset);
+
+    /// <summary>Waits for the next message; valid until the next call on this consumer.</summary>
+    /// <returns>The message, in the mapping.</returns>
+    ReadOnlySpan<byte> Consume();
+
+    /// <summary>Waits for the next message and deserializes it.</summary>
+    /// <typeparam name="T">The message's type.</typeparam>
+    /// <param name="deserializer">Reads it from bytes.</param>
+    /// <returns>The message.</returns>
+    T Consume<T>(IMessageDeserializer<T> deserializer);
+
+    /// <summary>The message in hand is done.</summary>
+    void Commit();
+}
+
+/// <summary>Turns messages into bytes, as in Stream 1.x.</summary>
+/// <typeparam name="T">The message's type.</typeparam>
+public interface IMessageSerializer<in T>
+{
+    /// <summary>Serializes. The result is copied before the next call.</summary>
+    /// <param name="message">The message.</param>
+    /// <returns>Its bytes.</returns>
+    ReadOnlySpan<byte> Serialize(T message);
+}
+
+/// <summary>A serializer that writes into the queue's own buffer, so that nothing is allocated a message.</summary>
+/// <typeparam name="T">The message's type.</typeparam>
+public interface IBufferedMessageSerializer<in T> : IMessageSerializer<T>
+{
+    /// <summary>Serializes into the destination. By default by the other method.</summary>
+    /// <param name="message">The message.</param>
+    /// <param name="destination">Where the bytes go.</param>
+    void Serialize(T message, IBufferWriter<byte> destination) => destination.Write(Serialize(message));
+}
+
+/// <summary>Turns bytes back into messages, as in Stream 1.x.</summary>
+/// <typeparam name="T">The message's type.</typeparam>
+public interface IMessageDeserializer<out T>
+{
+    /// <summary>Deserializes. The buffer lies in the mapping and is valid during the call.</summary>
+    /// <param name="buffer">The message's bytes.</param>
+    /// <returns>The message.</returns>
+    T Deserialize(ReadOnlySpan<byte> buffer);
+}

@@ -1,0 +1,189 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Log;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// Reads the structs of a queue under a name whose offset is stored. One thread at a time; Dispose may come from any thread and ends
+/// waiting calls with <see cref="ObjectDisposedException"/>. Reading allocates nothing. A consumer that dies loses no message: the next one of its
+/// name begins at the committed offset.
+/// </summary>
+/// <typeparam name="T">The message: a struct without references.</typeparam>
+public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
+    where T : unmanaged
+{
+    private readonly QueueCore _queue;
+    private readonly LogConsumer _core;
+    private readonly LogReader _reader;
+
+    internal MappedFileConsumer(QueueCore queue, LogConsumer core)
+    {
+        _queue = queue;
+        _core = core;
+        _reader = core.Reader;
+    }
+
+    /// <summary>The name; "" is the default consumer.</summary>
+    public string Name => _core.Name;
+
+    /// <summary>The next message to read: the one in hand, until Commit or Advance.</summary>
+    public long Offset => _reader.Offset;
+
+    /// <summary>The stored offset: what lies before it is done.</summary>
+    public long CommittedOffset => _core.CommittedOffset;
+
+    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    public long MessageOffset => _reader.MessageOffset;
+
+    /// <summary>Waits for the next message; again without Commit or Advance gives the same one.</summary>
+    /// <param name="message">The message.</param>
+    /// <exception cref="ObjectDisposedException">Disposed, also while waiting.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
+    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
+    /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for itself.</exception>
+    public void Consume(out T message)
+    {
+        if (!TryCopy(out message))
+            Wait(Timeout.InfiniteTimeSpan, CancellationToken.None, out message);
+    }
+
+    /// <inheritdoc cref="Consume(out T)"/>
+    /// <param name="message">The message.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
+    public void Consume(out T message, CancellationToken cancellationToken)
+    {
+        if (!TryCopy(out message))
+            Wait(Timeout.InfiniteTimeSpan, cancellationToken, out message);
+    }
+
+    /// <summary>Reads the next message if there is one; does not wait.</summary>
+    /// <param name="message">The message.</param>
+    /// <returns>Whether there was one.</returns>
+    public bool TryConsume(out T message) => TryCopy(out message) || Wait(TimeSpan.Zero, CancellationToken.None, out message);
+
+    /// <summary>Reads the next message, waiting for it for a time.</summary>
+    /// <param name="message">The message.</param>
+    /// <param name="timeout">How long; infinite is allowed.</param>
+    /// <returns>Whether there was one.</returns>
+    public bool TryConsume(out T message, TimeSpan timeout) => TryCopy(out message) || Wait(timeout, CancellationToken.None, out message);
+
+    /// <summary>Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose.</summary>
+    /// <returns>The message, in the mapping.</returns>
+    public unsafe ref readonly T Peek()
+    {
+        _core.TryWait(Timeout.InfiniteTimeSpan, CancellationToken.None, out byte* payload, out _);
+        _core.NoteSpan();
+        return ref Unsafe.AsRef<T>(payload);
+    }
+
+    /// <summary>Waits for one message, takes those that are there, and reads on behind them; Commit commits them all.</summary>
+    /// <param name="destination">Where they go; its length is the most that are taken.</param>
+    /// <returns>How many; 0 only for an empty destination.</returns>
+    public int ConsumeBatch(Span<T> destination)
+    {
+        if (destination.IsEmpty)
+            return 0;
+        if (_reader.HasMessage)
+            _core.Advance();
+        Consume(out destination[0]);
+        int count = 1;
+        _core.Advance();
+        while (count < destination.Length && TryConsume(out destination[count]))
+        {
+            _reader.Advance();
+            count++;
+        }
+
+        return count;
+    }
+
+    /// <summary>Reads on behind the message in hand without committing.</summary>
+    public void Advance() => _core.Advance();
+
+    /// <summary>Everything read so far, and the message in hand, is done. Survives the death of this process at once.</summary>
+    public void Commit() => _core.Commit();
+
+    /// <summary>Everything before an offset is done; the reading place stays.</summary>
+    /// <param name="nextOffset">A frame's start at or before what was read.</param>
+    /// <exception cref="OffsetOutOfRangeException">It is not.</exception>
+    public void Commit(long nextOffset) => _core.Commit(nextOffset);
+
+    /// <summary>Back to the committed offset.</summary>
+    public void Rewind() => _core.Rewind();
+
+    /// <summary>Waits for the next message without blocking a thread.</summary>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <returns>The message.</returns>
+    /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
+    public async ValueTask<T> ConsumeAsync(CancellationToken cancellationToken = default)
+    {
+        while (true)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            if (TryConsume(out T message))
+                return message;
+            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+        }
+    }
+
+    /// <summary>Waits until TryConsume or Peek would find a message: the loop that copies and allocates nothing.</summary>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <returns>Always true; a disposed consumer throws.</returns>
+    public async ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default)
+    {
+        while (!_core.TryWait(TimeSpan.Zero, cancellationToken, out _))
+            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+        return true;
+    }
+
+    /// <summary>All messages from here on, for ever; one is committed when the next is asked for.</summary>
+    /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>
+    /// <returns>The messages.</returns>
+    public async IAsyncEnumerable<T> ReadAllAsync([EnumeratorCancellation] CancellationToken cancellationToken = default)
+    {
+        while (true)
+        {
+            yield return await ConsumeAsync(cancellationToken).ConfigureAwait(false);
+            Commit();
+        }
+    }
+
+    /// <summary>Moves the consumer and stores the place.</summary>
+    /// <param name="offset">A frame's start or the tail.</param>
+    /// <exception cref="OffsetOutOfRangeException">It is neither, or was removed.</exception>
+    public void AdjustOffset(long offset)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(offset);
+        _core.Move(offset);
+    }
+
+    /// <summary>Moves behind the last published message and stores the place.</summary>
+    public void SeekToEnd() => _core.Move(StartPlace.FindNew(_core.Store, QueueStart.Latest));
+
+    /// <summary>Moves to the oldest message that the store holds and stores the place.</summary>
+    public void SeekToStart() => _core.Move(StartPlace.FindNew(_core.Store, QueueStart.Earliest));
+
+    /// <summary>Ends the consumer and lets its name go. See the type for spans and references that are out.</summary>
+    public void Dispose()
+    {
+        _core.Dispose();
+        _queue.Remove(this);
+    }
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private bool TryCopy(out T message)
+    {
+        Unsafe.SkipInit(out message);
+        _reader.EnterCall();
+        bool copied = _reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
+        _reader.LeaveCall();
+        return copied;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>
+        _core.TryWait(timeout, cancellationToken, out message);
+}

@@ -1,0 +1,189 @@
+using System.Buffers;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Log;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// Appends messages of any length. Threads, allocation and safety as for <see cref="MappedFileProducer{T}"/>. A message fits when its
+/// length + 8 is at most the segment's length, and 256 MiB.
+/// </summary>
+public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
+{
+    [ThreadStatic]
+    private static ArrayBufferWriter<byte>? t_scratch;
+
+    private readonly ProducerCore _core;
+    private readonly ExclusiveAppender? _exclusive;
+    private readonly SharedAppender? _shared;
+    private readonly bool _counts;
+
+    internal MappedFileProducer(QueueCore queue)
+    {
+        _core = new ProducerCore(queue);
+        _exclusive = _core.Exclusive;
+        _shared = _core.Shared;
+        _counts = _core.CountsFlushes;
+    }
+
+    /// <summary>Where the next message will be written, as far as is known now.</summary>
+    public long Offset => _core.Appender.TailOffset;
+
+    /// <summary>Everything before it is on disk.</summary>
+    public long ConfirmedOffset => _core.ConfirmedOffset;
+
+    /// <summary>The largest message in bytes.</summary>
+    public int MessageLengthMax => _core.Appender.PayloadLimit;
+
+    /// <summary>Appends a message, which may be empty; returns its offset.</summary>
+    /// <param name="buffer">The message.</param>
+    /// <returns>The message's offset.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The message does not fit a segment; nothing was written.</exception>
+    /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
+    /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
+    /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
+    /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the same.</exception>
+    /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
+    public long Produce(ReadOnlySpan<byte> buffer)
+    {
+        ref byte payload = ref MemoryMarshal.GetReference(buffer);
+        long offset = _exclusive is not null
+            ? _exclusive.Append(ref payload, buffer.Length)
+            : _shared!.Append(ref payload, buffer.Length);
+        if (_counts)
+            _core.CountProduced(1);
+        return offset;
+    }
+
+    /// <inheritdoc cref="Produce(ReadOnlySpan{byte})"/>
+    /// <param name="buffer">The message.</param>
+    /// <param name="options">For this call alone.</param>
+    /// <exception cref="OperationCanceledException">Cancelled before anything was written.</exception>
+    public long Produce(ReadOnlySpan<byte> buffer, in ProduceOptions options)
+    {
+        options.CancellationToken.ThrowIfCancellationRequested();
+        return Produce(buffer);
+    }
+
+    /// <summary>
+    /// Serializes and appends a message. The serializer runs before anything is claimed, so what it throws leaves the log as it was. With an
+    /// <see cref="IBufferedMessageSerializer{T}"/> nothing is allocated once the thread's buffer has grown.
+    /// </summary>
+    /// <typeparam name="TMessage">The message's type.</typeparam>
+    /// <param name="message">The message.</param>
+    /// <param name="serializer">Turns it into bytes.</param>
+    /// <returns>The message's offset.</returns>
+    public long Produce<TMessage>(TMessage message, IMessageSerializer<TMessage> serializer)
+    {
+        ArgumentNullException.ThrowIfNull(serializer);
+        if (serializer is not IBufferedMessageSerializer<TMessage> buffered)
+            return Produce(serializer.Serialize(message));
+        // Taken while in use: a serializer that produces another message gets a buffer of its own.
+        ArrayBufferWriter<byte> scratch = t_scratch ?? new ArrayBufferWriter<byte>(512);
+        t_scratch = null;
+        try
+        {
+            buffered.Serialize(message, scratch);
+            return Produce(scratch.WrittenSpan);
+        }
+        finally
+        {
+            scratch.ResetWrittenCount();
+            t_scratch = scratch;
+        }
+    }
+
+    /// <summary>
+    /// Appends a message that the callback writes in place, in the mapping. What it throws abandons the message. In Shared mode readers wait
+    /// at the message until the callback returns, so it should be short.
+    /// </summary>
+    /// <typeparam name="TState">What the callback is given.</typeparam>
+    /// <param name="length">The message's length in bytes.</param>
+    /// <param name="state">What the callback is given.</param>
+    /// <param name="fill">Writes all of the span; what it leaves out is zero or older bytes.</param>
+    /// <returns>The message's offset.</returns>
+    public long Produce<TState>(int length, TState state, SpanAction<byte, TState> fill)
+        where TState : allows ref struct
+    {
+        ArgumentNullException.ThrowIfNull(fill);
+        ArgumentOutOfRangeException.ThrowIfNegative(length);
+        using MessageClaim claim = DangerousClaim(length);
+        fill(claim.Span, state);
+        return claim.Publish(length);
+    }
+
+    /// <summary>
+    /// Reserves a message for filling in place. An open claim stops every reader at its place for as long as it is open, and this thread's other
+    /// calls on this queue throw. Dispose without Publish abandons it. Dangerous: it must be ended on the thread that opened it.
+    /// </summary>
+    /// <param name="lengthMax">The most bytes that will be published.</param>
+    /// <returns>The claim.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">It does not fit a segment.</exception>
+    public MessageClaim DangerousClaim(int lengthMax)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(lengthMax);
+        return new MessageClaim(_core, lengthMax);
+    }
+
+    /// <summary>Appends a message; false when the queue is full by its own limits (this version has none).</summary>
+    /// <param name="buffer">The message.</param>
+    /// <returns>Whether it was appended.</returns>
+    public bool TryProduce(ReadOnlySpan<byte> buffer)
+    {
+        Produce(buffer);
+        return true;
+    }
+
+    /// <summary>Appends messages that become readable all at once, or not at all.</summary>
+    /// <param name="messages">The messages; none does nothing.</param>
+    /// <returns>The first one's offset; the tail when there is none.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was written.</exception>
+    public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        if (messages.IsEmpty)
+            return Offset;
+        long offset = _core.Appender.AppendBatch(messages);
+        if (_counts)
+            _core.CountProduced(messages.Length);
+        return offset;
+    }
+
+    /// <summary>Appends a message; completes at the durability level, which at PageCache is at once.</summary>
+    /// <param name="buffer">The message.</param>
+    /// <param name="cancellationToken">Looked at before anything is written.</param>
+    /// <returns>The message's offset.</returns>
+    public ValueTask<long> ProduceAsync(ReadOnlyMemory<byte> buffer, CancellationToken cancellationToken = default)
+    {
+        if (cancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(cancellationToken);
+        return ValueTask.FromResult(Produce(buffer.Span));
+    }
+
+    /// <summary>Flushes on a pool thread until everything before <paramref name="upTo"/> is on disk.</summary>
+    /// <param name="upTo">An offset; what Produce returned plus one covers that message.</param>
+    /// <param name="cancellationToken">Cancelled after the flush began it still goes on.</param>
+    /// <returns>The new confirmed offset.</returns>
+    public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
+        _core.FlushAsync(upTo, cancellationToken);
+
+    /// <summary>Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.</summary>
+    /// <param name="bytes">Frames, that is messages with 8 bytes of header each, rounded up to 8.</param>
+    /// <exception cref="QueueDiskException">The disk has not that much room.</exception>
+    public void Prepare(long bytes)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(bytes);
+        _core.Appender.Prepare(bytes);
+    }
+
+    /// <summary>Lets an empty store begin at another offset.</summary>
+    /// <param name="offset">A multiple of 8.</param>
+    /// <exception cref="InvalidOperationException">The store is not empty any more.</exception>
+    public void AdjustOffset(long offset) => _core.AdjustOffset(offset);
+
+    void IMappedFileProducer.Produce(ReadOnlySpan<byte> buffer) => Produce(buffer);
+
+    void IMappedFileProducer.Produce<T>(T message, IMessageSerializer<T> serializer) => Produce(message, serializer);
+
+    /// <summary>Ends the producer: calls under way end first. An open claim of this thread is abandoned.</summary>
+    public void Dispose() => _core.Dispose();
+}

@@ -1,0 +1,116 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// A persistent queue of messages of any length: a directory of memory-mapped files that any process appends to and any process
+/// reads. All members may be called from any thread. Two queues on one path in one process are as good as in two.
+/// </summary>
+public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
+{
+    private readonly QueueCore _core;
+    private readonly Lock _lock = new();
+    private MappedFileProducer? _producer;
+    private MappedFileConsumer? _consumer;
+
+    /// <summary>Opens the store, making it when it is missing and the options allow it.</summary>
+    /// <param name="options">Copied.</param>
+    /// <exception cref="ArgumentException">An option is out of range.</exception>
+    /// <exception cref="QueueFormatException">Not a store of messages, another version, a 1.x folder, foreign files, a network file system.</exception>
+    /// <exception cref="QueueDiskException">Missing, no rights, read-only, a file in its place, a full disk.</exception>
+    /// <exception cref="QueueInUseException">Another opener does not come to an end.</exception>
+    /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
+    public MappedFileQueue(MappedFileQueueOptions options) => _core = new QueueCore(options, StoreKind.Messages, 0, 0);
+
+    /// <summary>The shared producer, made on first use.</summary>
+    public MappedFileProducer Producer
+    {
+        get
+        {
+            lock (_lock)
+                return _producer ??= OpenProducer();
+        }
+    }
+
+    /// <summary>The default consumer (name ""), made on first use.</summary>
+    public MappedFileConsumer Consumer
+    {
+        get
+        {
+            lock (_lock)
+                return _consumer ??= OpenConsumer("");
+        }
+    }
+
+    /// <summary>Makes a queue of messages.</summary>
+    /// <param name="options">Copied.</param>
+    /// <returns>The queue.</returns>
+    public static MappedFileQueue Create(MappedFileQueueOptions options) => new(options);
+
+    /// <summary>Makes a queue of structs.</summary>
+    /// <typeparam name="T">The message.</typeparam>
+    /// <param name="options">Copied.</param>
+    /// <returns>The queue.</returns>
+    public static MappedFileQueue<T> Create<T>(MappedFileQueueOptions options)
+        where T : unmanaged => new(options);
+
+    /// <summary>Deletes a store with all its messages; refused while anyone is attached. A missing store is no error.</summary>
+    /// <param name="storePath">The store's directory.</param>
+    /// <exception cref="QueueInUseException">Somebody is attached; the message names who.</exception>
+    /// <exception cref="QueueFormatException">The folder holds no store.</exception>
+    public static void Delete(string storePath)
+    {
+        ArgumentException.ThrowIfNullOrWhiteSpace(storePath);
+        StoreDeletion.Delete(Path.GetFullPath(storePath));
+    }
+
+    /// <summary>Opens a producer of its own. In Shared mode any number of them; in Exclusive mode only one, anywhere.</summary>
+    /// <returns>The producer; disposed with the queue at the latest.</returns>
+    /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the holder.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
+    public MappedFileProducer OpenProducer() => _core.Add(new MappedFileProducer(_core));
+
+    /// <summary>Opens a consumer under a name.</summary>
+    /// <param name="name">Up to 100 of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
+    /// <param name="start">Where it begins when the name is new.</param>
+    /// <returns>The consumer; disposed with the queue at the latest.</returns>
+    /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
+    /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
+    public MappedFileConsumer OpenConsumer(string name, QueueStart start = default) =>
+        _core.Add(new MappedFileConsumer(_core, _core.OpenConsumer(name, start)));
+
+    /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
+    /// <param name="name">As <see cref="OpenConsumer"/>.</param>
+    /// <param name="start">As <see cref="OpenConsumer"/>.</param>
+    /// <param name="ct">Ends the wait.</param>
+    /// <returns>The consumer.</returns>
+    public async ValueTask<MappedFileConsumer> OpenConsumerAsync(string name, QueueStart start = default, CancellationToken ct = default) =>
+        _core.Add(new MappedFileConsumer(_core, await _core.OpenConsumerAsync(name, start, ct).ConfigureAwait(false)));
+
+    /// <summary>Opens a reader: no name, no lock, no trace.</summary>
+    /// <param name="start">Where it begins.</param>
+    /// <returns>The reader; the caller disposes it.</returns>
+    public MappedFileReader OpenReader(QueueStart start = default)
+    {
+        _core.ThrowIfDisposed();
+        return MappedFileReader.Open(_core.Store.Path, start);
+    }
+
+    /// <summary>Makes everything that was published before the call survive a power cut, for all processes.</summary>
+    /// <returns>The new confirmed offset.</returns>
+    /// <exception cref="QueueDiskException">The flush failed: the queue is poisoned in all processes.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier flush had failed.</exception>
+    public long Flush() => _core.Flush();
+
+    /// <summary>A snapshot of the store, read from its files.</summary>
+    /// <returns>The snapshot.</returns>
+    public MappedFileQueueInfo GetInfo() => _core.GetInfo();
+
+    /// <summary>Ends the producers and consumers of this queue and lets go of the store.</summary>
+    public void Dispose() => _core.Dispose();
+
+    /// <inheritdoc cref="Dispose"/>
+    /// <returns>Completes when it is done.</returns>
+    public ValueTask DisposeAsync() => new(Task.Run(_core.Dispose));
+}

@@ -1,0 +1,98 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// A persistent queue of structs: a directory of memory-mapped files that any process appends to and any process
+/// reads. All members may be called from any thread. Two queues on one path in one process are as good as in two.
+/// </summary>
+/// <typeparam name="T">The message: a struct without references.</typeparam>
+public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
+    where T : unmanaged
+{
+    private readonly QueueCore _core;
+    private readonly Lock _lock = new();
+    private MappedFileProducer<T>? _producer;
+    private MappedFileConsumer<T>? _consumer;
+
+    /// <summary>Opens the store, making it when it is missing and the options allow it.</summary>
+    /// <param name="options">Copied.</param>
+    /// <exception cref="ArgumentException">An option is out of range.</exception>
+    /// <exception cref="QueueFormatException">Not a store of this struct, another version, a 1.x folder, foreign files, a network file system.</exception>
+    /// <exception cref="QueueDiskException">Missing, no rights, read-only, a file in its place, a full disk.</exception>
+    /// <exception cref="QueueInUseException">Another opener does not come to an end.</exception>
+    /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
+    public MappedFileQueue(MappedFileQueueOptions options) =>
+        _core = new QueueCore(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>());
+
+    /// <summary>The shared producer, made on first use.</summary>
+    public MappedFileProducer<T> Producer
+    {
+        get
+        {
+            lock (_lock)
+                return _producer ??= OpenProducer();
+        }
+    }
+
+    /// <summary>The default consumer (name ""), made on first use.</summary>
+    public MappedFileConsumer<T> Consumer
+    {
+        get
+        {
+            lock (_lock)
+                return _consumer ??= OpenConsumer("");
+        }
+    }
+
+    /// <summary>Opens a producer of its own. In Shared mode any number of them; in Exclusive mode only one, anywhere.</summary>
+    /// <returns>The producer; disposed with the queue at the latest.</returns>
+    /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the holder.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
+    public MappedFileProducer<T> OpenProducer() => _core.Add(new MappedFileProducer<T>(_core));
+
+    /// <summary>Opens a consumer under a name.</summary>
+    /// <param name="name">Up to 100 of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
+    /// <param name="start">Where it begins when the name is new.</param>
+    /// <returns>The consumer; disposed with the queue at the latest.</returns>
+    /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
+    /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
+    public MappedFileConsumer<T> OpenConsumer(string name, QueueStart start = default) =>
+        _core.Add(new MappedFileConsumer<T>(_core, _core.OpenConsumer(name, start)));
+
+    /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
+    /// <param name="name">As <see cref="OpenConsumer"/>.</param>
+    /// <param name="start">As <see cref="OpenConsumer"/>.</param>
+    /// <param name="ct">Ends the wait.</param>
+    /// <returns>The consumer.</returns>
+    public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(string name, QueueStart start = default, CancellationToken ct = default) =>
+        _core.Add(new MappedFileConsumer<T>(_core, await _core.OpenConsumerAsync(name, start, ct).ConfigureAwait(false)));
+
+    /// <summary>Opens a reader: no name, no lock, no trace.</summary>
+    /// <param name="start">Where it begins.</param>
+    /// <returns>The reader; the caller disposes it.</returns>
+    public MappedFileReader<T> OpenReader(QueueStart start = default)
+    {
+        _core.ThrowIfDisposed();
+        return MappedFileReader<T>.Open(_core.Store.Path, start);
+    }
+
+    /// <summary>Makes everything that was published before the call survive a power cut, for all processes.</summary>
+    /// <returns>The new confirmed offset.</returns>
+    /// <exception cref="QueueDiskException">The flush failed: the queue is poisoned in all processes.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier flush had failed.</exception>
+    public long Flush() => _core.Flush();
+
+    /// <summary>A snapshot of the store, read from its files.</summary>
+    /// <returns>The snapshot.</returns>
+    public MappedFileQueueInfo GetInfo() => _core.GetInfo();
+
+    /// <summary>Ends the producers and consumers of this queue and lets go of the store.</summary>
+    public void Dispose() => _core.Dispose();
+
+    /// <inheritdoc cref="Dispose"/>
+    /// <returns>Completes when it is done.</returns>
+    public ValueTask DisposeAsync() => new(Task.Run(_core.Dispose));
+}

@@ -1,0 +1,144 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// How a queue opens its store and behaves. A queue copies the options when it is made; changing them later changes nothing.
+/// </summary>
+public class MappedFileQueueOptions
+{
+    private const long Page = 4096;
+
+    /// <summary>The store's directory. Checked when a queue is made.</summary>
+    public string StorePath { get; set; } = "";
+
+    /// <summary>Whether a missing store is made; default true. When false, a missing store is a <see cref="QueueDiskException"/>.</summary>
+    public bool CreateIfMissing { get; set; } = true;
+
+    /// <summary>
+    /// Length of a segment file in bytes, rounded up to whole pages of 4,096; default 64 MiB. Belongs to the store once it is made: on
+    /// reopening the stored length counts. A message fits when its length + 8 is at most this.
+    /// </summary>
+    public long SegmentSize { get; set; } = 64L * 1024 * 1024;
+
+    /// <summary>
+    /// Bytes that are allocated and touched ahead of the tail, by a background thread, in growing steps; default 8 MiB. The lead grows
+    /// to 64 MiB for a producer that outruns it.
+    /// </summary>
+    public long PrepareAhead { get; set; } = 8L * 1024 * 1024;
+
+    /// <summary>
+    /// How long a waiting consumer burns CPU before it sleeps; default 50 us, about what a futex wake costs. 0 never spins;
+    /// <see cref="Timeout.InfiniteTimeSpan"/> always does. Taken as 0 where less than two CPUs may be used.
+    /// </summary>
+    public TimeSpan ConsumerSpinWaitDuration { get; set; } = TimeSpan.FromMicroseconds(50);
+
+    /// <summary>A sleeping consumer looks again at the latest after this; default 1 s. Wake-ups do not depend on it.</summary>
+    public TimeSpan ConsumerRetryInterval { get; set; } = TimeSpan.FromSeconds(1);
+
+    /// <summary>When above 0, every N-th message Produce flushes before it returns, as in 1.x; default 0.</summary>
+    public long ProducerForceFlushIntervalCount { get; set; }
+
+    /// <summary>Who may produce; default <see cref="ProducerMode.Shared"/>.</summary>
+    public ProducerMode ProducerMode { get; set; } = ProducerMode.Shared;
+
+    /// <summary>
+    /// When Produce returns with respect to the disk. Only <see cref="DurabilityLevel.PageCache"/> for now: a killed process loses nothing,
+    /// a power cut what the system had not written yet; <c>Flush()</c> closes that gap on demand.
+    /// </summary>
+    public DurabilityLevel Durability { get; set; } = DurabilityLevel.PageCache;
+
+    /// <summary>Whether messages carry a CRC-32C and whether reading verifies it; default both.</summary>
+    public ChecksumMode Checksum { get; set; } = ChecksumMode.WriteAndVerify;
+
+    /// <summary>How long to wait for a consumer's name or the producers' lock that another holds; default 0, at once a <see cref="QueueInUseException"/>.</summary>
+    public TimeSpan LockTimeout { get; set; } = TimeSpan.Zero;
+
+    /// <summary>The mode of files that are made; default the store directory's read and write bits, 0700 when the directory is made too.</summary>
+    public UnixFileMode? FileMode { get; set; }
+
+    /// <summary>Opens stores on network and FUSE file systems, whose locks and mappings are not dependable between machines; default false.</summary>
+    public bool DangerouslyAllowFileSystem { get; set; }
+
+    /// <summary>The clock; default the system's.</summary>
+    public TimeProvider TimeProvider { get; set; } = TimeProvider.System;
+
+    internal LogSettings ToSettings()
+    {
+        ArgumentException.ThrowIfNullOrWhiteSpace(StorePath);
+        ArgumentNullException.ThrowIfNull(TimeProvider);
+        Check(SegmentSize is > 0 and <= StoreMeta.SegmentLengthMax, nameof(SegmentSize), SegmentSize, $"from 1 to {StoreMeta.SegmentLengthMax}");
+        Check(PrepareAhead >= 0, nameof(PrepareAhead), PrepareAhead, "0 or more");
+        Check(ProducerForceFlushIntervalCount >= 0, nameof(ProducerForceFlushIntervalCount), ProducerForceFlushIntervalCount, "0 or more");
+        CheckTime(ConsumerSpinWaitDuration, nameof(ConsumerSpinWaitDuration));
+        CheckTime(LockTimeout, nameof(LockTimeout));
+        Check(ConsumerRetryInterval > TimeSpan.Zero || ConsumerRetryInterval == Timeout.InfiniteTimeSpan,
+            nameof(ConsumerRetryInterval), ConsumerRetryInterval, "more than zero, or infinite");
+        Check(Enum.IsDefined(ProducerMode), nameof(ProducerMode), ProducerMode, "a defined mode");
+        Check(Enum.IsDefined(Checksum), nameof(Checksum), Checksum, "a defined mode");
+        Check(Durability == DurabilityLevel.PageCache, nameof(Durability), Durability, "PageCache in this version; call Flush for more");
+        return new LogSettings
+        {
+            PrepareAhead = PrepareAhead,
+            SpinDuration = Environment.ProcessorCount < 2 ? TimeSpan.Zero : ConsumerSpinWaitDuration,
+            RetryInterval = ConsumerRetryInterval,
+            FlushEveryCount = ProducerForceFlushIntervalCount,
+            Exclusive = ProducerMode == ProducerMode.Exclusive,
+            WriteChecksum = Checksum != ChecksumMode.None,
+            VerifyChecksum = Checksum == ChecksumMode.WriteAndVerify,
+            LockTimeout = LockTimeout == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : LockTimeout,
+            FileMode = FileMode,
+            TimeProvider = TimeProvider,
+        };
+    }
+
+    internal StoreRequest ToRequest(StoreKind kind, int structSize, ulong fingerprint) => new(
+        Path.GetFullPath(StorePath), kind, structSize, fingerprint, (SegmentSize + Page - 1) / Page * Page,
+        CreateIfMissing, DangerouslyAllowFileSystem);
+
+    private static void CheckTime(TimeSpan value, string name) =>
+        Check(value >= TimeSpan.Zero || value == Timeout.InfiniteTimeSpan, name, value, "zero or more, or infinite");
+
+    private static void Check(bool isValid, string name, object value, string allowed)
+    {
+        if (!isValid)
+            throw new ArgumentOutOfRangeException(name, value, $"{name} must be {allowed}.");
+    }
+}
+
+/// <summary>Who may produce into a store at one time.</summary>
+public enum ProducerMode
+{
+    /// <summary>Any number of threads and processes.</summary>
+    Shared,
+
+    /// <summary>One producer in one process, used by one thread at a time; faster, because nothing has to be claimed.</summary>
+    Exclusive,
+}
+
+/// <summary>When an append counts as done. Levels beyond <see cref="PageCache"/> are not accepted by this version.</summary>
+public enum DurabilityLevel
+{
+    /// <summary>When it is published: it survives the death of every process, not a power cut.</summary>
+    PageCache,
+
+    /// <summary>As PageCache, with a flush at a fixed interval.</summary>
+    Interval,
+
+    /// <summary>When a flush that covers it has finished.</summary>
+    Group,
+}
+
+/// <summary>What is done with checksums.</summary>
+public enum ChecksumMode
+{
+    /// <summary>Written by producers, verified by consumers.</summary>
+    WriteAndVerify,
+
+    /// <summary>Written by producers, not verified by this queue's consumers.</summary>
+    WriteOnly,
+
+    /// <summary>Neither. After a power cut, messages without a checksum count only as far as the last checkpoint.</summary>
+    None,
+}

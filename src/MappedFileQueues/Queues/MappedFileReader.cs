@@ -1,0 +1,216 @@
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// Reads a store of either kind without leaving a trace: no name, no lock, nothing written, also on a read-only file system. It polls, backing
+/// off from 1 to 10 ms. One thread at a time.
+/// </summary>
+public sealed unsafe class MappedFileReader : IDisposable
+{
+    private const int PauseMinMs = 1;
+    private const int PauseMaxMs = 10;
+
+    private readonly ReadOnlyStore _store;
+    private readonly LogReader _reader;
+    private volatile bool _disposed;
+
+    private MappedFileReader(ReadOnlyStore store, QueueStart start)
+    {
+        _store = store;
+        _reader = new LogReader(store);
+        _reader.MoveTo(Find(start));
+    }
+
+    /// <summary>The next message to read, or the one that the last read gave.</summary>
+    public long Offset => _reader.Offset;
+
+    /// <summary>The offset behind the message that the last read gave.</summary>
+    public long NextOffset => _reader.OffsetBehind;
+
+    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    public long MessageOffset => _reader.MessageOffset;
+
+    /// <summary>Bytes of the store's struct; 0 for a store of messages of any length.</summary>
+    public int StructSize => _store.Meta.Kind == StoreKind.Struct ? _store.Meta.StructSize : 0;
+
+    /// <summary>Opens a store for reading.</summary>
+    /// <param name="path">The store's directory.</param>
+    /// <param name="start">Where to begin.</param>
+    /// <returns>The reader.</returns>
+    /// <exception cref="QueueDiskException">There is no store, or no right to read it.</exception>
+    /// <exception cref="QueueFormatException">Its meta page is damaged or of another version.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The exact start is no frame's start.</exception>
+    public static MappedFileReader Open(string path, QueueStart start = default)
+    {
+        ArgumentException.ThrowIfNullOrWhiteSpace(path);
+        var store = new ReadOnlyStore(Path.GetFullPath(path), verifiesChecksum: true);
+        try
+        {
+            return new MappedFileReader(store, start);
+        }
+        catch
+        {
+            store.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Reads the next message if there is one, reading on behind the last one.</summary>
+    /// <param name="message">The message, in the mapping; valid until the next read or Dispose.</param>
+    /// <returns>Whether there was one.</returns>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
+    public bool TryRead(out ReadOnlySpan<byte> message)
+    {
+        ObjectDisposedException.ThrowIf(_disposed, this);
+        if (_reader.HasMessage)
+            _reader.Advance();
+        while (true)
+        {
+            ReadStatus status = _reader.TryRead(out byte* payload, out int length);
+            if (status == ReadStatus.Message)
+            {
+                message = new ReadOnlySpan<byte>(payload, length);
+                return true;
+            }
+
+            if (status == ReadStatus.Hole && _reader.TryRepairHole())
+                continue;
+            message = default;
+            return false;
+        }
+    }
+
+    /// <summary>Reads the next message, polling for it for a time.</summary>
+    /// <param name="message">The message, in the mapping; valid until the next read or Dispose.</param>
+    /// <param name="timeout">How long; infinite is allowed.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <returns>Whether there was one.</returns>
+    /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
+    /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
+    public bool TryRead(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default)
+    {
+        long began = Stopwatch.GetTimestamp();
+        int pauseMs = PauseMinMs;
+        while (!TryRead(out message))
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            if (timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(began) >= timeout)
+                return false;
+            _store.ThrowIfReplaced();
+            cancellationToken.WaitHandle.WaitOne(pauseMs);
+            pauseMs = Math.Min(pauseMs * 2, PauseMaxMs);
+        }
+
+        return true;
+    }
+
+    /// <summary>Moves to a frame's start, the tail, the oldest or behind the newest message.</summary>
+    /// <param name="start">Where to.</param>
+    /// <exception cref="OffsetOutOfRangeException">The exact offset is no frame's start.</exception>
+    public void Seek(QueueStart start)
+    {
+        ObjectDisposedException.ThrowIf(_disposed, this);
+        _reader.MoveTo(Find(start));
+    }
+
+    /// <summary>A snapshot of the store, read from its files.</summary>
+    /// <returns>The snapshot.</returns>
+    public MappedFileQueueInfo GetInfo()
+    {
+        ObjectDisposedException.ThrowIf(_disposed, this);
+        return MappedFileQueueInfo.From(_store.Status());
+    }
+
+    /// <summary>Ends the reader; spans end here.</summary>
+    public void Dispose()
+    {
+        if (_disposed)
+            return;
+        _disposed = true;
+        _reader.ReleaseSegment();
+        _store.Dispose();
+    }
+
+    internal void ThrowIfOther(int structSize, ulong fingerprint)
+    {
+        if (_store.Meta.Kind == StoreKind.Struct && _store.Meta.StructSize == structSize && _store.Meta.LayoutFingerprint == fingerprint)
+            return;
+        throw new QueueFormatException($"The store does not hold this struct: path={_store.Path}, structSize={_store.Meta.StructSize}, "
+            + $"expected={structSize}. Open it with the struct that made it, or as bytes.");
+    }
+
+    private long Find(QueueStart start)
+    {
+        if (start.IsLatest)
+            return _store.FindLatest();
+        if (start.ExactOffset is not { } offset)
+            return _store.LowWater;
+        if (!_store.IsFrameStart(offset))
+            throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
+                + $"first={_store.LowWater}, path={_store.Path}. Use an offset that a read or Produce returned.");
+        return offset;
+    }
+}
+
+/// <summary>As <see cref="MappedFileReader"/>, for the structs of one type.</summary>
+/// <typeparam name="T">The message: a struct without references.</typeparam>
+public sealed unsafe class MappedFileReader<T> : IDisposable
+    where T : unmanaged
+{
+    private readonly MappedFileReader _reader;
+
+    private MappedFileReader(MappedFileReader reader) => _reader = reader;
+
+    /// <inheritdoc cref="MappedFileReader.Offset"/>
+    public long Offset => _reader.Offset;
+
+    /// <inheritdoc cref="MappedFileReader.MessageOffset"/>
+    public long MessageOffset => _reader.MessageOffset;
+
+    /// <inheritdoc cref="MappedFileReader.Open"/>
+    /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
+    public static MappedFileReader<T> Open(string path, QueueStart start = default)
+    {
+        MappedFileReader reader = MappedFileReader.Open(path, start);
+        try
+        {
+            reader.ThrowIfOther(sizeof(T), StructLayoutFingerprint.Of<T>());
+            return new MappedFileReader<T>(reader);
+        }
+        catch
+        {
+            reader.Dispose();
+            throw;
+        }
+    }
+
+    /// <inheritdoc cref="MappedFileReader.TryRead(out ReadOnlySpan{byte})"/>
+    public bool TryRead(out T message)
+    {
+        bool found = _reader.TryRead(out ReadOnlySpan<byte> bytes);
+        message = found ? Unsafe.ReadUnaligned<T>(in bytes[0]) : default;
+        return found;
+    }
+
+    /// <inheritdoc cref="MappedFileReader.TryRead(out ReadOnlySpan{byte}, TimeSpan, CancellationToken)"/>
+    public bool TryRead(out T message, TimeSpan timeout, CancellationToken cancellationToken = default)
+    {
+        bool found = _reader.TryRead(out ReadOnlySpan<byte> bytes, timeout, cancellationToken);
+        message = found ? Unsafe.ReadUnaligned<T>(in bytes[0]) : default;
+        return found;
+    }
+
+    /// <inheritdoc cref="MappedFileReader.Seek"/>
+    public void Seek(QueueStart start) => _reader.Seek(start);
+
+    /// <inheritdoc cref="MappedFileReader.GetInfo"/>
+    public MappedFileQueueInfo GetInfo() => _reader.GetInfo();
+
+    /// <inheritdoc cref="MappedFileReader.Dispose"/>
+    public void Dispose() => _reader.Dispose();
+}

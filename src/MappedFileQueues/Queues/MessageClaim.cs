@@ -1,0 +1,49 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+
+namespace MappedFileQueues;
+
+/// <summary>A reserved message in the mapping. Publish it, or dispose it to abandon it, on the thread that opened it.</summary>
+public unsafe ref struct MessageClaim
+{
+    private readonly ProducerCore _core;
+    private AppendLane? _lane;
+
+    internal MessageClaim(ProducerCore core, int lengthMax)
+    {
+        _core = core;
+        _lane = core.Appender.Claim(lengthMax);
+        Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
+    }
+
+    /// <summary>Where the message goes. Not to be used after Publish or Dispose.</summary>
+    public Span<byte> Span { get; private set; }
+
+    /// <summary>Makes the first <paramref name="length"/> bytes a message; returns its offset.</summary>
+    /// <param name="length">At most what was claimed.</param>
+    /// <returns>The message's offset.</returns>
+    /// <exception cref="InvalidOperationException">It was published or abandoned before.</exception>
+    /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
+    public long Publish(int length)
+    {
+        AppendLane lane = _lane ?? throw new InvalidOperationException("This claim was published or abandoned already.");
+        ArgumentOutOfRangeException.ThrowIfNegative(length);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(length, Span.Length);
+        _lane = null;
+        Span = default;
+        long offset = _core.Appender.PublishClaim(lane, length);
+        if (_core.CountsFlushes)
+            _core.CountProduced(1);
+        return offset;
+    }
+
+    /// <summary>Abandons the claim unless it was published: nobody reads anything of it.</summary>
+    public void Dispose()
+    {
+        AppendLane? lane = _lane;
+        _lane = null;
+        Span = default;
+        if (lane is { HasOpenClaim: true })
+            _core.Appender.AbandonClaim(lane);
+    }
+}

@@ -1,0 +1,140 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues;
+
+/// <summary>What both kinds of queue are made of: an attached store, and the producers and consumers that were opened on it.</summary>
+internal sealed class QueueCore : IDisposable
+{
+    private readonly Lock _lock = new();
+    private readonly List<IDisposable> _children = [];
+    private bool _disposed;
+
+    public QueueCore(MappedFileQueueOptions options, StoreKind kind, int structSize, ulong fingerprint)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        LogSettings settings = options.ToSettings();
+        StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
+        Store = new LogStore(StoreOpening.Open(request, settings, OperatingSystemServices.Current), settings);
+    }
+
+    public LogStore Store { get; }
+
+    /// <summary>Takes a consumer's name, waiting as long as LockTimeout says.</summary>
+    public LogConsumer OpenConsumer(string name, QueueStart start)
+    {
+        ThrowIfInvalid(name);
+        long began = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            if (TryOpenConsumer(name, start) is { } consumer)
+                return consumer;
+            if (Stopwatch.GetElapsedTime(began) >= Store.Settings.LockTimeout)
+                throw NameInUse(name);
+            Thread.Sleep(1);
+        }
+    }
+
+    /// <summary>Waits for the name until cancelled.</summary>
+    public async ValueTask<LogConsumer> OpenConsumerAsync(string name, QueueStart start, CancellationToken cancellationToken)
+    {
+        ThrowIfInvalid(name);
+        int pauseMs = 1;
+        while (true)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            if (TryOpenConsumer(name, start) is { } consumer)
+                return consumer;
+            await Task.Delay(pauseMs, cancellationToken).ConfigureAwait(false);
+            pauseMs = Math.Min(pauseMs * 2, 50);
+        }
+    }
+
+    /// <summary>Registers what has to be closed before the store.</summary>
+    public T Add<T>(T child)
+        where T : IDisposable
+    {
+        lock (_lock)
+        {
+            if (!_disposed)
+            {
+                _children.Add(child);
+                return child;
+            }
+        }
+
+        child.Dispose();
+        throw new ObjectDisposedException(nameof(MappedFileQueue));
+    }
+
+    public void Remove(IDisposable child)
+    {
+        lock (_lock)
+            _children.Remove(child);
+    }
+
+    public void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(_disposed, typeof(MappedFileQueue));
+
+    public long Flush()
+    {
+        ThrowIfDisposed();
+        return Store.Flusher.Flush();
+    }
+
+    public MappedFileQueueInfo GetInfo()
+    {
+        ThrowIfDisposed();
+        Store.ThrowIfReplaced();
+        return MappedFileQueueInfo.From(StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control));
+    }
+
+    /// <summary>Consumers first: producers' ends may have to wake them.</summary>
+    public void Dispose()
+    {
+        List<IDisposable> children;
+        lock (_lock)
+        {
+            if (_disposed)
+                return;
+            _disposed = true;
+            children = [.. _children];
+            _children.Clear();
+        }
+
+        foreach (IDisposable child in children)
+            child.Dispose();
+        Store.Dispose();
+    }
+
+    private LogConsumer? TryOpenConsumer(string name, QueueStart start)
+    {
+        ThrowIfDisposed();
+        Store.ThrowIfReplaced();
+        CursorFile? cursor = CursorFile.TryOpen(Store.Directory, name);
+        if (cursor is null)
+            return null;
+        try
+        {
+            return new LogConsumer(Store, name, cursor, StartPlace.Find(Store, cursor, name, start));
+        }
+        catch
+        {
+            cursor.Dispose();
+            throw;
+        }
+    }
+
+    private QueueInUseException NameInUse(string name) => new(
+        $"Another consumer holds this name: consumer=\"{name}\", path={Store.Path}, "
+        + $"holder={OpenLock.Name(Store.Directory.LockHolders(StoreNames.ConsumerLock(name)))}, waited={Store.Settings.LockTimeout}. "
+        + "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.");
+
+    private static void ThrowIfInvalid(string name)
+    {
+        ArgumentNullException.ThrowIfNull(name);
+        if (!StoreNames.IsValidConsumer(name))
+            throw new ArgumentException($"A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ - : name=\"{name}\".", nameof(name));
+    }
+}

@@ -1,0 +1,51 @@
+namespace MappedFileQueues;
+
+/// <summary>Where a new consumer, or a reader, begins.</summary>
+public readonly struct QueueStart : IEquatable<QueueStart>
+{
+    private readonly byte _kind;
+    private readonly long _offset;
+
+    private QueueStart(byte kind, long offset)
+    {
+        _kind = kind;
+        _offset = offset;
+    }
+
+    /// <summary>The oldest message that the store still holds; the default.</summary>
+    public static QueueStart Earliest => default;
+
+    /// <summary>Behind the last message that is published now.</summary>
+    public static QueueStart Latest => new(1, 0);
+
+    internal bool IsLatest => _kind == 1;
+
+    internal long? ExactOffset => _kind == 2 ? _offset : null;
+
+    /// <summary>A frame's start or the tail; anything else is an <see cref="OffsetOutOfRangeException"/> when it is used.</summary>
+    /// <param name="offset">An offset that Produce or a read returned.</param>
+    /// <exception cref="ArgumentOutOfRangeException"><paramref name="offset"/> is negative.</exception>
+    public static QueueStart FromOffset(long offset)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(offset);
+        return new QueueStart(2, offset);
+    }
+
+    /// <summary>Whether both mean the same place.</summary>
+    public static bool operator ==(QueueStart left, QueueStart right) => left.Equals(right);
+
+    /// <summary>Whether they mean different places.</summary>
+    public static bool operator !=(QueueStart left, QueueStart right) => !left.Equals(right);
+
+    /// <inheritdoc/>
+    public bool Equals(QueueStart other) => _kind == other._kind && _offset == other._offset;
+
+    /// <inheritdoc/>
+    public override bool Equals(object? obj) => obj is QueueStart other && Equals(other);
+
+    /// <inheritdoc/>
+    public override int GetHashCode() => HashCode.Combine(_kind, _offset);
+
+    /// <inheritdoc/>
+    public override string ToString() => _kind switch { 0 => "earliest", 1 => "latest", _ => $"offset {_offset}" };
+}

@@ -1,0 +1,69 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// Where a consumer begins: at its stored offset, or, when it is new, where the caller says. A stored offset is believed only after a
+/// look: a valid frame at it, the tail, or a walk from its segment's first byte.
+/// </summary>
+internal static unsafe class StartPlace
+{
+    public static long Find(LogStore store, CursorFile cursor, string name, QueueStart start)
+    {
+        if (!cursor.HasOffset)
+            return FindNew(store, start);
+        long offset = cursor.Offset;
+        if (offset < store.LowWater)
+            throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", offset={offset}, "
+                + $"first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
+        if (offset == SharedWord.ReadAcquire(store.Control.TailHint) // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+            || IsWholeFrame(store, offset) || new FlushWalk(store).IsFrameStart(offset))
+            return offset;
+        throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", offset={offset}, "
+            + $"file={StoreNames.Cursor(name)}, path={store.Path}. Delete that file to begin at the oldest message.", StoreNames.Cursor(name), 0);
+    }
+
+    /// <summary>Where a new consumer or reader begins.</summary>
+    public static long FindNew(LogStore store, QueueStart start)
+    {
+        if (start.IsLatest)
+            return new FlushWalk(store).FindContiguousEnd(SafeWalkStart(store), long.MaxValue);
+        if (start.ExactOffset is not { } offset)
+            return store.LowWater;
+        if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !new FlushWalk(store).IsFrameStart(offset))
+            throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
+                + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");
+        return offset;
+    }
+
+    /// <summary>The hint may stand above a hole; what is confirmed does not.</summary>
+    private static long SafeWalkStart(LogStore store) => store.Flusher.ConfirmedOffset;
+
+    /// <summary>A frame whose checksum fits covers its own offset: no other bytes pass for it.</summary>
+    private static bool IsWholeFrame(LogStore store, long offset)
+    {
+        if (offset % FrameHeader.Size != 0)
+            return false;
+        long start = store.Window.StartOf(offset);
+        Segments.SegmentMapping? segment = store.Window.TryAcquire(start);
+        if (segment is null)
+            return false;
+        try
+        {
+            long position = offset - start;
+            if (position + FrameHeader.Size > segment.Usable || offset + FrameHeader.Size > store.Allocated)
+                return false;
+            ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position)); // P1 acquire: pairs with P1 release in ExclusiveAppender.
+            return header != 0
+                && FrameHeader.IsPlausible(header, segment.Usable - position)
+                && FrameHeader.HasChecksum(FrameHeader.State(header))
+                && store.Checksum.Matches(header, offset, ref segment.Pointer[position + FrameHeader.Size]);
+        }
+        finally
+        {
+            store.Window.Release(segment);
+        }
+    }
+}
