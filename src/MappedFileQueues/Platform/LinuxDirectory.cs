@@ -28,23 +28,18 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         return OrNullWhenMissing(opened, errno, "Cannot open the directory", path);
     }
 
-    /// <summary>Makes a directory with exactly this mode, and its missing parents with their default one; null when another came first.</summary>
-    public static LinuxHandle? Make(string path, UnixFileMode mode)
+    /// <summary>
+    /// Makes a directory with this mode (by default 0700), and its missing parents with their default one; null when another
+    /// came first.
+    /// </summary>
+    public static LinuxHandle? Make(string path, UnixFileMode? mode)
     {
-        if (!MakeWithParents(path, (uint)mode))
+        uint wanted = (uint)(mode ?? UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
+        if (!MakeWithParents(path, wanted))
             return null;
         LinuxHandle? made = OpenHandle(path);
-        if (made is null)
-            return null;
-
-        // The umask took bits away, and the caller named the mode.
-        if ((Stat(made, path).Mode & AllBits) != (uint)mode && LinuxNative.fchmod(made, (uint)mode) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            made.Dispose();
-            throw LinuxErrors.Make("Cannot set the mode of the directory", path, errno);
-        }
-
+        if (made is not null)
+            SetMode(made, wanted, isRequired: mode is not null, path);
         return made;
     }
 
@@ -99,14 +94,9 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
                 : throw LinuxErrors.Make("Cannot make the directory", FullName(name), errno);
         }
 
-        // The umask may have taken away bits that the store's users share it by.
-        if (TryIdentify(name, out LinuxStatx made) && (made.Mode & AllBits) != mode
-            && LinuxNative.fchmodat(handle, name, mode, 0) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            throw LinuxErrors.Make("Cannot set the mode of the directory", FullName(name), errno);
-        }
-
+        using LinuxHandle? made = OpenSubdirectory(name);
+        if (made is not null)
+            SetMode(made, mode, isRequired: false, FullName(name));
         return true;
     }
 
@@ -159,6 +149,21 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
             return result;
         int errno = LinuxErrors.Last;
         throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno);
+    }
+
+    /// <summary>
+    /// Undoes what the umask took away: the mode was named by the caller, or is the one by which the store's users share it. A
+    /// file system without modes (FAT) may refuse, which counts only for a mode that was asked for.
+    /// </summary>
+    private static void SetMode(LinuxHandle made, uint mode, bool isRequired, string path)
+    {
+        if ((Stat(made, path).Mode & AllBits) == mode || LinuxNative.fchmod(made, mode) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+        if (!isRequired)
+            return;
+        made.Dispose();
+        throw LinuxErrors.Make("Cannot set the mode", path, errno);
     }
 
     private static bool TryStat(string path, out LinuxStatx result)
@@ -216,7 +221,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         return true;
     }
 
-    /// <summary>Makes the entry of a new directory durable, where we may read its parent; else nobody could, and the store still works.</summary>
+    /// <summary>Makes the entry of a new directory durable, where we may read its parent (else we cannot, and go on).</summary>
     private static void FlushParent(string path)
     {
         string parent = System.IO.Path.GetDirectoryName(path) ?? "/";
@@ -296,18 +301,13 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
             return errno == DiskErrors.EEXIST ? null : throw LinuxErrors.Make("Cannot make the file", FullName(name), errno);
         }
 
-        // The umask may have taken away bits that the store's users share it by.
-        if ((Stat(opened, FullName(name)).Mode & AllBits) != wanted && LinuxNative.fchmod(opened, wanted) != 0)
-        {
-            errno = LinuxErrors.Last;
-            opened.Dispose();
-            throw LinuxErrors.Make("Cannot set the mode of the file", FullName(name), errno);
-        }
-
+        SetMode(opened, wanted, isRequired: mode is not null, FullName(name));
         return opened;
     }
 
-    /// <summary>For file systems without RENAME_NOREPLACE. A crash in between leaves the file under both names, never a replaced one.</summary>
+    /// <summary>
+    /// For file systems without RENAME_NOREPLACE. A crash in between leaves the file under both names, never a replaced one.
+    /// </summary>
     private bool RenameByLink(string from, string to)
     {
         if (LinuxNative.linkat(handle, from, handle, to, 0) != 0)

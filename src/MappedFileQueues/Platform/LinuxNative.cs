@@ -76,9 +76,6 @@ internal static unsafe partial class LinuxNative
     [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial int mkdirat(LinuxHandle directory, string path, uint mode);
 
-    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
-    public static partial int fchmodat(LinuxHandle directory, string path, uint mode, int flags);
-
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fchmod(LinuxHandle file, uint mode);
 
