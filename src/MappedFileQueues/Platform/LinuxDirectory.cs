@@ -22,8 +22,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     /// <summary>Opens a directory; null when it is missing.</summary>
     public static LinuxHandle? OpenHandle(string path)
     {
-        LinuxHandle opened = LinuxNative.openat(
-            LinuxNative.AT_FDCWD, path, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC, 0);
+        LinuxHandle opened = LinuxHandle.Open(path, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC);
         int errno = LinuxErrors.Last;
         return OrNullWhenMissing(opened, errno, "Cannot open the directory", path);
     }
@@ -225,8 +224,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     private static void FlushParent(string path)
     {
         string parent = System.IO.Path.GetDirectoryName(path) ?? "/";
-        using LinuxHandle opened = LinuxNative.openat(
-            LinuxNative.AT_FDCWD, parent, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC, 0);
+        using LinuxHandle opened = LinuxHandle.Open(parent, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC);
         if (!opened.IsInvalid)
             FlushEntries(opened, parent);
     }
@@ -247,7 +245,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
 
     private LinuxHandle? OpenSubdirectory(string subdirectory)
     {
-        LinuxHandle opened = LinuxNative.openat(
+        LinuxHandle opened = LinuxHandle.Open(
             handle,
             subdirectory.Length == 0 ? "." : subdirectory,
             LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC,
@@ -264,7 +262,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         for (int tries = 0; tries < RemovedTriesMax; tries++)
         {
             int access = opening == FileOpening.Read ? LinuxNative.O_RDONLY : LinuxNative.O_RDWR;
-            LinuxHandle opened = LinuxNative.openat(handle, name, access | OpenFlags, 0);
+            LinuxHandle opened = LinuxHandle.Open(handle, name, access | OpenFlags, 0);
             int errno = LinuxErrors.Last;
             LinuxHandle? found = OrNullWhenMissing(opened, errno, "Cannot open the file", FullName(name));
             if (found is not null)
@@ -292,7 +290,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     private LinuxHandle? CreateHandle(string name, UnixFileMode? mode)
     {
         uint wanted = (uint?)mode ?? (Stat(handle, path).Mode & ReadWriteBits);
-        LinuxHandle opened = LinuxNative.openat(
+        LinuxHandle opened = LinuxHandle.Open(
             handle, name, LinuxNative.O_RDWR | LinuxNative.O_CREAT | LinuxNative.O_EXCL | OpenFlags, wanted);
         int errno = LinuxErrors.Last;
         if (opened.IsInvalid)

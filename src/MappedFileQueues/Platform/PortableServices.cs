@@ -20,7 +20,8 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
         try
         {
             FileAttributes? found = PortableDirectory.AttributesOf(full);
-            if (found is null && PortableErrors.HasFileInPath(full))
+            bool isFile = found is FileAttributes there && (there & FileAttributes.Directory) == 0;
+            if (isFile || (found is null && PortableErrors.HasFileInPath(full)))
                 throw DiskErrors.Make("Cannot open the directory", full, DiskErrors.ENOTDIR, "Not a directory");
             if (found is null && !create)
                 return null;
