@@ -91,7 +91,7 @@ internal static class DiskErrors
     {
         ENOSPC => "Free space on that file system, then try again; nothing that was published is lost.",
         EDQUOT => "Free space or raise the quota of this user, then try again; nothing that was published is lost.",
-        EACCES or EPERM => "Give this user read and write rights to the store directory and everything in it, or run as its owner.",
+        EACCES or EPERM => "Give this user read and write rights to the store directory and what is in it, or run as its owner.",
         EROFS => "Mount the file system writable, or only read the store (MappedFileReader.Open needs no write).",
         EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer queues and readers open.",
         ENFILE => "The whole system has too many open files: close some, or raise fs.file-max.",
@@ -102,7 +102,7 @@ internal static class DiskErrors
         EEXIST => "Something of that name is in the way: move it away, or name another store directory.",
         ENAMETOOLONG => "Use a shorter store path or consumer name.",
         ELOOP => "The path runs in a circle of symbolic links: repair the links.",
-        EIO => "The device failed: look at the kernel's log, close every user of the store, and check the disk before opening it again.",
+        EIO => "The device failed: look at the kernel's log, close every user of the store, check the disk, then open again.",
         ENOMEM => "Use a smaller SegmentSize, free memory, or raise vm.max_map_count and the memory limit.",
         ENOLCK or ENODEV or EINVAL or ENOSYS or EOPNOTSUPP =>
             "The file system may lack what a store needs: put it on a local one (ext4, xfs, btrfs, tmpfs).",

@@ -22,29 +22,23 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     /// <summary>Opens a directory; null when it is missing.</summary>
     public static LinuxHandle? OpenHandle(string path)
     {
-        LinuxHandle opened = LinuxNative.openat(
-            LinuxNative.AT_FDCWD, path, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC, 0);
+        LinuxHandle opened = LinuxHandle.Open(path, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC);
         int errno = LinuxErrors.Last;
         return OrNullWhenMissing(opened, errno, "Cannot open the directory", path);
     }
 
-    /// <summary>Makes a directory with exactly this mode, and its missing parents with their default one; null when another came first.</summary>
-    public static LinuxHandle? Make(string path, UnixFileMode mode)
+    /// <summary>
+    /// Makes a directory with this mode (by default 0700), and its missing parents with their default one; null when another
+    /// came first.
+    /// </summary>
+    public static LinuxHandle? Make(string path, UnixFileMode? mode)
     {
-        if (!MakeWithParents(path, (uint)mode))
+        uint wanted = (uint)(mode ?? UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
+        if (!MakeWithParents(path, wanted))
             return null;
         LinuxHandle? made = OpenHandle(path);
-        if (made is null)
-            return null;
-
-        // The umask took bits away, and the caller named the mode.
-        if ((Stat(made, path).Mode & AllBits) != (uint)mode && LinuxNative.fchmod(made, (uint)mode) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            made.Dispose();
-            throw LinuxErrors.Make("Cannot set the mode of the directory", path, errno);
-        }
-
+        if (made is not null)
+            SetMode(made, wanted, isRequired: mode is not null, path);
         return made;
     }
 
@@ -99,14 +93,9 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
                 : throw LinuxErrors.Make("Cannot make the directory", FullName(name), errno);
         }
 
-        // The umask may have taken away bits that the store's users share it by.
-        if (TryIdentify(name, out LinuxStatx made) && (made.Mode & AllBits) != mode
-            && LinuxNative.fchmodat(handle, name, mode, 0) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            throw LinuxErrors.Make("Cannot set the mode of the directory", FullName(name), errno);
-        }
-
+        using LinuxHandle? made = OpenSubdirectory(name);
+        if (made is not null)
+            SetMode(made, mode, isRequired: false, FullName(name));
         return true;
     }
 
@@ -159,6 +148,21 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
             return result;
         int errno = LinuxErrors.Last;
         throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno);
+    }
+
+    /// <summary>
+    /// Undoes what the umask took away: the mode was named by the caller, or is the one by which the store's users share it. A
+    /// file system without modes (FAT) may refuse, which counts only for a mode that was asked for.
+    /// </summary>
+    private static void SetMode(LinuxHandle made, uint mode, bool isRequired, string path)
+    {
+        if ((Stat(made, path).Mode & AllBits) == mode || LinuxNative.fchmod(made, mode) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+        if (!isRequired)
+            return;
+        made.Dispose();
+        throw LinuxErrors.Make("Cannot set the mode", path, errno);
     }
 
     private static bool TryStat(string path, out LinuxStatx result)
@@ -216,12 +220,11 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         return true;
     }
 
-    /// <summary>Makes the entry of a new directory durable, where we may read its parent; else nobody could, and the store still works.</summary>
+    /// <summary>Makes the entry of a new directory durable, where we may read its parent (else we cannot, and go on).</summary>
     private static void FlushParent(string path)
     {
         string parent = System.IO.Path.GetDirectoryName(path) ?? "/";
-        using LinuxHandle opened = LinuxNative.openat(
-            LinuxNative.AT_FDCWD, parent, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC, 0);
+        using LinuxHandle opened = LinuxHandle.Open(parent, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC);
         if (!opened.IsInvalid)
             FlushEntries(opened, parent);
     }
@@ -242,7 +245,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
 
     private LinuxHandle? OpenSubdirectory(string subdirectory)
     {
-        LinuxHandle opened = LinuxNative.openat(
+        LinuxHandle opened = LinuxHandle.Open(
             handle,
             subdirectory.Length == 0 ? "." : subdirectory,
             LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC,
@@ -259,7 +262,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         for (int tries = 0; tries < RemovedTriesMax; tries++)
         {
             int access = opening == FileOpening.Read ? LinuxNative.O_RDONLY : LinuxNative.O_RDWR;
-            LinuxHandle opened = LinuxNative.openat(handle, name, access | OpenFlags, 0);
+            LinuxHandle opened = LinuxHandle.Open(handle, name, access | OpenFlags, 0);
             int errno = LinuxErrors.Last;
             LinuxHandle? found = OrNullWhenMissing(opened, errno, "Cannot open the file", FullName(name));
             if (found is not null)
@@ -287,7 +290,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     private LinuxHandle? CreateHandle(string name, UnixFileMode? mode)
     {
         uint wanted = (uint?)mode ?? (Stat(handle, path).Mode & ReadWriteBits);
-        LinuxHandle opened = LinuxNative.openat(
+        LinuxHandle opened = LinuxHandle.Open(
             handle, name, LinuxNative.O_RDWR | LinuxNative.O_CREAT | LinuxNative.O_EXCL | OpenFlags, wanted);
         int errno = LinuxErrors.Last;
         if (opened.IsInvalid)
@@ -296,18 +299,13 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
             return errno == DiskErrors.EEXIST ? null : throw LinuxErrors.Make("Cannot make the file", FullName(name), errno);
         }
 
-        // The umask may have taken away bits that the store's users share it by.
-        if ((Stat(opened, FullName(name)).Mode & AllBits) != wanted && LinuxNative.fchmod(opened, wanted) != 0)
-        {
-            errno = LinuxErrors.Last;
-            opened.Dispose();
-            throw LinuxErrors.Make("Cannot set the mode of the file", FullName(name), errno);
-        }
-
+        SetMode(opened, wanted, isRequired: mode is not null, FullName(name));
         return opened;
     }
 
-    /// <summary>For file systems without RENAME_NOREPLACE. A crash in between leaves the file under both names, never a replaced one.</summary>
+    /// <summary>
+    /// For file systems without RENAME_NOREPLACE. A crash in between leaves the file under both names, never a replaced one.
+    /// </summary>
     private bool RenameByLink(string from, string to)
     {
         if (LinuxNative.linkat(handle, from, handle, to, 0) != 0)

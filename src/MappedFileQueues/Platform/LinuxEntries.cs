@@ -3,7 +3,9 @@ using System.Text;
 
 namespace MappedFileQueues.Platform;
 
-/// <summary>Reads the names in an open directory (getdents64(2): inode 8, offset 8, record length 2, type 1, name, zero).</summary>
+/// <summary>
+/// Reads the names in an open directory (getdents64(2); a record is inode 8, offset 8, record length 2, type 1, name, zero).
+/// </summary>
 internal static unsafe class LinuxEntries
 {
     private const int RecordLengthAt = 16;

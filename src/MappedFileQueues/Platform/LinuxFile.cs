@@ -124,15 +124,15 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 
     /// <summary>
     /// Without fallocate: zeros go only where the file system says that nothing is, so that data of other processes is never
-    /// touched. One that cannot tell says that the whole file is data; its blocks are then judged by what they hold.
+    /// touched. One that sees no hole in a file of too few blocks cannot tell; there blocks are judged by what they hold.
     /// </summary>
     private void FillHoles(long offset, long end)
     {
-        if (AllocatedLength >= Length)
-            return;
-        if (Seek(0, LinuxNative.SEEK_HOLE) >= Length)
+        long fileLength = Length;
+        if (Seek(0, LinuxNative.SEEK_HOLE) >= fileLength)
         {
-            ZeroFill.WriteWhereZero(this, offset, end);
+            if (AllocatedLength < fileLength)
+                ZeroFill.WriteWhereZero(this, offset, end);
             return;
         }
 

@@ -8,17 +8,24 @@ namespace MappedFileQueues.Platform;
 /// </summary>
 internal sealed class LinuxHandle : SafeHandle
 {
-    /// <summary>Made by the P/Invoke marshaller.</summary>
-    public LinuxHandle()
-        : base(-1, ownsHandle: true)
-    {
-    }
+    private LinuxHandle(int descriptor)
+        : base(-1, ownsHandle: true) => SetHandle(descriptor);
 
     /// <inheritdoc/>
     public override bool IsInvalid => handle == -1;
 
     /// <summary>The number, only for messages and for names below /proc/self.</summary>
     public int Number => (int)handle;
+
+    /// <summary>
+    /// openat(2), of a path by itself. The result is invalid after an error, which is then this thread's last P/Invoke error.
+    /// (The marshaller would take the 32-bit result for a whole register, and so -1 for a good descriptor.)
+    /// </summary>
+    public static LinuxHandle Open(string path, int flags) => new(LinuxNative.openat(LinuxNative.AT_FDCWD, path, flags, 0));
+
+    /// <summary>The same relative to an open directory.</summary>
+    public static LinuxHandle Open(LinuxHandle directory, string name, int flags, uint mode = 0) =>
+        new(LinuxNative.openat(directory, name, flags, mode));
 
     // close must not be tried again after EINTR: on Linux the descriptor is gone by then.
     /// <inheritdoc/>

@@ -27,7 +27,9 @@ internal sealed class LinuxLock : PlatformLock
             s_held[this] = true;
     }
 
-    /// <summary>Takes the lock; null when another holds it. <paramref name="open"/> may give null for a missing file, which nobody holds.</summary>
+    /// <summary>
+    /// Takes the lock; null when another holds it. <paramref name="open"/> may give null for a missing file, which nobody holds.
+    /// </summary>
     public static LinuxLock? TryTake(LinuxDirectory directory, string name, LockKind kind, Func<LinuxHandle?> open)
     {
         string path = directory.FullName(name);

@@ -59,12 +59,15 @@ internal static class LinuxLockHolders
                 : null;
     }
 
-    /// <summary>"major:minor" of the file system that an open file lies on, by its mount's number; null when /proc does not tell.</summary>
+    /// <summary>"major:minor" of the file system that an open file lies on; null when /proc does not tell.</summary>
     private static string? MountDevice(LinuxHandle file)
     {
         string? info = ProcFiles.ReadOrNull(string.Create(CultureInfo.InvariantCulture, $"/proc/self/fdinfo/{file.Number}"));
-        string? mount = info?.Split('\n').FirstOrDefault(line => line.StartsWith("mnt_id:", StringComparison.Ordinal))?[7..].Trim();
+        const string Label = "mnt_id:";
+        string? row = info?.Split('\n').FirstOrDefault(line => line.StartsWith(Label, StringComparison.Ordinal));
+        string? mount = row?[Label.Length..].Trim();
         string? table = mount is null ? null : ProcFiles.ReadOrNull("/proc/self/mountinfo");
-        return table?.Split('\n').Select(line => line.Split(' ')).FirstOrDefault(row => row[0] == mount && row.Length > 2)?[2];
+        IEnumerable<string[]>? entries = table?.Split('\n').Select(line => line.Split(' '));
+        return entries?.FirstOrDefault(entry => entry[0] == mount && entry.Length > 2)?[2];
     }
 }

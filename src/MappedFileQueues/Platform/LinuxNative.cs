@@ -62,10 +62,10 @@ internal static unsafe partial class LinuxNative
     public static nint SYS_getdents64 => s_arm64 ? 61 : 217;
 
     [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
-    public static partial LinuxHandle openat(int directory, string path, int flags, uint mode);
+    public static partial int openat(int directory, string path, int flags, uint mode);
 
     [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
-    public static partial LinuxHandle openat(LinuxHandle directory, string path, int flags, uint mode);
+    public static partial int openat(LinuxHandle directory, string path, int flags, uint mode);
 
     [LibraryImport(Libc)]
     public static partial int close(int descriptor);
@@ -75,9 +75,6 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial int mkdirat(LinuxHandle directory, string path, uint mode);
-
-    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
-    public static partial int fchmodat(LinuxHandle directory, string path, uint mode, int flags);
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fchmod(LinuxHandle file, uint mode);

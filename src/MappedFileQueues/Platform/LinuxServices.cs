@@ -17,7 +17,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     /// <inheritdoc/>
     public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode)
     {
-        string full = Path.GetFullPath(path);
+        string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
         const int MakeAndOpenTriesMax = 100;
         for (int tries = 0; ; tries++)
         {
@@ -28,7 +28,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
                 return null;
             if (tries == MakeAndOpenTriesMax)
                 throw LinuxErrors.Make("Cannot make the directory, it is removed as soon as it is made", full, DiskErrors.ENOENT);
-            handle = LinuxDirectory.Make(full, mode ?? UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
+            handle = LinuxDirectory.Make(full, mode);
             if (handle is not null)
                 return new LinuxDirectory(full, handle);
         }

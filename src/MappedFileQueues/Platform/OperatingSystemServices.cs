@@ -15,7 +15,10 @@ internal abstract class OperatingSystemServices
     /// <summary>True for the implementation that uses nothing but the BCL.</summary>
     public abstract bool IsPortable { get; }
 
-    /// <summary>Identifies this boot of the machine; null where that cannot be known (then each lone open is one after a power cut).</summary>
+    /// <summary>
+    /// Identifies this boot of the machine, on Linux the same value in both implementations; null where that cannot be known
+    /// (then each lone open is one after a power cut).
+    /// </summary>
     public abstract string? BootId { get; }
 
     /// <summary>
@@ -35,14 +38,18 @@ internal abstract class OperatingSystemServices
 
     /// <summary>
     /// Sleeps while the 32-bit word in shared memory holds <paramref name="expected"/>, at most for <paramref name="timeout"/>;
-    /// may return early. Portable sleeps in short steps that back off from 50 us to 1 ms and looks at the word itself.
+    /// may return early; a negative time-out means none. The word lies in a writable mapping. Portable looks at the word itself:
+    /// it yields for 50 us, then sleeps 1 ms at a time, 2 ms after 50 ms and 5 ms after 2 s in which this thread saw no change.
     /// </summary>
     public abstract unsafe void WaitOnWord(uint* word, uint expected, TimeSpan timeout);
 
     /// <summary>Wakes every sleeper on the word, in all processes.</summary>
     public abstract unsafe void WakeWord(uint* word);
 
-    /// <summary>When the process began, in ticks that tell two users of one process id apart; 0 when it is not running or unknown.</summary>
+    /// <summary>
+    /// When the process began, in ticks that tell two users of one process id apart, on Linux the same value in both
+    /// implementations; 0 when it is not running or unknown.
+    /// </summary>
     public abstract long ProcessStartTime(int processId);
 
     private static OperatingSystemServices Choose() =>

@@ -24,7 +24,9 @@ internal abstract class PlatformFile : IDisposable
     /// processes that do the same or that store into already allocated parts through mappings. Linux: fallocate with
     /// KEEP_SIZE (retry on EINTR; where the file system lacks it (EOPNOTSUPP), as Portable). Portable: only the blocks
     /// which read as zeros may be written, so it writes zeros only into [offset, offset+length) beyond what it knows to be
-    /// allocated: the caller promises that nobody uses bytes of the range that were not allocated before by a finished call.
+    /// allocated: the caller promises that nobody uses bytes of the range that were not allocated before by a finished call of
+    /// this object. Between processes it does so by allocating only above the shared bound, under a lock (`prepare`) that
+    /// everyone who raises that bound holds.
     /// </summary>
     public abstract void Allocate(long offset, long length);
 
@@ -34,17 +36,26 @@ internal abstract class PlatformFile : IDisposable
     /// <summary>Writes all of it at a position.</summary>
     public abstract void WriteAt(ReadOnlySpan<byte> source, long position);
 
-    /// <summary>Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable FlushToDisk). EINTR is retried; any other error is thrown, once.</summary>
+    /// <summary>
+    /// Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable FlushToDisk). EINTR is
+    /// retried; any other error is thrown, once.
+    /// </summary>
     public abstract void FlushData();
 
-    /// <summary>Maps [0, <paramref name="length"/>) shared; the file must be that long. The view outlives this object.</summary>
+    /// <summary>
+    /// Maps [0, <paramref name="length"/>) shared; a file that is not that long is a <see cref="QueueCorruptException"/>. The
+    /// view outlives this object.
+    /// </summary>
     public abstract MappedView Map(long length, bool writable);
 
     /// <summary>Closes the file; views stay.</summary>
     public abstract void Dispose();
 }
 
-/// <summary>A mapping. Only its owner (Memory/MappedRegion) disposes it; nothing here has a finalizer, so what nobody disposes stays mapped.</summary>
+/// <summary>
+/// A mapping. Only its owner (Memory/MappedRegion) disposes it; nothing here has a finalizer, so what nobody disposes stays
+/// mapped.
+/// </summary>
 internal abstract unsafe class MappedView : IDisposable
 {
     /// <summary>The first byte.</summary>

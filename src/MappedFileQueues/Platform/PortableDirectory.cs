@@ -20,8 +20,21 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
     /// <inheritdoc/>
     public override bool IsStillInPlace => Directory.Exists(path);
 
-    /// <summary>Makes a directory with exactly this mode where the system has modes, and its parents.</summary>
-    public static void Make(string path, UnixFileMode mode)
+    /// <summary>What stands at a path; null when nothing does. Missing rights are an error, not "nothing".</summary>
+    public static FileAttributes? AttributesOf(string path)
+    {
+        try
+        {
+            return File.GetAttributes(path);
+        }
+        catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
+        {
+            return null;
+        }
+    }
+
+    /// <summary>Makes a directory with this mode (by default 0700) where the system has modes, and its missing parents.</summary>
+    public static void Make(string path, UnixFileMode? mode)
     {
         if (OperatingSystem.IsWindows())
         {
@@ -31,11 +44,19 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
 
         if (System.IO.Path.GetDirectoryName(path) is string parent)
             _ = Directory.CreateDirectory(parent);
-        _ = Directory.CreateDirectory(path, mode);
+        UnixFileMode wanted = mode ?? UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
+        _ = Directory.CreateDirectory(path, wanted);
 
-        // The umask took bits away, and the caller named the mode.
-        if (File.GetUnixFileMode(path) != mode)
-            File.SetUnixFileMode(path, mode);
+        // The umask took bits away. A file system without modes (FAT) may refuse, which counts only for a mode that was
+        // asked for.
+        try
+        {
+            if (File.GetUnixFileMode(path) != wanted)
+                File.SetUnixFileMode(path, wanted);
+        }
+        catch (Exception error) when (mode is null && PortableErrors.IsOfTheSystem(error))
+        {
+        }
     }
 
     /// <inheritdoc/>
@@ -106,9 +127,10 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
         try
         {
             // The BCL does not say whether there was one; two who delete at once may both hear yes.
-            bool existed = File.Exists(full) || Directory.Exists(full);
+            if (AttributesOf(full) is null)
+                return false;
             File.Delete(full);
-            return existed;
+            return true;
         }
         catch (DirectoryNotFoundException)
         {
@@ -126,13 +148,12 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
         string full = FullName(name);
         try
         {
-            if (Directory.Exists(full))
+            FileAttributes? found = AttributesOf(full);
+            if (found is FileAttributes there && (there & FileAttributes.Directory) != 0)
                 return false;
-            UnixFileMode? mode = OperatingSystem.IsWindows() ? null : File.GetUnixFileMode(path);
-            if (mode is null)
-                _ = Directory.CreateDirectory(full);
-            else
-                Make(full, mode.Value);
+            if (found is not null)
+                throw DiskErrors.Make("Cannot make the directory", full, DiskErrors.EEXIST, "File exists");
+            Make(full, OperatingSystem.IsWindows() ? null : File.GetUnixFileMode(path));
             return true;
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
@@ -180,19 +201,36 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
     public override IReadOnlyList<int> LockHolders(string name) => [];
 
     /// <inheritdoc/>
-    public override FileIdentity? Identify(string name) => File.Exists(FullName(name)) ? default(FileIdentity) : null;
+    public override FileIdentity? Identify(string name)
+    {
+        try
+        {
+            return AttributesOf(FullName(name)) is null ? null : default(FileIdentity);
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            throw PortableErrors.Make("Cannot ask for the state of the file", FullName(name), error);
+        }
+    }
 
     /// <inheritdoc/>
     public override void Dispose()
     {
     }
 
-    /// <summary>Gives a new file its mode where the system has modes.</summary>
-    internal static void SetMode(SafeFileHandle file, UnixFileMode? mode)
+    /// <summary>Gives a new file its mode where the system has modes; a refusal counts only when it is required.</summary>
+    internal static void SetMode(SafeFileHandle file, UnixFileMode? mode, bool isRequired)
     {
-        if (OperatingSystem.IsWindows() || mode is null || File.GetUnixFileMode(file) == mode)
+        if (OperatingSystem.IsWindows() || mode is null)
             return;
-        File.SetUnixFileMode(file, mode.Value);
+        try
+        {
+            if (File.GetUnixFileMode(file) != mode)
+                File.SetUnixFileMode(file, mode.Value);
+        }
+        catch (Exception error) when (!isRequired && PortableErrors.IsOfTheSystem(error))
+        {
+        }
     }
 
     private static SafeFileHandle? OpenExisting(string full, FileOpening opening)
@@ -218,7 +256,7 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
         {
             SafeFileHandle made = File.OpenHandle(
                 full, FileMode.CreateNew, FileAccess.ReadWrite, FileShare.ReadWrite | FileShare.Delete);
-            SetMode(made, mode ?? DefaultMode());
+            SetMode(made, mode ?? DefaultMode(), isRequired: mode is not null);
             return made;
         }
         catch (IOException error) when (PortableErrors.IsAlreadyThere(error))

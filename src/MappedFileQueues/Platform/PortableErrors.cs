@@ -23,6 +23,20 @@ internal static class PortableErrors
     /// <summary>Whether something of that name exists already.</summary>
     public static bool IsAlreadyThere(IOException error) => Number(error) == DiskErrors.EEXIST;
 
+    /// <summary>
+    /// Whether the path, or the nearest part of it that exists, is a file. The BCL does not tell that from a missing one.
+    /// </summary>
+    public static bool HasFileInPath(string path)
+    {
+        for (string? part = path; part is not null && !Directory.Exists(part); part = Path.GetDirectoryName(part))
+        {
+            if (File.Exists(part))
+                return true;
+        }
+
+        return false;
+    }
+
     /// <summary>Makes the exception.</summary>
     public static QueueDiskException Make(string failed, string path, Exception error) =>
         DiskErrors.Make(failed, path, Number(error), error.Message.TrimEnd('.'), error);

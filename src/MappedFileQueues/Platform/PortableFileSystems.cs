@@ -4,7 +4,10 @@ namespace MappedFileQueues.Platform;
 internal static class PortableFileSystems
 {
     private static readonly string[] s_unsafePrefixes =
-        ["nfs", "cifs", "smb", "fuse", "9p", "v9fs", "ceph", "afs", "coda", "ncp", "gfs", "ocfs2", "lustre", "gpfs", "vboxsf", "vmhgfs"];
+    [
+        "nfs", "cifs", "smb", "fuse", "9p", "v9fs", "ceph", "afs", "coda", "ncp", "gfs", "ocfs2", "lustre", "gpfs", "beegfs",
+        "vboxsf", "vmhgfs",
+    ];
 
     /// <summary>The name, or null for any other file system and where it cannot be known.</summary>
     public static string? UnsafeName(string path)

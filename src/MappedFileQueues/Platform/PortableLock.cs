@@ -34,14 +34,13 @@ internal sealed class PortableLock : PlatformLock
     }
 
     /// <summary>
-    /// Takes it alone, because the mode of the BCL's shared locks cannot tell a shared holder from none; a missing file is a
-    /// lock that nobody holds.
+    /// A shared lock, so that two who probe do not take each other for the holder; a missing file is held by nobody.
     /// </summary>
     public static PortableLock? Probe(string path)
     {
         try
         {
-            return new PortableLock(path, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.None));
+            return new PortableLock(path, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read));
         }
         catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
         {
@@ -49,7 +48,9 @@ internal sealed class PortableLock : PlatformLock
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
-            return PortableErrors.IsSharingViolation(error) ? null : throw PortableErrors.Make("Cannot lock the file", path, error);
+            return PortableErrors.IsSharingViolation(error)
+                ? null
+                : throw PortableErrors.Make("Cannot lock the file", path, error);
         }
     }
 
@@ -99,7 +100,9 @@ internal sealed class PortableLock : PlatformLock
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
-            return PortableErrors.IsSharingViolation(error) ? null : throw PortableErrors.Make("Cannot lock the file", path, error);
+            return PortableErrors.IsSharingViolation(error)
+                ? null
+                : throw PortableErrors.Make("Cannot lock the file", path, error);
         }
 
         throw DiskErrors.Make("Cannot lock the file, it is removed each time", path, DiskErrors.ENOENT, "No such file");
@@ -132,7 +135,7 @@ internal sealed class PortableLock : PlatformLock
             return null;
         }
 
-        PortableDirectory.SetMode(made, modeWhenMade);
+        PortableDirectory.SetMode(made, modeWhenMade, isRequired: false);
         if (kind == LockKind.Exclusive)
             return made;
         made.Dispose();

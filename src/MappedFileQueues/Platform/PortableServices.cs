@@ -5,9 +5,6 @@ namespace MappedFileQueues.Platform;
 /// <summary>Nothing but the BCL: for Windows and macOS, and on Linux by choice.</summary>
 internal sealed unsafe class PortableServices : OperatingSystemServices
 {
-    /// <summary>How long a wait gives way to others before it begins to sleep.</summary>
-    private static readonly TimeSpan s_yielding = TimeSpan.FromMicroseconds(50);
-
     private readonly Lazy<string?> _bootId = new(() => OperatingSystem.IsLinux() ? ProcFiles.ReadBootId() : null);
 
     /// <inheritdoc/>
@@ -19,22 +16,21 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     /// <inheritdoc/>
     public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode)
     {
-        string full = Path.GetFullPath(path);
+        string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
         try
         {
-            if (!Directory.Exists(full))
-            {
-                // Where a file stands instead, making the directory gives the error that tells so.
-                if (!create && !File.Exists(full))
-                    return null;
-                PortableDirectory.Make(full, mode ?? UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
-            }
+            FileAttributes? found = PortableDirectory.AttributesOf(full);
+            bool isFile = found is FileAttributes there && (there & FileAttributes.Directory) == 0;
+            if (isFile || (found is null && PortableErrors.HasFileInPath(full)))
+                throw DiskErrors.Make("Cannot open the directory", full, DiskErrors.ENOTDIR, "Not a directory");
+            if (found is null && !create)
+                return null;
+            if (found is null)
+                PortableDirectory.Make(full, mode);
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
-            throw File.Exists(full)
-                ? DiskErrors.Make("Cannot open the directory", full, DiskErrors.ENOTDIR, "Not a directory", error)
-                : PortableErrors.Make("Cannot make the directory", full, error);
+            throw PortableErrors.Make("Cannot open the directory", full, error);
         }
 
         return new PortableDirectory(full);
@@ -47,22 +43,7 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override bool FenceOtherProcesses() => false;
 
     /// <inheritdoc/>
-    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
-    {
-        long start = Stopwatch.GetTimestamp();
-        while (Volatile.Read(ref *word) == expected)
-        {
-            TimeSpan passed = Stopwatch.GetElapsedTime(start);
-            if (timeout >= TimeSpan.Zero && passed >= timeout)
-                return;
-
-            // The BCL's shortest sleep is a millisecond (on Windows a tick of the system clock).
-            if (passed < s_yielding)
-                _ = Thread.Yield();
-            else
-                Thread.Sleep(1);
-        }
-    }
+    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => PortableWait.While(word, expected, timeout);
 
     /// <inheritdoc/>
     public override void WakeWord(uint* word)

@@ -36,22 +36,31 @@ internal abstract class StoreDirectory : IDisposable
     /// <summary>The full path under which it was opened.</summary>
     public abstract string Path { get; }
 
-    /// <summary>Opens a file; null as <see cref="FileOpening"/> says. New files get <paramref name="mode"/>, by default the directory's read and write bits.</summary>
+    /// <summary>
+    /// Opens a file; null as <see cref="FileOpening"/> says. New files get <paramref name="mode"/>, by default the directory's
+    /// read and write bits. What is no regular file (a folder, a named pipe) is an error.
+    /// </summary>
     public abstract PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null);
 
-    /// <summary>Gives a file another name unless that name is taken; false when it is taken. Never replaces.</summary>
+    /// <summary>
+    /// Gives a file another name unless that name is taken; false when it is taken. Never replaces. Portable on Unix: one step
+    /// only among the threads of this process; between processes the caller holds a lock (`prepare`) that all renamers hold.
+    /// </summary>
     public abstract bool RenameWithoutReplacing(string from, string to);
 
     /// <summary>Gives a file another name, replacing what stood there.</summary>
     public abstract void Rename(string from, string to);
 
-    /// <summary>Removes a file; false when it was not there.</summary>
+    /// <summary>Removes a file; false when it was not there (Portable: of two who remove it at once both may get true).</summary>
     public abstract bool Delete(string name);
 
     /// <summary>Makes a subdirectory unless it is there; true when this call made it.</summary>
     public abstract bool CreateSubdirectory(string name);
 
-    /// <summary>The names (not paths) in a subdirectory ("" = this one); empty when it is missing.</summary>
+    /// <summary>
+    /// The names (not paths) of the files and folders in a subdirectory ("" = this one), in ordinal order; empty when it is
+    /// missing.
+    /// </summary>
     public abstract IReadOnlyList<string> List(string subdirectory);
 
     /// <summary>Makes the entries of a subdirectory ("" = this one) survive a power cut; does nothing on Portable.</summary>
@@ -68,14 +77,19 @@ internal abstract class StoreDirectory : IDisposable
     /// <summary>
     /// Looks whether anyone holds the lock exclusively, by a shared lock without waiting: the lock taken, to be disposed after
     /// use, when nobody does; null when somebody does. Makes no file: a missing file is a lock that nobody holds (a dummy
-    /// is returned). Portable probes with an exclusive one. Errors as <see cref="TryLock"/>.
+    /// is returned). Errors as <see cref="TryLock"/>.
     /// </summary>
     public abstract PlatformLock? Probe(string name);
 
-    /// <summary>The process ids that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty.</summary>
+    /// <summary>
+    /// The process ids that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty. For
+    /// messages only.
+    /// </summary>
     public abstract IReadOnlyList<int> LockHolders(string name);
 
-    /// <summary>Identifies the file that the name means now (device and inode); null when missing. Portable: always the same value.</summary>
+    /// <summary>
+    /// Identifies the file that the name means now (device and inode); null when missing. Portable: always the same value.
+    /// </summary>
     public abstract FileIdentity? Identify(string name);
 
     /// <summary>
@@ -101,7 +115,7 @@ internal abstract class PlatformLock : IDisposable
 {
     /// <summary>
     /// Turns the exclusive lock into a shared one. The kernel's own downgrade may drop the lock for a moment, so it is
-    /// only done under the store's `open` lock. Portable closes and opens again.
+    /// only done under the store's `open` lock. Portable closes and opens again. When it throws, nothing is held any more.
     /// </summary>
     public abstract void Downgrade();
 
