@@ -2,7 +2,8 @@ namespace MappedFileQueues.TestPeer;
 
 /// <summary>
 /// The other process of the tests that need one. `--portable` before the verb selects the portable platform, which must
-/// happen before the core's platform is first asked for; a verb gets what stands behind its name, and its result is the exit code.
+/// happen before the core's platform is first asked for; a verb gets what stands behind its name, and its result is the exit
+/// code.
 /// </summary>
 internal static class Program
 {
@@ -25,11 +26,14 @@ internal static class Program
         if (arguments.Length > 0 && s_verbs.TryGetValue(arguments[0], out Func<string[], int>? verb))
             return verb(arguments[1..]);
 
-        Console.Error.WriteLine($"Usage: MappedFileQueues.TestPeer [--portable] VERB [ARGUMENT…]; verbs: {string.Join(", ", s_verbs.Keys)}");
+        string verbs = string.Join(", ", s_verbs.Keys);
+        Console.Error.WriteLine($"Usage: MappedFileQueues.TestPeer [--portable] VERB [ARGUMENT…]; verbs: {verbs}");
         return ExitUsage;
     }
 
-    /// <summary>Repeats its arguments, a line each, then what it is sent on standard input until that ends. For the tests of the harness.</summary>
+    /// <summary>
+    /// Repeats its arguments, a line each, then what it is sent on standard input until that ends. For the tests of the harness.
+    /// </summary>
     private static int Echo(string[] arguments)
     {
         foreach (string argument in arguments)

@@ -109,7 +109,7 @@ internal sealed partial class ChildProcess : IDisposable
                 {
                     TimeSpan left = limit - Stopwatch.GetElapsedTime(start);
                     if (_outputEnded || left <= TimeSpan.Zero || !Monitor.Wait(_gate, left))
-                        throw Failure(_outputEnded ? "ended without the expected line" : $"did not write the line within {limit}");
+                        throw Failure(_outputEnded ? "ended without the expected line" : $"wrote no such line within {limit}");
                 }
 
                 if (predicate(_lines[index]))
@@ -182,7 +182,8 @@ internal sealed partial class ChildProcess : IDisposable
     private static List<char> ThreadStates(int processId)
     {
         List<char> states = [];
-        foreach (string task in Directory.EnumerateDirectories(string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/task")))
+        string tasks = string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/task");
+        foreach (string task in Directory.EnumerateDirectories(tasks))
         {
             string stat;
             try

@@ -1,6 +1,8 @@
 namespace MappedFileQueues.Tests.Support;
 
-/// <summary>The harness itself: a child that cannot be stopped or killed would turn every test that does so into one that cannot fail.</summary>
+/// <summary>
+/// The harness itself: a child that cannot be stopped or killed would turn every test that does so into one that cannot fail.
+/// </summary>
 public sealed class ChildProcessTests
 {
     [Fact]

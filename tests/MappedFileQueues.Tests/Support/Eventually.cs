@@ -20,7 +20,9 @@ internal static class Eventually
             Assert.Fail($"Waited {deadline ?? DefaultDeadline} in vain: {description}");
     }
 
-    /// <summary>Returns the value once it equals what is expected; fails and shows the last value when the deadline passes first.</summary>
+    /// <summary>
+    /// Returns the value once it equals what is expected; fails and shows the last value when the deadline passes first.
+    /// </summary>
     public static void Equal<T>(T expected, Func<T> read, TimeSpan? deadline = null)
     {
         T last = read();
@@ -35,7 +37,9 @@ internal static class Eventually
             Assert.Equal(expected, last);
     }
 
-    /// <summary>True once the condition holds, false when the deadline passes first. The condition is looked at least once.</summary>
+    /// <summary>
+    /// True once the condition holds, false when the deadline passes first. The condition is looked at least once.
+    /// </summary>
     public static bool Wait(Func<bool> condition, TimeSpan deadline)
     {
         long start = Stopwatch.GetTimestamp();

@@ -6,7 +6,9 @@ internal static class Repository
     /// <summary>The folder that holds the solution file.</summary>
     public static string Root { get; } = FindRoot();
 
-    /// <summary>What the tests were built as, `Debug` or `Release`; the child processes' programs were built the same way.</summary>
+    /// <summary>
+    /// What the tests were built as, `Debug` or `Release`; the child processes' programs were built the same way.
+    /// </summary>
     public static string Configuration { get; } =
         new DirectoryInfo(AppContext.BaseDirectory.TrimEnd(Path.DirectorySeparatorChar)).Parent!.Name;
 
@@ -17,13 +19,14 @@ internal static class Repository
     public static string ToolPath => BuiltProgram("src/MappedFileQueues.Tool", "mfq.dll");
 
     /// <summary>An absolute path from one relative to the root, which uses forward slashes.</summary>
-    public static string PathOf(string relativePath) => Path.Combine(Root, relativePath.Replace('/', Path.DirectorySeparatorChar));
+    public static string PathOf(string relativePath) =>
+        Path.Combine(Root, relativePath.Replace('/', Path.DirectorySeparatorChar));
 
     /// <summary>A path relative to the root, with forward slashes.</summary>
     public static string RelativePath(string path) => Path.GetRelativePath(Root, path).Replace(Path.DirectorySeparatorChar, '/');
 
     /// <summary>
-    /// The files under a folder of the root that belong to the sources: build output and hidden folders are left out.
+    /// The files under a folder of the root that belong to the sources: build output and what is hidden are left out.
     /// A folder that is not there holds none.
     /// </summary>
     public static IEnumerable<string> SourceFiles(string folder, string pattern)
@@ -32,12 +35,11 @@ internal static class Repository
         if (!Directory.Exists(start))
             return [];
         return Directory.EnumerateFiles(start, pattern, SearchOption.AllDirectories)
-            .Where(path => !RelativePath(path).Split('/').SkipLast(1).Any(IsNotSource))
+            .Where(path => !Path.GetRelativePath(start, path).Split(Path.DirectorySeparatorChar).Any(IsNotSource))
             .Order(StringComparer.Ordinal);
     }
 
-    private static bool IsNotSource(string folderName) =>
-        folderName is "bin" or "obj" or "artifacts" || folderName.StartsWith('.');
+    private static bool IsNotSource(string name) => name is "bin" or "obj" or "artifacts" || name.StartsWith('.');
 
     private static string BuiltProgram(string projectFolder, string fileName)
     {

@@ -6,7 +6,9 @@ namespace MappedFileQueues.Tests.Support;
 /// </summary>
 internal sealed class TempStore : IDisposable
 {
-    /// <summary>Makes the folder; <paramref name="createStoreFolder"/> tells whether the store's own folder in it is made too.</summary>
+    /// <summary>
+    /// Makes the folder; <paramref name="createStoreFolder"/> tells whether the store's own folder in it is made too.
+    /// </summary>
     public TempStore(bool createStoreFolder = false)
     {
         Root = Directory.CreateTempSubdirectory("mfq-test-").FullName;
@@ -23,7 +25,9 @@ internal sealed class TempStore : IDisposable
     /// <summary>A path inside the store's folder; the parts are joined.</summary>
     public string PathOf(params ReadOnlySpan<string> parts) => Path.Combine([StorePath, .. parts]);
 
-    /// <summary>Removes the folder. A test that leaves it unremovable (an open handle on Windows, say) fails here, as it should.</summary>
+    /// <summary>
+    /// Removes the folder. A test that leaves it unremovable (an open handle on Windows, say) fails here, as it should.
+    /// </summary>
     public void Dispose()
     {
         if (!Directory.Exists(Root))
