@@ -16,7 +16,8 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
 
     private const string AccessType = "SharedWord";
 
-    private static readonly string[] s_orderedAccesses = ["ReadAcquire", "WriteRelease", "CompareExchange", "Exchange", "Add"];
+    private static readonly string[] s_orderedAccesses =
+        ["ReadAcquire", "WriteRelease", "CompareExchange", "Exchange", "Add", "RaiseTo", "SetBits"];
 
     private static readonly string[] s_foldersOfFrameworkRule =
         [SourceCompilation.CoreFolder + "Log/", SourceCompilation.CoreFolder + "Segments/"];
@@ -50,7 +51,7 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
     {
         foreach (MemoryOrderTag tag in _tags.Where(tag => tag.Kind != "relaxed"))
         {
-            if (!tag.PairIds.Any() || !tag.PairPlaces.Any())
+            if (!tag.PairIds.Any())
             {
                 yield return $"{tag.Place}: P{tag.Id} does not say `pairs with P<number> … in Type.Member`";
                 continue;
@@ -59,11 +60,8 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
             foreach (int id in tag.PairIds.Where(id => !_tags.Any(other => other.Id == id && IsOtherSide(tag.Kind, other.Kind))))
                 yield return $"{tag.Place}: P{tag.Id} {tag.Kind} pairs with P{id}, of which the code has no other side";
 
-            foreach ((string type, string member) in tag.PairPlaces)
-            {
-                if (!tag.PairIds.Any(id => HasTag(id, type)) || !HasMember(type, member))
-                    yield return $"{tag.Place}: {type}.{member} is not there, or has no P{string.Join(" or P", tag.PairIds)}";
-            }
+            foreach ((string first, string member) in tag.PairPlaces.Where(place => !IsPairPlace(tag, place.First, place.Member)))
+                yield return $"{tag.Place}: {first}.{member} is not there, or has no P{string.Join(" or P", tag.PairIds)}";
         }
     }
 
@@ -85,7 +83,7 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
                 yield return $"P{id}: the row names no Type.Member: {line}";
             foreach ((string type, string member) in places)
             {
-                if (!HasTag(id, type) || !HasMember(type, member))
+                if (!HasTagOfPair(id, type) || !HasMember(type, member))
                     yield return $"P{id}: {type}.{member} is not there, or {type} has no P{id} (it is in {PlacesOf(id)})";
             }
         }
@@ -116,6 +114,22 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
 
     private static int LineOfName(InvocationExpressionSyntax node) =>
         SourceCompilation.Line(node.Expression is MemberAccessExpressionSyntax access ? access.Name : node.Expression);
+
+    /// <summary>
+    /// Whether a name in a comment is a type with such a tag, and has the member if one is given, or is a member of the type
+    /// around.
+    /// </summary>
+    private bool IsPairPlace(MemoryOrderTag tag, string first, string member)
+    {
+        if (tag.PairIds.Any(id => HasTag(id, first)))
+            return member.Length == 0 || HasMember(first, member);
+        return member.Length == 0 && tag.Types.Any(type => HasMember(type, first));
+    }
+
+    /// <summary>Whether the type has a tag of the id or of one that pairs with it.</summary>
+    private bool HasTagOfPair(int id, string type) =>
+        HasTag(id, type) || _tags.Any(tag => (tag.Id == id && tag.PairIds.Any(pair => HasTag(pair, type)))
+            || (tag.PairIds.Contains(id) && tag.Types.Contains(type)));
 
     private bool HasTag(int id, string type) => _tags.Any(tag => tag.Id == id && tag.Types.Contains(type));
 

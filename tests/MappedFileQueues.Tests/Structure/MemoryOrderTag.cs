@@ -17,12 +17,14 @@ internal sealed partial record MemoryOrderTag(
     public string Place => $"{Path}({FirstLine})";
 
     /// <summary>The ids that this one pairs with.</summary>
-    public IEnumerable<int> PairIds => PairPattern().Matches(Text).Select(match => IdOf(match.Groups[1].Value));
+    public IEnumerable<int> PairIds => IdPattern().Matches(PairText).Select(match => IdOf(match.Groups[1].Value));
 
-    /// <summary>The <c>Type.Member</c>s of the other side.</summary>
-    public IEnumerable<(string Type, string Member)> PairPlaces => PlacesIn(PairPattern().Match(Text) is { Success: true } match
-        ? Text[match.Index..]
-        : "");
+    /// <summary>The names behind "in" and "and": a type, a type and its member, or a member of the same type.</summary>
+    public IEnumerable<(string First, string Member)> PairPlaces =>
+        PairPlacePattern().Matches(PairText).Select(match => (match.Groups[1].Value, match.Groups[2].Value));
+
+    /// <summary>From "pairs with" to the end of that sentence.</summary>
+    private string PairText => PairPattern().Match(Text).Value;
 
     /// <summary>Every tag in a file, in order.</summary>
     public static IEnumerable<MemoryOrderTag> FindAll(SyntaxTree tree)
@@ -74,8 +76,14 @@ internal sealed partial record MemoryOrderTag(
     [GeneratedRegex(@"^P(\d+) (acquire|release|full|relaxed):")]
     private static partial Regex TagPattern();
 
-    [GeneratedRegex(@"\bpairs with P(\d+)\b")]
+    [GeneratedRegex(@"\bpairs with\b.*?(\.\s|\.$|$)")]
     private static partial Regex PairPattern();
+
+    [GeneratedRegex(@"\bP(\d+)\b")]
+    private static partial Regex IdPattern();
+
+    [GeneratedRegex(@"\b(?:in|and) (?!P\d)([A-Z]\w*)(?:\.([A-Z]\w*))?")]
+    private static partial Regex PairPlacePattern();
 
     [GeneratedRegex(@"(?<![\w.])([A-Z]\w*)\.([A-Z]\w*)\b")]
     private static partial Regex PlacePattern();

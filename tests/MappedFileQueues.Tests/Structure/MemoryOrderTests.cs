@@ -3,17 +3,17 @@ namespace MappedFileQueues.Tests.Structure;
 /// <summary>
 /// Each ordered access has a partner, and both say so.
 /// <list type="number">
-/// <item>A call of SharedWord's ReadAcquire, WriteRelease, CompareExchange, Exchange or Add anywhere in the core, and any call
-/// of Volatile or Interlocked in Log and Segments, has a comment <c>// P7 acquire: …</c> on its line or ending in the three
-/// lines above it. The orders are acquire, release, full and relaxed; what is read with acquire is tagged acquire (or relaxed,
-/// where the order is not needed), and what is written with release likewise.</item>
-/// <item>Unless relaxed, the comment says <c>pairs with P8 release in Type.Member</c>; there may be several such parts. It may
-/// go on over the comment lines that follow.</item>
-/// <item>What it pairs with is there: somewhere the code has the other side of that id (acquire with release, either with
-/// full, full with any of the three), the type has a tag of that id, and the member exists.</item>
-/// <item>docs/MEMORY_ORDER.md has a row <c>| P7 | writer side: Type.Member | reader side: Type.Member | why |</c> for every id
-/// in the code, none for others, and each Type.Member in the first two cells exists and its type has a tag of that id. A cell
-/// may name several places or, for the kernel's side, none; one of the two names at least one.</item>
+/// <item>A call of SharedWord's ReadAcquire, WriteRelease, CompareExchange, Exchange, Add, RaiseTo or SetBits anywhere in the
+/// core, and any call of Volatile or Interlocked in Log and Segments, has a comment <c>// P7 acquire: …</c> on its line or
+/// ending in the three lines above it. The orders are acquire, release, full and relaxed; what is read with acquire is tagged
+/// acquire (or relaxed, where the order is not needed), and what is written with release likewise.</item>
+/// <item>Unless relaxed, the comment goes on with <c>pairs with P8 release in Type.Member</c>. That sentence may name several ids
+/// and places; a place may also be a type, or a member of the type around. The comment may take several lines.</item>
+/// <item>What it pairs with is there: the code has the other side of that id (acquire with release, either with full, full with
+/// any of the three), and a type that is named behind "in" or "and" has a tag of one of the ids, and the member named.</item>
+/// <item>docs/MEMORY_ORDER.md has a row <c>| P7 | writer side: Type.Member | reader side: Type.Member | why |</c> for every id in
+/// the code and none for others. Each Type.Member in the first two cells exists, and its type has a tag of that id or of one that
+/// pairs with it. A cell may name several places or, for the kernel's side, none; one of the two names at least one.</item>
 /// </list>
 /// An id may stand at several places, and have several rows. A constructor is called Type.Type.
 /// </summary>
@@ -45,6 +45,16 @@ public sealed class MemoryOrderTests
     }
 
     [Theory]
+    [InlineData("in Reader")]
+    [InlineData("in Reader, and below")]
+    [InlineData("and P2 full")]
+    public void FindBrokenPairs_OtherWordsForTheSame_AreUnderstood(string place) =>
+        Assert.Empty(Rules(
+            $"// P1 release: publishes; pairs with P1 acquire {place}.\n _word.WriteRelease(1);",
+            "return _word.ReadAcquire(); // P1 acquire: pairs with P1 release in Writer.\n // P2 full: pairs with P1 acquire.",
+            "").FindBrokenPairs());
+
+    [Theory]
     [InlineData("_word.WriteRelease(1);")]
     [InlineData("// P1 acquire: pairs with P1 acquire in Reader.Read.\n _word.WriteRelease(1);")]
     [InlineData("// P1 release: pairs with P1 acquire in Reader.Read.\n\n\n\n\n _word.WriteRelease(1);")]
@@ -56,10 +66,12 @@ public sealed class MemoryOrderTests
 
     [Theory]
     [InlineData("// P1 release: publishes.")]
-    [InlineData("// P1 release: publishes; pairs with P1 acquire.")]
+    [InlineData("// P1 release: publishes. In Reader.Read somebody reads it.")]
     [InlineData("// P1 release: publishes; pairs with P2 acquire in Reader.Read.")]
     [InlineData("// P1 release: publishes; pairs with P1 acquire in Reader.Gone.")]
     [InlineData("// P1 release: publishes; pairs with P1 acquire in Other.Read.")]
+    [InlineData("// P1 release: publishes; pairs with P1 acquire in Nowhere.")]
+    [InlineData("// P1 release: publishes; pairs with P1 acquire in Reader and Other.")]
     public void FindBrokenPairs_OtherSideMissing_IsFound(string tag) =>
         Assert.NotEmpty(Rules(
             $"{tag}\n _word.WriteRelease(1);",
