@@ -1,0 +1,45 @@
+namespace MappedFileQueues.TestPeer;
+
+/// <summary>
+/// The other process of the tests that need one. `--portable` before the verb selects the portable platform, which must
+/// happen before the core's platform is first asked for; a verb gets what stands behind its name, and its result is the exit
+/// code.
+/// </summary>
+internal static class Program
+{
+    private const int ExitUsage = 64;
+
+    /// <summary>Each verb with what it does. A verb of more than a few lines lives in a file of its own.</summary>
+    private static readonly Dictionary<string, Func<string[], int>> s_verbs = new(StringComparer.Ordinal)
+    {
+        ["echo"] = Echo,
+    };
+
+    private static int Main(string[] arguments)
+    {
+        if (arguments is ["--portable", ..])
+        {
+            AppContext.SetSwitch("MappedFileQueues.UsePortablePlatform", true);
+            arguments = arguments[1..];
+        }
+
+        if (arguments.Length > 0 && s_verbs.TryGetValue(arguments[0], out Func<string[], int>? verb))
+            return verb(arguments[1..]);
+
+        string verbs = string.Join(", ", s_verbs.Keys);
+        Console.Error.WriteLine($"Usage: MappedFileQueues.TestPeer [--portable] VERB [ARGUMENT…]; verbs: {verbs}");
+        return ExitUsage;
+    }
+
+    /// <summary>
+    /// Repeats its arguments, a line each, then what it is sent on standard input until that ends. For the tests of the harness.
+    /// </summary>
+    private static int Echo(string[] arguments)
+    {
+        foreach (string argument in arguments)
+            Console.WriteLine(argument);
+        while (Console.ReadLine() is { } line)
+            Console.WriteLine(line);
+        return 0;
+    }
+}

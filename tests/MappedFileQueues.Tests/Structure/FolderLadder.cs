@@ -1,0 +1,103 @@
+using Microsoft.CodeAnalysis;
+using Microsoft.CodeAnalysis.CSharp;
+using Microsoft.CodeAnalysis.CSharp.Syntax;
+
+namespace MappedFileQueues.Tests.Structure;
+
+/// <summary>
+/// The rules of the folder ladder: a file may use its own folder and those below it, nothing beside or above. A use is a name
+/// that the compiler binds to a type of the core or to a member of one, a <c>using</c> of the core's namespaces, and what
+/// <c>new()</c> makes. Comments and their references do not count.
+/// </summary>
+internal static class FolderLadder
+{
+    /// <summary>The folders from the lowest to the highest.</summary>
+    private static readonly string[] s_rungs =
+        ["Errors", "Platform", "Memory", "Format", "Segments", "Log", "Queues", "Inspection"];
+
+    /// <summary>Folders that stand beside the ladder, with the rung that is the highest they may use.</summary>
+    private static readonly Dictionary<string, string> s_besideLadder = new() { ["Files"] = "Memory", ["Packs"] = "Memory" };
+
+    /// <summary>The folders whose types are public, and therefore in the namespace that users import.</summary>
+    private static readonly string[] s_publicFolders = ["Errors", "Queues", "Files", "Packs"];
+
+    /// <summary>Every use that goes up or sideways, each as `path(line): what`.</summary>
+    public static IReadOnlyList<string> FindViolations(CSharpCompilation compilation)
+    {
+        List<string> violations = [];
+        foreach (SyntaxTree tree in CoreTrees(compilation))
+        {
+            string folder = FolderOf(tree.FilePath);
+            SemanticModel model = compilation.GetSemanticModel(tree);
+            foreach (SyntaxNode node in tree.GetRoot().DescendantNodes())
+            {
+                if (UsedFolder(model, node) is { } used && !MayUse(folder, used))
+                    violations.Add($"{SourceCompilation.Place(node)}: {folder} uses {node} of {used}");
+            }
+        }
+
+        return violations;
+    }
+
+    /// <summary>Files outside the known folders, and files whose namespace does not belong to their folder.</summary>
+    public static IReadOnlyList<string> FindMisplacedFiles(CSharpCompilation compilation)
+    {
+        List<string> misplaced = [];
+        foreach (SyntaxTree tree in CoreTrees(compilation))
+        {
+            string folder = FolderOf(tree.FilePath);
+            if (!s_rungs.Contains(folder) && !s_besideLadder.ContainsKey(folder))
+                misplaced.Add($"{tree.FilePath}: the ladder has no folder {folder}");
+
+            string expected = NamespaceOf(folder);
+            misplaced.AddRange(
+                from declaration in tree.GetRoot().DescendantNodes().OfType<BaseNamespaceDeclarationSyntax>()
+                where declaration.Name.ToString() != expected
+                select $"{SourceCompilation.Place(declaration)}: namespace {declaration.Name} instead of {expected}");
+        }
+
+        return misplaced;
+    }
+
+    private static IEnumerable<SyntaxTree> CoreTrees(CSharpCompilation compilation) =>
+        compilation.SyntaxTrees.Where(tree => tree.FilePath.StartsWith(SourceCompilation.CoreFolder, StringComparison.Ordinal));
+
+    private static string FolderOf(string path) => path[SourceCompilation.CoreFolder.Length..].Split('/')[0];
+
+    private static string NamespaceOf(string folder) =>
+        s_publicFolders.Contains(folder) ? "MappedFileQueues" : $"MappedFileQueues.{folder}";
+
+    private static bool MayUse(string folder, string used)
+    {
+        if (folder == used)
+            return true;
+        int highest = s_besideLadder.TryGetValue(folder, out string? top)
+            ? Array.IndexOf(s_rungs, top)
+            : Array.IndexOf(s_rungs, folder) - 1;
+        int rung = Array.IndexOf(s_rungs, used);
+        return rung >= 0 && rung <= highest;
+    }
+
+    private static string? UsedFolder(SemanticModel model, SyntaxNode node)
+    {
+        switch (node)
+        {
+            case UsingDirectiveSyntax directive:
+                string name = directive.NamespaceOrType.ToString();
+                return s_rungs.Concat(s_besideLadder.Keys).FirstOrDefault(folder =>
+                    !s_publicFolders.Contains(folder) && name == NamespaceOf(folder));
+            case SimpleNameSyntax or BaseObjectCreationExpressionSyntax:
+                return model.GetSymbolInfo(node).Symbol is { } symbol ? DeclaringFolder(symbol) : null;
+            default:
+                return null;
+        }
+    }
+
+    /// <summary>The folder of the type that the symbol is or belongs to; null for what the core does not declare.</summary>
+    private static string? DeclaringFolder(ISymbol symbol)
+    {
+        ISymbol? type = symbol is INamedTypeSymbol ? symbol : symbol.ContainingType;
+        string? path = type?.DeclaringSyntaxReferences.Select(reference => reference.SyntaxTree.FilePath).FirstOrDefault();
+        return path?.StartsWith(SourceCompilation.CoreFolder, StringComparison.Ordinal) == true ? FolderOf(path) : null;
+    }
+}

@@ -1,0 +1,110 @@
+using Microsoft.CodeAnalysis;
+using Microsoft.CodeAnalysis.CSharp;
+
+namespace MappedFileQueues.Tests.Structure;
+
+/// <summary>
+/// Lists what users of an assembly can see, a type or member a line, sorted, with everything that a caller's compiler looks at:
+/// nullability, defaults, constraints, by-ref kinds.
+/// </summary>
+internal static class PublicSurface
+{
+    private const SymbolDisplayMiscellaneousOptions Miscellaneous =
+        SymbolDisplayMiscellaneousOptions.UseSpecialTypes
+        | SymbolDisplayMiscellaneousOptions.EscapeKeywordIdentifiers
+        | SymbolDisplayMiscellaneousOptions.IncludeNullableReferenceTypeModifier
+        | SymbolDisplayMiscellaneousOptions.AllowDefaultLiteral;
+
+    private const SymbolDisplayGenericsOptions Generics =
+        SymbolDisplayGenericsOptions.IncludeTypeParameters
+        | SymbolDisplayGenericsOptions.IncludeTypeConstraints
+        | SymbolDisplayGenericsOptions.IncludeVariance;
+
+    private static readonly SymbolDisplayFormat s_typeFormat = new(
+        typeQualificationStyle: SymbolDisplayTypeQualificationStyle.NameAndContainingTypesAndNamespaces,
+        genericsOptions: Generics,
+        delegateStyle: SymbolDisplayDelegateStyle.NameAndSignature,
+        parameterOptions: SymbolDisplayParameterOptions.IncludeType | SymbolDisplayParameterOptions.IncludeName,
+        miscellaneousOptions: Miscellaneous);
+
+    private static readonly SymbolDisplayFormat s_memberFormat = new(
+        typeQualificationStyle: SymbolDisplayTypeQualificationStyle.NameAndContainingTypes,
+        genericsOptions: Generics,
+        memberOptions: SymbolDisplayMemberOptions.IncludeAccessibility | SymbolDisplayMemberOptions.IncludeModifiers
+            | SymbolDisplayMemberOptions.IncludeType | SymbolDisplayMemberOptions.IncludeRef
+            | SymbolDisplayMemberOptions.IncludeParameters | SymbolDisplayMemberOptions.IncludeConstantValue
+            | SymbolDisplayMemberOptions.IncludeExplicitInterface,
+        parameterOptions: SymbolDisplayParameterOptions.IncludeType | SymbolDisplayParameterOptions.IncludeName
+            | SymbolDisplayParameterOptions.IncludeModifiers | SymbolDisplayParameterOptions.IncludeDefaultValue,
+        propertyStyle: SymbolDisplayPropertyStyle.ShowReadWriteDescriptor,
+        miscellaneousOptions: Miscellaneous);
+
+    /// <summary>The surface of a built assembly; what is private or internal in it is not even read.</summary>
+    public static string Of(MetadataReference assembly)
+    {
+        CSharpCompilation compilation = CSharpCompilation.Create(
+            "Surface",
+            references: [.. SourceCompilation.RuntimeReferences, assembly],
+            options: new CSharpCompilationOptions(OutputKind.DynamicallyLinkedLibrary));
+        IAssemblySymbol symbol = (IAssemblySymbol)compilation.GetAssemblyOrModuleSymbol(assembly)!;
+        IEnumerable<INamedTypeSymbol> types =
+            TypesOf(symbol.GlobalNamespace).OrderBy(type => type.ToDisplayString(s_typeFormat), StringComparer.Ordinal);
+        return string.Concat(types.Select(Describe));
+    }
+
+    private static string Describe(INamedTypeSymbol type)
+    {
+        IEnumerable<string> bases = new[] { type.BaseType }.OfType<INamedTypeSymbol>()
+            .Where(baseType => baseType.SpecialType is not SpecialType.System_Object and not SpecialType.System_ValueType
+                and not SpecialType.System_Enum)
+            .Concat(type.Interfaces.OrderBy(face => face.ToDisplayString(), StringComparer.Ordinal))
+            .Select(baseType => baseType.ToDisplayString(s_memberFormat));
+        IEnumerable<string> members = type.GetMembers()
+            .Where(member => IsVisible(member) && IsListed(type, member))
+            .Select(member => $"    {member.ToDisplayString(s_memberFormat)}\n")
+            .Order(StringComparer.Ordinal);
+        return $"{Modifiers(type)} {type.ToDisplayString(s_typeFormat)}{Joined(bases)}\n{string.Concat(members)}\n";
+    }
+
+    private static string Joined(IEnumerable<string> bases) => bases.Any() ? $" : {string.Join(", ", bases)}" : "";
+
+    private static string Modifiers(INamedTypeSymbol type)
+    {
+        string modifiers = type.DeclaredAccessibility == Accessibility.Public ? "public" : "protected";
+        if (type.IsStatic)
+            modifiers += " static";
+        else if (type is { TypeKind: TypeKind.Class, IsSealed: true })
+            modifiers += " sealed";
+        else if (type is { TypeKind: TypeKind.Class, IsAbstract: true })
+            modifiers += " abstract";
+        if (type is { TypeKind: TypeKind.Struct, IsReadOnly: true })
+            modifiers += " readonly";
+        if (type.IsRefLikeType)
+            modifiers += " ref";
+        return $"{modifiers} {(type.IsRecord ? "record " : "")}{type.TypeKind.ToString().ToLowerInvariant()}";
+    }
+
+    /// <summary>Accessors are part of their property or event; types have entries of their own.</summary>
+    private static bool IsListed(INamedTypeSymbol type, ISymbol member) =>
+        member is not INamedTypeSymbol
+        && member is not IMethodSymbol { AssociatedSymbol: not null }
+        && !(type.TypeKind == TypeKind.Enum && member is IMethodSymbol)
+        && !(type.TypeKind == TypeKind.Delegate)
+        && !(type.IsValueType && member is IMethodSymbol { MethodKind: MethodKind.Constructor, Parameters.Length: 0 });
+
+    /// <summary>Public, or protected and overridable by users; in a sealed type protected members are nobody's.</summary>
+    private static bool IsVisible(ISymbol symbol) => symbol.DeclaredAccessibility switch
+    {
+        Accessibility.Public => true,
+        Accessibility.Protected or Accessibility.ProtectedOrInternal => symbol.ContainingType is { IsSealed: false },
+        _ => false,
+    };
+
+    private static IEnumerable<INamedTypeSymbol> TypesOf(INamespaceOrTypeSymbol container) =>
+        container.GetMembers().SelectMany(member => member switch
+        {
+            INamespaceSymbol inner => TypesOf(inner),
+            INamedTypeSymbol type when IsVisible(type) => TypesOf(type).Prepend(type),
+            _ => [],
+        });
+}

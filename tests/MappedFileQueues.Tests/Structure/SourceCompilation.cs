@@ -1,0 +1,73 @@
+using Microsoft.CodeAnalysis;
+using Microsoft.CodeAnalysis.CSharp;
+
+namespace MappedFileQueues.Tests.Structure;
+
+/// <summary>
+/// Sources as the compiler reads them: the structural tests ask it which type a name means, instead of guessing from text. Paths
+/// in it are relative to the root of the repository, with forward slashes.
+/// </summary>
+internal static class SourceCompilation
+{
+    /// <summary>Where the core's sources lie.</summary>
+    public const string CoreFolder = "src/MappedFileQueues/";
+
+    private const string ImplicitUsings =
+        "global using System; global using System.Collections.Generic; global using System.IO; global using System.Linq; "
+        + "global using System.Net.Http; global using System.Threading; global using System.Threading.Tasks;";
+
+    /// <summary>
+    /// A partial method whose body a source generator writes, and a variable that such a call would have set. Generators do not
+    /// run here, and the declarations are all that is needed.
+    /// </summary>
+    private static readonly string[] s_errorsOfGeneratedBodies = ["CS8795", "CS0165"];
+
+    private static readonly CSharpParseOptions s_parseOptions = new(
+        LanguageVersion.Latest, DocumentationMode.Parse, SourceCodeKind.Regular, ["DEBUG", "TRACE", "NET", "NET10_0_OR_GREATER"]);
+
+    private static readonly Lazy<CSharpCompilation> s_core = new(() => Compile(
+        Repository.SourceFiles(CoreFolder, "*.cs").Select(path => (Repository.RelativePath(path), File.ReadAllText(path)))));
+
+    /// <summary>The core, compiled once for all tests.</summary>
+    public static CSharpCompilation Core => s_core.Value;
+
+    /// <summary>The assemblies of the runtime that the tests run on.</summary>
+    public static IReadOnlyList<MetadataReference> RuntimeReferences { get; } =
+    [
+        .. Directory.EnumerateFiles(Path.GetDirectoryName(typeof(object).Assembly.Location)!, "*.dll")
+            .Where(path => Path.GetFileName(path).StartsWith("System.", StringComparison.Ordinal)
+                || Path.GetFileName(path) is "mscorlib.dll" or "netstandard.dll")
+            .Select(path => MetadataReference.CreateFromFile(path)),
+    ];
+
+    /// <summary>Parses one file.</summary>
+    public static SyntaxTree Parse(string path, string text) => CSharpSyntaxTree.ParseText(text, s_parseOptions, path);
+
+    /// <summary>
+    /// Compiles sources that are given as (path, text). Fails on any error: a name that cannot be bound could hide what a test
+    /// looks for.
+    /// </summary>
+    public static CSharpCompilation Compile(IEnumerable<(string Path, string Text)> sources)
+    {
+        CSharpCompilationOptions options = new(
+            OutputKind.DynamicallyLinkedLibrary, allowUnsafe: true, nullableContextOptions: NullableContextOptions.Enable);
+        CSharpCompilation compilation = CSharpCompilation.Create(
+            "Structure",
+            [Parse("ImplicitUsings.cs", ImplicitUsings), .. sources.Select(source => Parse(source.Path, source.Text))],
+            RuntimeReferences,
+            options);
+        Diagnostic[] errors =
+        [
+            .. compilation.GetDiagnostics().Where(diagnostic =>
+                diagnostic.Severity == DiagnosticSeverity.Error && !s_errorsOfGeneratedBodies.Contains(diagnostic.Id)),
+        ];
+        Assert.True(errors.Length == 0, $"The structural tests cannot read the sources:\n{string.Join('\n', errors.Take(20))}");
+        return compilation;
+    }
+
+    /// <summary>`path(line)` of a node, for messages.</summary>
+    public static string Place(SyntaxNode node) => $"{node.SyntaxTree.FilePath}({Line(node)})";
+
+    /// <summary>The line where a node starts, from 1.</summary>
+    public static int Line(SyntaxNode node) => node.GetLocation().GetLineSpan().StartLinePosition.Line + 1;
+}

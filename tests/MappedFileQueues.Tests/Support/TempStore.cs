@@ -1,0 +1,56 @@
+namespace MappedFileQueues.Tests.Support;
+
+/// <summary>
+/// A fresh folder for one test, removed at its end. It lies under the system's folder for temporary files; where that is held
+/// in memory (tmpfs), where allocation and flushing are no real work, TMPDIR moves it.
+/// </summary>
+internal sealed class TempStore : IDisposable
+{
+    /// <summary>
+    /// Makes the folder; <paramref name="createStoreFolder"/> tells whether the store's own folder in it is made too.
+    /// </summary>
+    public TempStore(bool createStoreFolder = false)
+    {
+        Root = Directory.CreateTempSubdirectory("mfq-test-").FullName;
+        if (createStoreFolder)
+            Directory.CreateDirectory(StorePath);
+    }
+
+    /// <summary>The folder that is removed at the end.</summary>
+    public string Root { get; }
+
+    /// <summary>A place inside it for the store.</summary>
+    public string StorePath => Path.Combine(Root, "store");
+
+    /// <summary>A path inside the store's folder; the parts are joined.</summary>
+    public string PathOf(params ReadOnlySpan<string> parts) => Path.Combine([StorePath, .. parts]);
+
+    /// <summary>
+    /// Removes the folder. A test that leaves it unremovable (an open handle on Windows, say) fails here, as it should.
+    /// </summary>
+    public void Dispose()
+    {
+        if (!Directory.Exists(Root))
+            return;
+        MakeRemovable();
+        Directory.Delete(Root, recursive: true);
+    }
+
+    /// <summary>Tests of missing rights leave folders that nobody may look into.</summary>
+    private void MakeRemovable()
+    {
+        if (OperatingSystem.IsWindows())
+            return;
+        const UnixFileMode All = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
+        Stack<string> folders = new([Root]);
+        while (folders.TryPop(out string? folder))
+        {
+            File.SetUnixFileMode(folder, File.GetUnixFileMode(folder) | All);
+            foreach (DirectoryInfo inner in new DirectoryInfo(folder).EnumerateDirectories())
+            {
+                if (inner.LinkTarget is null)
+                    folders.Push(inner.FullName);
+            }
+        }
+    }
+}
