@@ -48,11 +48,14 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length);
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         *(ulong*)end = 0;
+        ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);
         // P1 release: publishes the frame; pairs with P1 acquire in LogReader.
         SharedWord.WriteRelease((ulong*)at, header);
+        ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         WakeWaiters(lane);
         Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
@@ -103,10 +106,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             Unsafe.CopyBlockUnaligned(
                 ref at[FrameHeader.Size], ref Unsafe.Add(ref messages, (nint)i * messageLength), (uint)messageLength);
             ulong header = SealPayload(at, offset + (i * frameLength), messageLength, batchGoesOn: i < count - 1);
-            if (i > 0)
-                *(ulong*)at = header;
-            else
+            if (i == 0)
                 Publish(_lane, header, frameLength * count);
+            else
+                *(ulong*)at = header;
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
         }
 
         return offset;
@@ -126,10 +130,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             byte* at = _lane.Next + position;
             message.CopyTo(new Span<byte>(at + FrameHeader.Size, message.Length));
             ulong header = SealPayload(at, offset + position, message.Length, batchGoesOn: i < messages.Length - 1);
-            if (i > 0)
-                *(ulong*)at = header;
-            else
+            if (i == 0)
                 Publish(_lane, header, total);
+            else
+                *(ulong*)at = header;
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
         }
 
         return offset;
@@ -178,8 +183,10 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         byte* at = lane.Next;
         byte* end = at + length;
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         if (lane.Position + length < lane.Segment!.SegmentLength)
             *(ulong*)end = 0;
+        ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);
         lane.HasOpenClaim = false;
@@ -187,6 +194,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             SharedWord.Exchange((ulong*)at, header); // P1 full: publishes and fences; pairs with P1 acquire in LogReader.
         else
             SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.
+        ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         if (_publishesWithFence)
             lane.Bound = null;

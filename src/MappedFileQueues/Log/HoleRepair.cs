@@ -28,6 +28,7 @@ internal sealed unsafe class HoleRepair(
 
         // The header was read before the probe, and is changed under it: nobody can take the slot over in between.
         using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
+        ProtocolSteps.Reach(ProtocolStep.RepairProbed);
         // P3 acquire: whether the owner published meanwhile; pairs with P3 full in SharedAppender.
         return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
     }
@@ -39,6 +40,7 @@ internal sealed unsafe class HoleRepair(
         // P4 full: claimed to padding; pairs with P4 acquire in SegmentCursor and LogReader.
         if (!SharedWord.CompareExchange(header, claim, padding))
             return false;
+        ProtocolSteps.Reach(ProtocolStep.RepairDone);
         wake.WakeIfAwaited();
         return true;
     }

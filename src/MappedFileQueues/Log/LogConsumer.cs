@@ -100,6 +100,7 @@ internal sealed unsafe class LogConsumer : IDisposable
             ThrowClosed();
         reader.Advance();
         StoreCursor(reader.Offset);
+        ProtocolSteps.Reach(ProtocolStep.CursorStored);
         reader.LeaveCall();
     }
 

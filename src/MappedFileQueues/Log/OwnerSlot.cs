@@ -22,8 +22,8 @@ internal sealed unsafe class SlotTable : IDisposable
         using PlatformFile file = directory.Open(StoreNames.Slots, FileOpening.ReadWriteOrCreate)!;
         if (file.Length < SlotLayout.FileLength)
         {
-            file.WriteAt(new byte[SlotLayout.FileLength - file.Length], file.Length);
-            file.FlushData();
+            file.SetLength(SlotLayout.FileLength);
+            file.Allocate(0, SlotLayout.FileLength);
         }
 
         _region = new MappedRegion(file, SlotLayout.FileLength, writable: true);

@@ -40,7 +40,8 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             long end = position + frameLength;
             if (end > segment.SegmentLength || (!EnsureAllocated(segment, Math.Min(end + 8, segment.SegmentLength)) && canGrow))
             {
-                PadRest(segment, position);
+                if (TryPadRest(segment, position))
+                    lane.Next += segment.SegmentLength - position;
                 continue;
             }
 
@@ -77,6 +78,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             store.Maker.EnsureDirectoryFlushed(start);
             Leave(lane);
             lane.MoveTo(segment!, offset - start);
+            ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
             Raise(offset);
             return;
         }
@@ -124,17 +126,20 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         return true;
     }
 
-    private void PadRest(SegmentMapping segment, long position)
+    /// <summary>False when another producer was faster: then a frame stands here.</summary>
+    private bool TryPadRest(SegmentMapping segment, long position)
     {
         EnsureNext(segment);
         ulong padding = store.Checksum.PaddingHeader(segment.Start + position, segment.SegmentLength - position);
         // P4 full: the next segment exists before the rest is padding; pairs with P4 acquire in TryStepOver and LogReader.
         if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
-            return;
+            return false;
+        ProtocolSteps.Reach(ProtocolStep.RestPadded);
         SharedWord.RaiseTo(store.Control.Allocated, segment.End); // P20 full: the rest needs no blocks; pairs with P20 acquire.
         SharedWord.Add(store.Control.RollCount, 1); // P13 full: a counter; pairs with P13 acquire in StoreStatus.
         store.Wake.WakeIfAwaited();
         store.NoticeRoll();
+        return true;
     }
 
     private void EnsureNext(SegmentMapping segment)

@@ -62,11 +62,14 @@ internal sealed unsafe class SharedAppender : LogAppender
             || !SharedWord.CompareExchange((ulong*)at, 0, claim))
             return AppendRarely(lane, ref payload, length);
 
+        ProtocolSteps.Reach(ProtocolStep.Claimed);
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length);
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         // P3 full: publishes the frame; pairs with P1 acquire in LogReader.
         if (!SharedWord.CompareExchange((ulong*)at, claim, header))
             ThrowFenced(lane, offset);
+        ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         WakeWaiters(lane);
         Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
@@ -121,10 +124,11 @@ internal sealed unsafe class SharedAppender : LogAppender
             Unsafe.CopyBlockUnaligned(
                 ref at[FrameHeader.Size], ref Unsafe.Add(ref messages, (nint)i * messageLength), (uint)messageLength);
             ulong header = SealPayload(at, offset + (i * frameLength), messageLength, batchGoesOn: i < count - 1);
-            if (i > 0)
-                *(ulong*)at = header;
-            else
+            if (i == 0)
                 Publish(lane, header, total);
+            else
+                *(ulong*)at = header;
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
         }
 
         return offset;
@@ -145,10 +149,11 @@ internal sealed unsafe class SharedAppender : LogAppender
             byte* at = lane.Next + position;
             message.CopyTo(new Span<byte>(at + FrameHeader.Size, message.Length));
             ulong header = SealPayload(at, offset + position, message.Length, batchGoesOn: i < messages.Length - 1);
-            if (i > 0)
-                *(ulong*)at = header;
-            else
+            if (i == 0)
                 Publish(lane, header, total);
+            else
+                *(ulong*)at = header;
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
         }
 
         return offset;
@@ -218,15 +223,20 @@ internal sealed unsafe class SharedAppender : LogAppender
             lane.Claim = FrameHeader.Make(low, _owner);
             // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
             if (SharedWord.CompareExchange((ulong*)lane.Next, 0, lane.Claim))
+            {
+                ProtocolSteps.Reach(ProtocolStep.Claimed);
                 return;
+            }
         }
     }
 
     private void Publish(AppendLane lane, ulong header, long length)
     {
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         // P3 full: publishes from exactly the claimed value; pairs with P1 acquire in LogReader.
         if (!SharedWord.CompareExchange((ulong*)lane.Next, lane.Claim, header))
             ThrowFenced(lane, lane.Offset);
+        ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next += length;
         WakeWaiters(lane);
         Leave(lane);

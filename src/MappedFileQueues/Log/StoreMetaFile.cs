@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
@@ -38,6 +39,7 @@ internal static class StoreMetaFile
             // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it.
             new CheckpointFile(directory, meta.StoreId).Create(Guid.Empty);
             directory.FlushEntries(StoreNames.Offsets);
+            ProtocolSteps.Reach(ProtocolStep.MetaWritten);
             if (!directory.RenameWithoutReplacing(Temporary, StoreNames.Meta))
                 throw new QueueInUseException($"Somebody made a store here without the `open` lock: path={directory.Path}. Open it again.");
         }
@@ -47,6 +49,7 @@ internal static class StoreMetaFile
             throw;
         }
 
+        ProtocolSteps.Reach(ProtocolStep.MetaRenamed);
         directory.FlushEntries("");
         return meta;
     }

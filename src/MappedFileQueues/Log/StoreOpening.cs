@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 
@@ -40,6 +41,7 @@ internal static class StoreOpening
             }
 
             using PlatformLock open = OpenLock.Take(directory, settings.LockTimeout);
+            ProtocolSteps.Reach(ProtocolStep.OpenLocked);
             ThrowIfLocksDoNotWork(directory);
             meta = StoreMetaFile.Read(directory);
             if (meta is null)
@@ -72,7 +74,9 @@ internal static class StoreOpening
             long corruptAt = -1;
             if (isAlone)
             {
+                ProtocolSteps.Reach(ProtocolStep.AttachedAlone);
                 corruptAt = new StoreRecovery(os, directory, meta, control, slots, checkpoints).Run();
+                ProtocolSteps.Reach(ProtocolStep.Recovered);
                 attached.Downgrade();
             }
 
@@ -115,13 +119,8 @@ internal static class StoreOpening
 
     private static void MakeDirectories(StoreDirectory directory)
     {
-        bool made = false;
         foreach (string name in StoreNames.Directories)
-            made |= directory.CreateSubdirectory(name);
-        if (!made)
-            return;
-        directory.FlushEntries(StoreNames.Offsets);
-        directory.FlushEntries("");
+            directory.CreateSubdirectory(name);
     }
 
     /// <summary>A second open and lock of a held file must fail; where it does not, locks mean nothing here.</summary>

@@ -64,6 +64,8 @@ internal sealed unsafe class StoreRecovery(
 
         if (segments.Count == 0)
             segments.Add(MakeFirstSegment(from));
+        else
+            directory.FlushEntries(StoreNames.CommitLog);
         slots.ResetWornOut();
         Rebuild(tail, checkpoint, FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength), boot, epoch, isCut);
         return tail.CorruptAt;
@@ -103,7 +105,6 @@ internal sealed unsafe class StoreRecovery(
         var window = new SegmentWindow(directory, meta.SegmentLength, writable: true);
         var maker = new SegmentMaker(directory, window, control, allocatesInPlace: !os.IsPortable);
         maker.Make(start, SegmentMaker.FirstBlocks);
-        directory.FlushEntries(StoreNames.CommitLog);
         return start;
     }
 
@@ -131,7 +132,6 @@ internal sealed unsafe class StoreRecovery(
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = (allocated + 4095) & ~4095L;
         *control.LowWater = lowWater;
-        directory.FlushEntries(StoreNames.CommitLog);
         *control.DirectoryFlushed = segmentStart + 1;
         control.BootId = boot;
         control.Epoch = epoch;

@@ -57,6 +57,7 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
                 break;
         }
 
+        ProtocolSteps.Reach(ProtocolStep.WaiterFlagRaised);
         // P8 acquire: an Exclusive producer may publish without a fence; pairs with P8 full in ExclusiveAppender.
         if (SharedWord.ReadAcquire(_fenceNeeded) == 0)
             return SleepMax;
@@ -79,7 +80,9 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
     {
         // P10 full: the publish is visible before the sequence moves; pairs with P10 acquire in Prepare.
         SharedWord.Add(_sequence, 1);
+        ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
         os.WakeWord((uint*)_sequence);
+        ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
         // P9 full: only the value that was read is cleared, so a waiter who raised it since keeps it.
         ulong poison = flag & ControlLayout.PoisonBit;
         SharedWord.CompareExchange(_flag, flag, poison);

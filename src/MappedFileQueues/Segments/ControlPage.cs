@@ -64,14 +64,14 @@ internal sealed unsafe class ControlPage : IDisposable
         set => MemoryMarshal.Write(Bytes(ControlLayout.EpochAt, 8), value);
     }
 
-    /// <summary>Maps the page, making the file (its block really written: a full disk throws here) when it is missing or short.</summary>
+    /// <summary>Maps the page, making the file (its block allocated: a full disk throws here) when it is missing or short.</summary>
     public static ControlPage Open(StoreDirectory directory)
     {
         using PlatformFile file = directory.Open(StoreNames.Control, FileOpening.ReadWriteOrCreate)!;
         if (file.Length < ControlLayout.Length)
         {
-            file.WriteAt(new byte[ControlLayout.Length], 0);
-            file.FlushData();
+            file.SetLength(ControlLayout.Length);
+            file.Allocate(0, ControlLayout.Length);
         }
 
         return new ControlPage(new MappedRegion(file, ControlLayout.Length, writable: true));

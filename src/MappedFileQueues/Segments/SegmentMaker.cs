@@ -22,6 +22,9 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>The largest single allocation: 1 MiB takes about 1 ms with touching, so nobody waits long for one.</summary>
     public const long StepMax = 1024 * 1024;
 
+    /// <summary>The most segments that are made at once.</summary>
+    private const int GroupMax = 32;
+
     private long _made;
 
     /// <summary>Names temporary files; the slot of the producers of this queue, or "open" under the `open` lock.</summary>
@@ -61,40 +64,44 @@ internal sealed unsafe class SegmentMaker(
         }
     }
 
-    /// <summary>Makes the segment that starts there unless it exists, with blocks for its first bytes.</summary>
+    /// <summary>
+    /// Makes the segment that starts there unless it exists, with blocks for its first bytes, and the directory flushed. Tiny
+    /// segments are made many at once: the file system's journal is committed once for all of them (measured: 2.4 ms a segment singly).
+    /// </summary>
     public void Make(long start, long firstBlocks)
     {
-        string name = StoreNames.Segment(start);
-        long blocks = allocatesInPlace ? Math.Min(window.SegmentLength, Math.Max(firstBlocks, FirstBlocks)) : window.SegmentLength;
-        using (PlatformFile? existing = directory.Open(name, FileOpening.ReadWrite))
+        using (PlatformFile? existing = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite))
         {
             if (existing is not null)
             {
-                if (allocatesInPlace)
-                    existing.Allocate(0, Math.Min(blocks, Math.Max(existing.Length, 1)));
+                long length = Math.Min(Math.Max(firstBlocks, FirstBlocks), Math.Min(existing.Length, window.SegmentLength));
+                if (allocatesInPlace && length > 0)
+                    existing.Allocate(0, length);
                 return;
             }
         }
 
-        string temporary = string.Create(
-            CultureInfo.InvariantCulture, $"{name}.{Owner}-{Interlocked.Increment(ref _made)}{StoreNames.TemporarySuffix}");
+        int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
+        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{Interlocked.Increment(ref _made)}{StoreNames.TemporarySuffix}");
+        List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
         try
         {
-            using (PlatformFile file = directory.Open(temporary, FileOpening.ReadWriteOrCreate)!)
+            MakeTemporaries(names, suffix, firstBlocks);
+            foreach (string name in names)
             {
-                file.SetLength(window.SegmentLength);
-                file.Allocate(0, blocks);
-                file.FlushData();
+                if (!directory.RenameWithoutReplacing(name + suffix, name))
+                    directory.Delete(name + suffix);
             }
-
-            if (!directory.RenameWithoutReplacing(temporary, name))
-                directory.Delete(temporary);
         }
         catch
         {
-            directory.Delete(temporary);
+            foreach (string name in names)
+                directory.Delete(name + suffix);
             throw;
         }
+
+        ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
+        EnsureDirectoryFlushed(start + ((count - 1) * window.SegmentLength));
     }
 
     /// <summary>Flushes the directory entries unless that was done since the segment that starts there was made.</summary>
@@ -106,6 +113,33 @@ internal sealed unsafe class SegmentMaker(
         directory.FlushEntries(StoreNames.CommitLog);
         // P21 full: after the flush; pairs with P21 acquire above.
         SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);
+    }
+
+    private void MakeTemporaries(List<string> names, string suffix, long firstBlocks)
+    {
+        var files = new List<PlatformFile>(names.Count);
+        try
+        {
+            foreach (string name in names)
+            {
+                PlatformFile file = directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!;
+                files.Add(file);
+                file.SetLength(window.SegmentLength);
+                file.Allocate(0, allocatesInPlace
+                    ? Math.Min(window.SegmentLength, Math.Max(firstBlocks, FirstBlocks))
+                    : window.SegmentLength);
+            }
+
+            ProtocolSteps.Reach(ProtocolStep.TemporaryMade);
+            foreach (PlatformFile file in files)
+                file.FlushData();
+            ProtocolSteps.Reach(ProtocolStep.TemporaryFlushed);
+        }
+        finally
+        {
+            foreach (PlatformFile file in files)
+                file.Dispose();
+        }
     }
 
     private void Extend(long start, long position, long length)

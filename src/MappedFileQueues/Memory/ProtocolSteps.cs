@@ -1,0 +1,42 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Memory;
+
+/// <summary>The places of the protocols where a test may stop or kill a process.</summary>
+internal enum ProtocolStep
+{
+    Claimed,
+    PayloadWritten,
+    NextHeaderZeroed,
+    BatchInnerWritten,
+    Published,
+    SequenceRaised,
+    SleepersWoken,
+    TemporaryMade,
+    TemporaryFlushed,
+    SegmentRenamed,
+    RestPadded,
+    SegmentEntered,
+    RepairProbed,
+    RepairDone,
+    WaiterFlagRaised,
+    OpenLocked,
+    MetaWritten,
+    MetaRenamed,
+    AttachedAlone,
+    Recovered,
+    CursorStored,
+}
+
+/// <summary>
+/// The seam for step tests: the calls exist only where MFQ_STEPS is defined, which no package is; the tests' child process compiles the engine
+/// with it.
+/// </summary>
+internal static class ProtocolSteps
+{
+    /// <summary>Called at each step, on the thread that takes it.</summary>
+    public static Action<ProtocolStep>? Handler { get; set; }
+
+    [Conditional("MFQ_STEPS")]
+    public static void Reach(ProtocolStep step) => Handler?.Invoke(step);
+}
