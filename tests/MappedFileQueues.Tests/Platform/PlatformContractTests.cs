@@ -160,7 +160,8 @@ public abstract partial class PlatformContractTests : IDisposable
     [Fact]
     public void Rename_MissingSource_Throws()
     {
-        foreach (Action rename in new Action[] { () => Store.RenameWithoutReplacing("from", "to"), () => Store.Rename("from", "to") })
+        Action[] renames = [() => Store.RenameWithoutReplacing("from", "to"), () => Store.Rename("from", "to")];
+        foreach (Action rename in renames)
             Assert.Equal(DiskErrors.ENOENT, Assert.Throws<QueueDiskException>(rename).Errno);
     }
 
