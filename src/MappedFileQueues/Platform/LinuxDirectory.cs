@@ -19,10 +19,12 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     public override bool IsStillInPlace =>
         TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
 
+    private static int DirectoryFlags => LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC;
+
     /// <summary>Opens a directory; null when it is missing.</summary>
     public static LinuxHandle? OpenHandle(string path)
     {
-        LinuxHandle opened = LinuxHandle.Open(path, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC);
+        LinuxHandle opened = LinuxHandle.Open(path, DirectoryFlags);
         int errno = LinuxErrors.Last;
         return OrNullWhenMissing(opened, errno, "Cannot open the directory", path);
     }
@@ -224,7 +226,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     private static void FlushParent(string path)
     {
         string parent = System.IO.Path.GetDirectoryName(path) ?? "/";
-        using LinuxHandle opened = LinuxHandle.Open(parent, LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC);
+        using LinuxHandle opened = LinuxHandle.Open(parent, DirectoryFlags);
         if (!opened.IsInvalid)
             FlushEntries(opened, parent);
     }
@@ -245,11 +247,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
 
     private LinuxHandle? OpenSubdirectory(string subdirectory)
     {
-        LinuxHandle opened = LinuxHandle.Open(
-            handle,
-            subdirectory.Length == 0 ? "." : subdirectory,
-            LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC,
-            0);
+        LinuxHandle opened = LinuxHandle.Open(handle, subdirectory.Length == 0 ? "." : subdirectory, DirectoryFlags);
         int errno = LinuxErrors.Last;
         return OrNullWhenMissing(opened, errno, "Cannot open the directory", FullName(subdirectory));
     }
@@ -262,7 +260,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         for (int tries = 0; tries < RemovedTriesMax; tries++)
         {
             int access = opening == FileOpening.Read ? LinuxNative.O_RDONLY : LinuxNative.O_RDWR;
-            LinuxHandle opened = LinuxHandle.Open(handle, name, access | OpenFlags, 0);
+            LinuxHandle opened = LinuxHandle.Open(handle, name, access | OpenFlags);
             int errno = LinuxErrors.Last;
             LinuxHandle? found = OrNullWhenMissing(opened, errno, "Cannot open the file", FullName(name));
             if (found is not null)

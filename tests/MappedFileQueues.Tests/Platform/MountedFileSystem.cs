@@ -1,0 +1,71 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Tests.Platform;
+
+/// <summary>
+/// A small file system of its own, for full disks and for what only some file systems do. Mounting needs root; where it is
+/// impossible the test is skipped.
+/// </summary>
+internal sealed class MountedFileSystem : IDisposable
+{
+    private const int LengthMiB = 4;
+
+    private MountedFileSystem(string path) => Path = path;
+
+    /// <summary>Where it is mounted.</summary>
+    public string Path { get; }
+
+    /// <summary>Makes one of 4 MiB: "tmpfs", or a kind that mkfs knows, on a loop device.</summary>
+    public static MountedFileSystem Make(string kind, string folder)
+    {
+        string path = System.IO.Path.Combine(folder, "mounted");
+        Directory.CreateDirectory(path);
+        string? failure;
+        if (kind == "tmpfs")
+        {
+            failure = TryRun("mount", "-t", "tmpfs", "-o", $"size={LengthMiB}m", "tmpfs", path);
+        }
+        else
+        {
+            string image = System.IO.Path.Combine(folder, "image");
+            using (FileStream file = new(image, FileMode.CreateNew))
+                file.SetLength(LengthMiB * 1024 * 1024);
+            failure = TryRun($"mkfs.{kind}", "-q", "-F", image) ?? TryRun("mount", "-o", "loop", image, path);
+        }
+
+        if (failure is not null)
+            Assert.Skip($"Mounting a file system is not possible here: {failure}");
+        return new MountedFileSystem(path);
+    }
+
+    /// <summary>Runs a program and fails when it does.</summary>
+    public static void Run(string program, params IEnumerable<string> arguments)
+    {
+        string? failure = TryRun(program, arguments);
+        Assert.True(failure is null, failure);
+    }
+
+    /// <summary>A path in it.</summary>
+    public string PathOf(params ReadOnlySpan<string> parts) => System.IO.Path.Combine([Path, .. parts]);
+
+    /// <summary>Unmounts; a test that leaves a file open there fails here.</summary>
+    public void Dispose() => Run("umount", Path);
+
+    /// <summary>Null when it went well, else what it said.</summary>
+    private static string? TryRun(string program, params IEnumerable<string> arguments)
+    {
+        ProcessStartInfo start = new(program, arguments) { RedirectStandardError = true, RedirectStandardOutput = true };
+        try
+        {
+            using Process process = Process.Start(start)!;
+            Task<string> output = process.StandardOutput.ReadToEndAsync();
+            string error = process.StandardError.ReadToEnd();
+            process.WaitForExit();
+            return process.ExitCode == 0 ? null : $"{program} {string.Join(' ', start.ArgumentList)}: {error}{output.Result}";
+        }
+        catch (System.ComponentModel.Win32Exception missing)
+        {
+            return $"{program}: {missing.Message}";
+        }
+    }
+}
