@@ -1,4 +1,3 @@
-using System.Numerics;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Memory;
 
@@ -23,7 +22,7 @@ internal readonly struct FrameChecksum
     /// <summary>The value after the first step, to go on from over the payload; a padding's checksum as it stands.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public uint Begin(long offset, uint lowHalf) =>
-        BitOperations.Crc32C(_seed, ((ulong)offset >> 3) ^ ((ulong)lowHalf << 32));
+        (uint)Crc32C.Step(_seed, ((ulong)offset >> 3) ^ ((ulong)lowHalf << 32));
 
     /// <summary>The whole header of a padding frame.</summary>
     public ulong PaddingHeader(long offset, long frameLength)

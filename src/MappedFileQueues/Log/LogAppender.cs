@@ -129,7 +129,7 @@ internal abstract unsafe class LogAppender
     {
         if (!WritesChecksum)
         {
-            Unsafe.CopyBlockUnaligned(ref at[FrameHeader.Size], ref payload, (uint)length);
+            Crc32C.Copy(ref at[FrameHeader.Size], ref payload, length);
             return FrameHeader.LowHalf(length, FrameState.PublishedUnchecked);
         }
 

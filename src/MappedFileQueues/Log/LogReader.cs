@@ -88,7 +88,7 @@ internal sealed unsafe class LogReader(ILogView log)
         else if ((uint)header == FrameHeader.LowHalf(length, FrameState.PublishedUnchecked)
             || ((uint)header == FrameHeader.LowHalf(length, FrameState.Published) && !_verifies))
         {
-            Unsafe.CopyBlockUnaligned(ref destination, ref at[FrameHeader.Size], (uint)length);
+            Crc32C.Copy(ref destination, ref at[FrameHeader.Size], length);
         }
         else
         {

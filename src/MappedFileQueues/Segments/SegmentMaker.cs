@@ -87,6 +87,7 @@ internal sealed unsafe class SegmentMaker(
         try
         {
             MakeTemporaries(names, suffix, firstBlocks);
+            using PlatformLock prepare = TakePrepareLock();
             foreach (string name in names)
             {
                 if (!directory.RenameWithoutReplacing(name + suffix, name))
@@ -139,6 +140,21 @@ internal sealed unsafe class SegmentMaker(
         {
             foreach (PlatformFile file in files)
                 file.Dispose();
+        }
+    }
+
+    /// <summary>
+    /// Linux renames without replacing in one step, so its processes share this lock and never wait for each other. Portable has to look and then
+    /// rename: it holds the lock alone, and neither another Portable process nor a Linux one can come in between.
+    /// </summary>
+    private PlatformLock TakePrepareLock()
+    {
+        LockKind kind = allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
+        while (true)
+        {
+            if (directory.TryLock(StoreNames.PrepareLock, kind) is { } taken)
+                return taken;
+            Thread.Yield();
         }
     }
 
