@@ -40,7 +40,8 @@ internal static class Program
         for (int index = 0; index < MessageCount; index++)
         {
             reopened.Consumer.Consume(out Tick tick);
-            Check(tick.Sequence == index && tick.Price == index * 0.5 && tick.Side == (index & 1), $"struct {index} came out wrong");
+            bool isSame = tick.Sequence == index && tick.Price == index * 0.5 && tick.Side == (index & 1);
+            Check(isSame, $"struct {index} came out wrong");
             reopened.Consumer.Commit();
         }
 

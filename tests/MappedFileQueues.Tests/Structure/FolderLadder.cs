@@ -11,6 +11,9 @@ namespace MappedFileQueues.Tests.Structure;
 /// </summary>
 internal static class FolderLadder
 {
+    /// <summary>What users import.</summary>
+    private const string PublicNamespace = "MappedFileQueues";
+
     /// <summary>The folders from the lowest to the highest.</summary>
     private static readonly string[] s_rungs =
         ["Errors", "Platform", "Memory", "Format", "Segments", "Log", "Queues", "Inspection"];
@@ -18,7 +21,7 @@ internal static class FolderLadder
     /// <summary>Folders that stand beside the ladder, with the rung that is the highest they may use.</summary>
     private static readonly Dictionary<string, string> s_besideLadder = new() { ["Files"] = "Memory", ["Packs"] = "Memory" };
 
-    /// <summary>The folders whose types are public, and therefore in the namespace that users import.</summary>
+    /// <summary>The folders whose types are mostly public, and therefore in the namespace that users import.</summary>
     private static readonly string[] s_publicFolders = ["Errors", "Queues", "Files", "Packs"];
 
     /// <summary>Every use that goes up or sideways, each as `path(line): what`.</summary>
@@ -52,7 +55,8 @@ internal static class FolderLadder
             string expected = NamespaceOf(folder);
             misplaced.AddRange(
                 from declaration in tree.GetRoot().DescendantNodes().OfType<BaseNamespaceDeclarationSyntax>()
-                where declaration.Name.ToString() != expected
+                let name = declaration.Name.ToString()
+                where name != expected && !(name == PublicNamespace && IsPublic(declaration))
                 select $"{SourceCompilation.Place(declaration)}: namespace {declaration.Name} instead of {expected}");
         }
 
@@ -65,7 +69,10 @@ internal static class FolderLadder
     private static string FolderOf(string path) => path[SourceCompilation.CoreFolder.Length..].Split('/')[0];
 
     private static string NamespaceOf(string folder) =>
-        s_publicFolders.Contains(folder) ? "MappedFileQueues" : $"MappedFileQueues.{folder}";
+        s_publicFolders.Contains(folder) ? PublicNamespace : $"{PublicNamespace}.{folder}";
+
+    private static bool IsPublic(BaseNamespaceDeclarationSyntax declaration) =>
+        declaration.Members.OfType<BaseTypeDeclarationSyntax>().Any(type => type.Modifiers.Any(SyntaxKind.PublicKeyword));
 
     private static bool MayUse(string folder, string used)
     {

@@ -55,6 +55,7 @@ public sealed class FolderLadderTests
         Assert.Equal(2, FolderLadder.FindMisplacedFiles(SourceCompilation.Compile(
         [
             Source("Memory", "Region", "namespace MappedFileQueues.Log; internal class Region { }"),
+            Source("Inspection", "Inspector", "namespace MappedFileQueues; public class Inspector { }"),
             Source("Helpers", "Thing", "namespace MappedFileQueues.Helpers; internal class Thing { }"),
         ])).Count);
 

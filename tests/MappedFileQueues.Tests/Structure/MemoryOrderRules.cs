@@ -61,7 +61,10 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
                 yield return $"{tag.Place}: P{tag.Id} {tag.Kind} pairs with P{id}, of which the code has no other side";
 
             foreach ((string first, string member) in tag.PairPlaces.Where(place => !IsPairPlace(tag, place.First, place.Member)))
-                yield return $"{tag.Place}: {first}.{member} is not there, or has no P{string.Join(" or P", tag.PairIds)}";
+            {
+                string place = member.Length == 0 ? first : $"{first}.{member}";
+                yield return $"{tag.Place}: {place} is not there, or has no P{string.Join(" or P", tag.PairIds)}";
+            }
         }
     }
 
