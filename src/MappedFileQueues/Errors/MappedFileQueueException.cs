@@ -65,7 +65,9 @@ public sealed class QueueDiskException : MappedFileQueueException
     public string Path { get; }
 }
 
-/// <summary>An earlier flush failed: nothing is confirmed any more until every process has closed the store and one opened it again.</summary>
+/// <summary>
+/// An earlier flush failed: nothing is confirmed any more until every process has closed the store and one opened it again.
+/// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueuePoisonedException(string message) : MappedFileQueueException(message);
 

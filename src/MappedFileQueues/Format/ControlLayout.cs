@@ -1,8 +1,9 @@
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// The 4 KiB of `control`, mapped by everybody. Each word that is written while others read has 128 bytes of its own (two cache lines:
-/// x64 prefetches them in pairs). It holds nothing that opening cannot rebuild; `docs/FORMAT.md` says who writes and reads what.
+/// The 4 KiB of `control`, mapped by everybody. Each word that is written while others read has 128 bytes of its own (two
+/// cache lines: x64 prefetches them in pairs). It holds nothing that opening cannot rebuild; `docs/FORMAT.md` says who writes
+/// and reads what.
 /// </summary>
 internal static class ControlLayout
 {

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// `locks/slots`: 4096 entries of 16 bytes: generation (4), process id (4), start time of the process (8). Only the generation counts; the
-/// others name a holder in messages. Written by whoever holds the kernel lock on the slot's own file.
+/// `locks/slots`: 4096 entries of 16 bytes: generation (4), process id (4), start time of the process (8). Only the generation
+/// counts; the others name a holder in messages. Written by whoever holds the kernel lock on the slot's own file.
 /// </summary>
 internal static class SlotLayout
 {

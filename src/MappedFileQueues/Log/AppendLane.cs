@@ -4,8 +4,8 @@ namespace MappedFileQueues.Log;
 
 /// <summary>
 /// One thread's place in the log: where it will try its next frame, and the one private bound that the append path compares
-/// with. The bound stands for the end of the segment, for what is allocated, for an open claim and for a disposed producer; it is null
-/// whenever the rare path has something to do.
+/// with. The bound stands for the end of the segment, for what is allocated, for an open claim and for a disposed producer; it
+/// is null whenever the rare path has something to do.
 /// <para>Only its own thread moves it. Dispose takes the bound away and, after a process-wide fence, waits for
 /// <see cref="InCall"/> to be 0: either that thread's store of InCall is visible then, or the thread finds the bound gone.</para>
 /// </summary>

@@ -3,8 +3,8 @@ using System.Diagnostics;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// Asynchronous waiting: one thread a queue, made with the first wait, however many consumers wait. It goes through the waiter's steps
-/// of <see cref="WakeSignal"/> for all of them together. Continuations never run on it.
+/// Asynchronous waiting: one thread a queue, made with the first wait, however many consumers wait. It goes through the
+/// waiter's steps of <see cref="WakeSignal"/> for all of them together. Continuations never run on it.
 /// </summary>
 internal sealed class AsyncWaiter(LogStore store) : IDisposable
 {
@@ -33,11 +33,18 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
 
         store.Wake.Interrupt();
         if (cancellationToken.CanBeCanceled)
-            wait.Registration = cancellationToken.UnsafeRegister(static (state, token) => ((PendingRead)state!).Cancel(token), wait);
+        {
+            wait.Registration = cancellationToken.UnsafeRegister(
+                static (state, token) => ((PendingRead)state!).Cancel(token), wait);
+        }
+
         return wait.Task;
     }
 
-    /// <summary>Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader any more.</summary>
+    /// <summary>
+    /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader any
+    /// more.
+    /// </summary>
     public void Forget(LogReader reader)
     {
         List<PendingRead> ended;
@@ -103,7 +110,9 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
 
         public bool SawHole { get; private set; }
 
-        /// <summary>Under the lock, so that the waiting thread is not inside the reader any more when the canceller goes on with it.</summary>
+        /// <summary>
+        /// Under the lock, so that the waiting thread is not inside the reader any more when the canceller goes on with it.
+        /// </summary>
         public void Cancel(CancellationToken token)
         {
             lock (waiter._lock)

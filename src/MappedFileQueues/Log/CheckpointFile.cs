@@ -4,12 +4,14 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. One is synced before the other is used again, so
-/// that a cut in the middle of a write leaves the older one. Written under the flush lock, or by a lone opener.
+/// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. One is synced before the other is used
+/// again, so that a cut in the middle of a write leaves the older one. Written under the flush lock, or by a lone opener.
 /// </summary>
 internal sealed class CheckpointFile(StoreDirectory directory, Guid storeId)
 {
-    /// <summary>The newer valid record; null when the file is missing or both slots are bad: then the log is read from its first segment.</summary>
+    /// <summary>
+    /// The newer valid record; null when the file is missing or both slots are bad: then the log is read from its first segment.
+    /// </summary>
     public CheckpointRecord? Read()
     {
         using PlatformFile? file = directory.Open(StoreNames.Checkpoint, FileOpening.Read);

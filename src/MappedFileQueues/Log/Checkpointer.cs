@@ -3,8 +3,8 @@ using System.Diagnostics;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// Writes a checkpoint behind completed segments, once a second at most, on a thread of its own: what is not flushed yet when every
-/// process dies is what the next opener has to walk. It promises nothing to anyone, so its errors are not thrown: a failed
+/// Writes a checkpoint behind completed segments, once a second at most, on a thread of its own: what is not flushed yet when
+/// every process dies is what the next opener has to walk. It promises nothing to anyone, so its errors are not thrown: a failed
 /// flush has poisoned the queue, and every caller hears of that.
 /// </summary>
 internal sealed class Checkpointer : IDisposable

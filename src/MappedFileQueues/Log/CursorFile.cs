@@ -5,8 +5,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written and synced when it is
-/// made, so a full disk cannot turn a commit into SIGBUS.
+/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written and synced
+/// when it is made, so a full disk cannot turn a commit into SIGBUS.
 /// </summary>
 internal sealed unsafe class CursorFile : IDisposable
 {
@@ -25,9 +25,11 @@ internal sealed unsafe class CursorFile : IDisposable
     public ulong* Word => _region.Word(0);
 
     /// <summary>False while the consumer is new.</summary>
-    public bool HasOffset => CursorWord.IsValid(SharedWord.ReadAcquire(Word)); // P15 acquire: pairs with P15 release in MappedFileConsumer.
+    // P15 acquire: pairs with P15 release in LogConsumer.
+    public bool HasOffset => CursorWord.IsValid(SharedWord.ReadAcquire(Word));
 
-    public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word)); // P15 acquire: pairs with P15 release in MappedFileConsumer.
+    // P15 acquire: pairs with P15 release in LogConsumer.
+    public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word));
 
     /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
     public static CursorFile? TryOpen(StoreDirectory directory, string name)

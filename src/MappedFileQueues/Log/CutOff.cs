@@ -5,10 +5,10 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// After a power cut: what lies behind the tail goes, before the first append. In this order: 1 copy what is not zero into `salvage/`, 2 zero
-/// the rest of the tail's segment, 3 move every later segment into `salvage/` (else their old frames come back one day),
-/// 4 clamp every cursor to the tail (else new messages are skipped), 5 sync all of it and the directories. The checkpoint with the new
-/// epoch is written after this; a crash in between makes the next opener do the same again.
+/// After a power cut: what lies behind the tail goes, before the first append. In this order: 1 copy what is not zero into
+/// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (else their old frames come
+/// back one day), 4 clamp every cursor to the tail (else new messages are skipped), 5 sync all of it and the directories. The
+/// checkpoint with the new epoch is written after this; a crash in between makes the next opener do the same again.
 /// </summary>
 internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum)
 {
@@ -88,7 +88,8 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
 
     private void ClampCursors(long tail)
     {
-        IEnumerable<string> names = directory.List(StoreNames.Consumers).Where(name => name.EndsWith(".cursor", StringComparison.Ordinal))
+        IEnumerable<string> names = directory.List(StoreNames.Consumers)
+            .Where(name => name.EndsWith(".cursor", StringComparison.Ordinal))
             .Select(name => $"{StoreNames.Consumers}/{name}").Append(StoreNames.Cursor(""));
         Span<byte> word = stackalloc byte[8];
         foreach (string name in names)

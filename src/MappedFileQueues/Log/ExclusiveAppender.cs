@@ -14,8 +14,8 @@ namespace MappedFileQueues.Log;
 /// 4 store the header (release)                 crash: the message is there
 /// 5 read the waiters' flag
 /// </code>
-/// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The fence between
-/// 4 and 5 is the waiter's (membarrier); where that is not to be had an exchange takes the place of the store.
+/// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The fence
+/// between 4 and 5 is the waiter's (membarrier); where that is not to be had an exchange takes the place of the store.
 /// Because dirty bytes may lie beyond the tail, the control page says "exclusive producer at work" until they were zeroed.
 /// </summary>
 internal sealed unsafe class ExclusiveAppender : LogAppender
@@ -58,7 +58,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         WakeWaiters(lane);
-        Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        Volatile.Write(ref lane.InCall, 0);
         return offset;
     }
 
@@ -140,7 +141,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         return offset;
     }
 
-    /// <summary>Zeroes what was written and never published, after the last call. The caller then clears "exclusive producer at work".</summary>
+    /// <summary>
+    /// Zeroes what was written and never published, after the last call. The caller then clears "exclusive producer at work".
+    /// </summary>
     public void ZeroDirtyBytes()
     {
         if (_lane.Segment is null || _lane.DirtyTo <= _lane.Offset)

@@ -6,8 +6,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// The first offset that a store still holds: low water, when the control page can be believed, else the start of the contiguous run of segments
-/// that ends at the checkpoint's.
+/// The first offset that a store still holds: low water, when the control page can be believed, else the start of the
+/// contiguous run of segments that ends at the checkpoint's.
 /// </summary>
 internal static unsafe class FirstOffset
 {

@@ -23,13 +23,21 @@ internal sealed unsafe class FlushWalk(LogStore store)
         return published;
     }
 
-    /// <summary>The offset up to which everything is published, at most the first frame's start at or above the limit; dead claims on the way become padding.</summary>
+    /// <summary>
+    /// The offset up to which everything is published, at most the first frame's start at or above the limit; dead claims on
+    /// the way become padding.
+    /// </summary>
     public long FindContiguousEnd(long from, long limit) => Walk(from, limit, (header, offset, _) =>
     {
         // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
         ulong seen = SharedWord.ReadAcquire(header);
         if (FrameHeader.State(seen) == FrameState.Claimed)
-            return store.TryRepair(header, seen, offset) && FrameHeader.State(SharedWord.ReadAcquire(header)) != FrameState.Claimed;
+        {
+            // P4 acquire: again after the repair; pairs with P3 full in SharedAppender.
+            return store.TryRepair(header, seen, offset)
+                && FrameHeader.State(SharedWord.ReadAcquire(header)) != FrameState.Claimed;
+        }
+
         SawUnchecked |= FrameHeader.State(seen) is FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked;
         return true;
     });
@@ -54,7 +62,9 @@ internal sealed unsafe class FlushWalk(LogStore store)
         return offset > 0 && Walk(offset - store.Window.SegmentLength, offset, (_, _, _) => true) == offset;
     }
 
-    /// <summary>Visits frames until one is free, the visitor says stop, or the limit is reached; returns the offset reached.</summary>
+    /// <summary>
+    /// Visits frames until one is free, the visitor says stop, or the limit is reached; returns the offset reached.
+    /// </summary>
     private long Walk(long from, long limit, Visit visit)
     {
         long offset = from;
@@ -92,7 +102,8 @@ internal sealed unsafe class FlushWalk(LogStore store)
                 return false;
             if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
                 throw store.Corrupt(offset, header, segment.SegmentLength - position);
-            // The length is read once: a claim that is published in between as a batch keeps its place, and its first frame is shorter.
+            // The length is read once: a claim that is published in between as a batch keeps its place, and its first frame is
+            // shorter.
             long end = offset + FrameHeader.FrameLength(FrameHeader.Length(header));
             if (!visit(segment.HeaderAt(position), offset, end))
                 return false;

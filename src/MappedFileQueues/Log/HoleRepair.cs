@@ -8,8 +8,9 @@ namespace MappedFileQueues.Log;
 /// <summary>
 /// The one routine for a claimed frame in somebody's way: readers, the flush walk, seeking and an Exclusive producer's start use
 /// it. A claim is dead when its slot's generation has moved on or its slot's lock is free, never by time-out and never by process
-/// id. A dead claim becomes padding by one compare-and-swap, which a repairer that dies anywhere leaves done or not done, and whoever
-/// slept behind it is woken as by a publish. Errors of the probe (EMFILE, EACCES) mean "unknown": they are thrown, and nothing is changed.
+/// id. A dead claim becomes padding by one compare-and-swap, which a repairer that dies anywhere leaves done or not done, and
+/// whoever slept behind it is woken as by a publish. Errors of the probe (EMFILE, EACCES) mean "unknown": they are thrown, and
+/// nothing is changed.
 /// </summary>
 internal sealed unsafe class HoleRepair(
     StoreDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, ControlPage control)
@@ -22,7 +23,8 @@ internal sealed unsafe class HoleRepair(
     {
         uint owner = FrameHeader.HighHalf(claim);
         int slot = SlotLayout.Slot(owner);
-        // A generation that has moved on: the taker raised it under the lock that the claimant once held, so the claimant is gone.
+        // A generation that has moved on: the taker raised it under the lock that the claimant once held, so the claimant is
+        // gone.
         if (slots.Generation(slot) != SlotLayout.Generation(owner))
             return TurnIntoPadding(header, claim, offset);
 
@@ -33,11 +35,13 @@ internal sealed unsafe class HoleRepair(
         return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
     }
 
-    /// <summary>Turns a claim of this caller's own, or one that it may fence, into padding; false when it was no longer there.</summary>
+    /// <summary>
+    /// Turns a claim of this caller's own, or one that it may fence, into padding; false when it was no longer there.
+    /// </summary>
     public bool Abandon(ulong* header, ulong claim, long offset)
     {
         ulong padding = checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
-        // P4 full: claimed to padding; pairs with P4 acquire in SegmentCursor and LogReader.
+        // P4 full: claimed to padding; pairs with P4 acquire in SegmentRoller and LogReader.
         if (!SharedWord.CompareExchange(header, claim, padding))
             return false;
         ProtocolSteps.Reach(ProtocolStep.RepairDone);

@@ -40,7 +40,9 @@ internal abstract unsafe class LogAppender
     /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
     public abstract AppendLane Claim(int payloadLength);
 
-    /// <summary>Publishes the first <paramref name="payloadLength"/> bytes of the open claim; returns the message's offset.</summary>
+    /// <summary>
+    /// Publishes the first <paramref name="payloadLength"/> bytes of the open claim; returns the message's offset.
+    /// </summary>
     public abstract long PublishClaim(AppendLane lane, int payloadLength);
 
     /// <summary>Turns the open claim into nothing that anybody reads.</summary>
@@ -74,7 +76,8 @@ internal abstract unsafe class LogAppender
     /// <summary>The call, or the claim, is over.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected static void Leave(AppendLane lane) =>
-        Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        Volatile.Write(ref lane.InCall, 0);
 
     /// <summary>
     /// Marks a call of the rare kind and makes room for it; when it throws, the call is over.
@@ -112,7 +115,8 @@ internal abstract unsafe class LogAppender
     protected abstract bool DrainLanes();
 
     /// <summary>
-    /// The publisher's second step: whoever waits has raised the flag. The publish before it was a full fence, or the waiter fences us.
+    /// The publisher's second step: whoever waits has raised the flag. The publish before it was a full fence, or the waiter
+    /// fences us.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected void WakeWaiters(AppendLane lane)
@@ -170,10 +174,13 @@ internal abstract unsafe class LogAppender
         if ((ulong)payloadLength > (ulong)PayloadLimit)
             throw new ArgumentOutOfRangeException(nameof(payloadLength), payloadLength,
                 $"The message, or the whole batch with its headers, does not fit a segment: length={payloadLength}, "
-                + $"limit={PayloadLimit}, segmentLength={Store.Meta.SegmentLength}. Nothing was written. Use a store with larger segments.");
+                + $"limit={PayloadLimit}, segmentLength={Store.Meta.SegmentLength}. Nothing was written. "
+                + "Use a store with larger segments.");
     }
 
-    /// <summary>After a bound was set: a Dispose that came in between must not be missed (it takes the bound away, then fences).</summary>
+    /// <summary>
+    /// After a bound was set: a Dispose that came in between must not be missed (it takes the bound away, then fences).
+    /// </summary>
     protected void RecheckDisposed(AppendLane lane)
     {
         Interlocked.MemoryBarrier(); // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain.

@@ -6,12 +6,15 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// A named consumer: a reader, its stored cursor, and waiting. The public consumers are thin shells over it. One thread at a time;
+/// A named consumer: a reader, its stored cursor, and waiting. The public consumers are thin shells over it. One thread at a
+/// time;
 /// <see cref="Dispose"/> may come from any thread.
 /// </summary>
 internal sealed unsafe class LogConsumer : IDisposable
 {
-    /// <summary>How long a sleep before a claimed frame lasts: a dead owner wakes nobody, so the waiter looks after it itself.</summary>
+    /// <summary>
+    /// How long a sleep before a claimed frame lasts: a dead owner wakes nobody, so the waiter looks after it itself.
+    /// </summary>
     private static readonly TimeSpan HoleSleepMax = TimeSpan.FromMilliseconds(2);
 
     private readonly CursorFile _cursorFile;
@@ -48,7 +51,10 @@ internal sealed unsafe class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Waits for a message as long as the time-out says (infinite: <see cref="Timeout.InfiniteTimeSpan"/>); false when it ran out.</summary>
+    /// <summary>
+    /// Waits for a message as long as the time-out says (infinite: <see cref="Timeout.InfiniteTimeSpan"/>); false when it ran
+    /// out.
+    /// </summary>
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
         Reader.EnterCall();
@@ -180,8 +186,8 @@ internal sealed unsafe class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Ends waiting calls, waits for the call under way, lets the name go last. A span that is out ends here when this is the thread that read it;
-    /// otherwise its mapping stays until that thread's next call.
+    /// Ends waiting calls, waits for the call under way, lets the name go last. A span that is out ends here when this is the
+    /// thread that read it; otherwise its mapping stays until that thread's next call.
     /// </summary>
     public void Dispose()
     {
@@ -290,7 +296,7 @@ internal sealed unsafe class LogConsumer : IDisposable
     }
 
     private void StoreCursor(long offset) =>
-        // P15 release: the messages before it were read; pairs with P15 acquire in CursorFile and StoreStatus.
+        // P15 release: the messages before it were read; pairs with P15 acquire in CursorFile.
         SharedWord.WriteRelease(_cursor, CursorWord.From(offset));
 
     [MethodImpl(MethodImplOptions.NoInlining)]

@@ -9,14 +9,17 @@ internal static class LogErrors
     public static QueueCorruptException Corrupt(SegmentWindow window, long offset, ulong header, long room)
     {
         string file = StoreNames.Segment(window.StartOf(offset));
-        return new QueueCorruptException($"A frame is damaged: offset={offset}, file={file}, state={(uint)FrameHeader.State(header)}, "
-            + $"length={FrameHeader.Length(header)}, room={room}, checksum={FrameHeader.HighHalf(header):x8}. Run `mfq verify`.", file, offset);
+        return new QueueCorruptException($"A frame is damaged: offset={offset}, file={file}, "
+            + $"state={(uint)FrameHeader.State(header)}, length={FrameHeader.Length(header)}, room={room}, "
+            + $"checksum={FrameHeader.HighHalf(header):x8}."
+            + " What lies before it can be read; restore the file.", file, offset);
     }
 
     public static QueueCorruptException Truncated(SegmentMapping segment, long offset)
     {
         string file = StoreNames.Segment(segment.Start);
         return new QueueCorruptException($"A segment file is shorter than it should be: file={file}, length={segment.Usable}, "
-            + $"expected={segment.SegmentLength}, offset={offset}. Run `mfq verify`.", file, offset);
+            + $"expected={segment.SegmentLength}, offset={offset}."
+            + " What lies before it can be read; restore the file.", file, offset);
     }
 }

@@ -7,10 +7,10 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// Flushing. Inside a process one caller at a time leads; across processes the leader holds the kernel lock `locks/flush`, with its
-/// target in the control page: who gets the lock and finds a target knows that its leader died in the middle. The leader walks from the
-/// confirmed offset over published frames, syncs every segment in between (fdatasync covers other processes' stores too),
-/// looks for poison again, then raises the confirmed offset for every process.
+/// Flushing. Inside a process one caller at a time leads; across processes the leader holds the kernel lock `locks/flush`,
+/// with its target in the control page: who gets the lock and finds a target knows that its leader died in the middle. The
+/// leader walks from the confirmed offset over published frames, syncs every segment in between (fdatasync covers other
+/// processes' stores too), looks for poison again, then raises the confirmed offset for every process.
 /// </summary>
 internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoints)
 {
@@ -21,11 +21,12 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     private long _lastCheckpoint;
 
     /// <summary>Everything before it is on disk.</summary>
-    public long ConfirmedOffset => SharedWord.ReadAcquire(store.Control.Confirmed); // P18 acquire: pairs with P18 full in Confirm.
+    // P18 acquire: pairs with P18 full in FlushOnce.
+    public long ConfirmedOffset => SharedWord.ReadAcquire(store.Control.Confirmed);
 
     /// <summary>
-    /// Flushes everything that was published before the call; returns the new confirmed offset. Waits for frames that living producers
-    /// have claimed below that; those of dead ones become padding.
+    /// Flushes everything that was published before the call; returns the new confirmed offset. Waits for frames that living
+    /// producers have claimed below that; those of dead ones become padding.
     /// </summary>
     public long Flush()
     {
@@ -41,7 +42,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         }
     }
 
-    /// <summary>Flushes what is contiguous up to the start of the segment that the tail is in, and writes a checkpoint there.</summary>
+    /// <summary>
+    /// Flushes what is contiguous up to the start of the segment that the tail is in, and writes a checkpoint there.
+    /// </summary>
     public void FlushCompletedSegments()
     {
         long tail = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
@@ -72,7 +75,8 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             long to = walk.FindContiguousEnd(from, goal);
             if (to <= from)
                 return from;
-            SharedWord.WriteRelease(store.Control.FlushTarget, to); // P19 release: under the lease; pairs with P19 acquire in TakeLease.
+            // P19 release: under the lease; pairs with P19 acquire in TakeLease.
+            SharedWord.WriteRelease(store.Control.FlushTarget, to);
             Sync(from, to);
             bool isDue = checkpointNow || walk.SawUnchecked || Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
             if (isDue)
@@ -95,7 +99,8 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             if (store.Directory.TryLock(StoreNames.FlushLock, LockKind.Exclusive) is { } lease)
             {
                 // P19 acquire: a target without a leader: that one died, and an error may have been reported to it alone.
-                // Its range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in FlushOnce.
+                // Its range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in
+                // FlushOnce.
                 if (SharedWord.ReadAcquire(store.Control.FlushTarget) != 0)
                     SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: pairs with P19 acquire above.
                 return lease;
@@ -138,7 +143,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         }
     }
 
-    /// <summary>The kernel reports a failed write-back once and may drop the pages: nothing after it can be confirmed truthfully.</summary>
+    /// <summary>
+    /// The kernel reports a failed write-back once and may drop the pages: nothing after it can be confirmed truthfully.
+    /// </summary>
     private void Poison()
     {
         store.Wake.Poison();

@@ -5,16 +5,18 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// Lets an empty log begin at another offset: from the start of that offset's segment padding leads up to it. Only before the first message.
-/// Order: the new segment with its padding, its checkpoint, low water and hint; last the first header of segment 0, by compare-and-swap, so a
-/// message that came in between wins and the call fails with nothing changed that anybody reads.
+/// Lets an empty log begin at another offset: from the start of that offset's segment padding leads up to it. Only before the
+/// first message. Order: the new segment with its padding, its checkpoint, low water and hint; last the first header of
+/// segment 0, by compare-and-swap, so a message that came in between wins and the call fails with nothing changed that anybody
+/// reads.
 /// </summary>
 internal static unsafe class LogOrigin
 {
     public static void Move(LogStore store, LogAppender appender, long offset)
     {
         if (offset % FrameHeader.Size != 0)
-            throw new OffsetOutOfRangeException($"An offset is a multiple of {FrameHeader.Size}: offset={offset}, path={store.Path}.");
+            throw new OffsetOutOfRangeException(
+                $"An offset is a multiple of {FrameHeader.Size}: offset={offset}, path={store.Path}.");
         if (appender.TailOffset == offset)
             return;
         using Platform.PlatformLock open = OpenLock.Take(store.Directory, store.Settings.LockTimeout);
@@ -36,24 +38,29 @@ internal static unsafe class LogOrigin
     {
         store.Maker.Make(start, SegmentMaker.FirstBlocks);
         store.Maker.EnsureDirectoryFlushed(start);
-        // The whole of the old first segment becomes padding, so that nobody can append there any more; it may be claimed meanwhile.
+        // The whole of the old first segment becomes padding, so that nobody can append there any more; it may be claimed
+        // meanwhile.
         store.Maker.EnsureAllocated(origin + FrameHeader.Size);
         if (!TryPad(store, origin, origin + store.Window.SegmentLength))
             return false;
-        SharedWord.RaiseTo(store.Control.LowWater, start); // P16 full: before anybody follows; pairs with P16 acquire in SegmentRoller.
+        // P16 full: before anybody follows; pairs with P16 acquire in SegmentRoller.
+        SharedWord.RaiseTo(store.Control.LowWater, start);
         store.Control.SealColdBlock(store.Meta.StoreId);
         SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: pairs with P20 acquire in SegmentMaker.
         store.Maker.EnsureAllocated(Math.Min(offset + FrameHeader.Size, start + store.Window.SegmentLength));
         if (offset > start && !TryPad(store, start, offset))
             return false;
         store.Roller.Raise(offset);
-        SharedWord.RaiseTo(store.Control.Confirmed, start); // P18 full: nothing lies before it; pairs with P18 acquire in LogFlusher.
+        // P18 full: nothing lies before it; pairs with P18 acquire in LogFlusher.
+        SharedWord.RaiseTo(store.Control.Confirmed, start);
         store.Flusher.CheckpointAt(start);
         store.Directory.Delete(StoreNames.Segment(origin));
         return true;
     }
 
-    /// <summary>Padding from one offset to another of the same segment; several frames where one cannot be so long, the first one last.</summary>
+    /// <summary>
+    /// Padding from one offset to another of the same segment; several frames where one cannot be so long, the first one last.
+    /// </summary>
     private static bool TryPad(LogStore store, long from, long to)
     {
         store.Maker.EnsureAllocated(Math.Min(to + FrameHeader.Size, store.Window.StartOf(from) + store.Window.SegmentLength));
@@ -76,5 +83,6 @@ internal static unsafe class LogOrigin
     }
 
     private static InvalidOperationException NotEmpty(LogStore store, long offset) => new(
-        $"The producer's offset can be adjusted only before the first message of an empty store: offset={offset}, path={store.Path}.");
+        $"The producer's offset can be adjusted only before the first message of an empty store: "
+        + $"offset={offset}, path={store.Path}.");
 }

@@ -26,8 +26,8 @@ internal enum ReadStatus
 /// 3 verify the checksum, which covers the offset too
 /// 4 hand out the payload; the place moves only by Advance
 /// </code>
-/// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system) and for
-/// Dispose. One thread at a time; Dispose may come from any.
+/// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system)
+/// and for Dispose. One thread at a time; Dispose may come from any.
 /// </summary>
 internal sealed unsafe class LogReader(ILogView log)
 {
@@ -67,7 +67,8 @@ internal sealed unsafe class LogReader(ILogView log)
         Volatile.Write(ref _inCall, 0); // P7 release: the mapping is not used after it; pairs with P7 acquire in Close.
 
     /// <summary>
-    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. False means: ask <see cref="TryRead"/>.
+    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. False means: ask <see
+    /// cref="TryRead"/>.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryCopyFixed(ref byte destination, int length)

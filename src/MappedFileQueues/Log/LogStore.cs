@@ -7,8 +7,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// One queue's attachment to a store: its files, mappings and locks, from opening (<see cref="StoreOpening"/>) to the end. It stays
-/// rooted while attached: no finalizer may unmap or unlock under a call or a span.
+/// One queue's attachment to a store: its files, mappings and locks, from opening (<see cref="StoreOpening"/>) to the end. It
+/// stays rooted while attached: no finalizer may unmap or unlock under a call or a span.
 /// </summary>
 internal sealed unsafe class LogStore : ILogView, IDisposable
 {
@@ -80,7 +80,10 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     /// <summary>Works while this queue has producers.</summary>
     public SegmentPreparer? Preparer => _preparer;
 
-    /// <summary>Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, readers read up to it.</summary>
+    /// <summary>
+    /// Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, readers read up to
+    /// it.
+    /// </summary>
     public long CorruptAt { get; }
 
     public string Path => Directory.Path;
@@ -98,8 +101,10 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         {
             ObjectDisposedException.ThrowIf(_disposed, this);
             if (CorruptAt >= 0)
-                throw new QueueCorruptException($"The log is damaged, so nothing can be appended: offset={CorruptAt}, path={Path}. "
-                    + "Run `mfq verify`; consumers can read up to the damage.", StoreNames.Segment(Window.StartOf(CorruptAt)), CorruptAt);
+                throw new QueueCorruptException(
+                    $"The log is damaged, so nothing can be appended: offset={CorruptAt}, path={Path}. "
+                    + "Consumers read up to the damage.",
+                    StoreNames.Segment(Window.StartOf(CorruptAt)), CorruptAt);
             if (Wake.IsPoisoned)
                 throw Poisoned();
             bool fences = Os.RegisterForFence();
@@ -133,7 +138,9 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         }
     }
 
-    /// <summary>Ends a producer: drains it, and with the last one lets the slot and the producers' lock go, last of all.</summary>
+    /// <summary>
+    /// Ends a producer: drains it, and with the last one lets the slot and the producers' lock go, last of all.
+    /// </summary>
     public void CloseAppender(LogAppender appender)
     {
         bool clean = appender.Close();
@@ -189,8 +196,10 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public void ThrowIfWrongLength(int length, long offset)
     {
         if (Meta.Kind == StoreKind.Struct && length != Meta.StructSize)
-            throw new QueueCorruptException($"A message has not the size of the store's struct: offset={offset}, length={length}, "
-                + $"structSize={Meta.StructSize}. Run `mfq verify`.", StoreNames.Segment(Window.StartOf(offset)), offset);
+            throw new QueueCorruptException(
+                $"A message has not the size of the store's struct: offset={offset}, length={length}, "
+                + $"structSize={Meta.StructSize}. What lies before it can be read; restore the file.",
+                StoreNames.Segment(Window.StartOf(offset)), offset);
     }
 
     /// <summary>Throws when the store's folder was deleted or replaced under this queue.</summary>
@@ -248,7 +257,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         _checkpointer = null;
         if (clean && Settings.Exclusive)
             ProducerAdmission.ClearExclusive(this);
-        // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is padding already.
+        // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
+        // padding already.
         _producersLock?.Dispose();
         _producersLock = null;
         _slot?.Dispose();

@@ -11,7 +11,9 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal static class OpenLock
 {
-    /// <summary>How long an opener waits for others that are opening, whatever LockTimeout says: recovery may run meanwhile.</summary>
+    /// <summary>
+    /// How long an opener waits for others that are opening, whatever LockTimeout says: recovery may run meanwhile.
+    /// </summary>
     public static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
 
     public static PlatformLock Take(StoreDirectory directory, TimeSpan atLeast)
@@ -24,7 +26,8 @@ internal static class OpenLock
             if (directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive) is { } taken)
                 return taken;
             if (Stopwatch.GetElapsedTime(began) >= timeout)
-                throw new QueueInUseException($"Another process is opening the store and does not come to an end: path={directory.Path}, "
+                throw new QueueInUseException(
+                    $"Another process is opening the store and does not come to an end: path={directory.Path}, "
                     + $"holder={Name(directory.LockHolders(StoreNames.OpenLock))}, waited={timeout}. Look at that process.");
             if (pause.NextSpinWillYield)
                 Thread.Sleep(1);

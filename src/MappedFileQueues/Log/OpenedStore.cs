@@ -5,8 +5,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// What <see cref="StoreOpening"/> hands to <see cref="LogStore"/>, which owns it from then on. CorruptAt is where recovery met a frame that cannot
-/// be; -1 when the log is whole.
+/// What <see cref="StoreOpening"/> hands to <see cref="LogStore"/>, which owns it from then on. CorruptAt is where recovery
+/// met a frame that cannot be; -1 when the log is whole.
 /// </summary>
 internal sealed record OpenedStore(
     OperatingSystemServices Os,

@@ -6,8 +6,8 @@ namespace MappedFileQueues.Log;
 
 /// <summary>
 /// `locks/slots`, mapped: who may own a claim. A slot is held by the kernel lock on its own file; under that lock, before its
-/// first claim, the taker raises the slot's generation. Without generations a process that takes over the slot of a dead one would keep
-/// that one's claims alive for ever.
+/// first claim, the taker raises the slot's generation. Without generations a process that takes over the slot of a dead one
+/// would keep that one's claims alive for ever.
 /// </summary>
 internal sealed unsafe class SlotTable : IDisposable
 {
@@ -47,7 +47,7 @@ internal sealed unsafe class SlotTable : IDisposable
 
             *(uint*)(_region.Pointer + SlotLayout.EntryAt(slot) + 4) = (uint)Environment.ProcessId;
             *(long*)(_region.Pointer + SlotLayout.EntryAt(slot) + 8) = _os.ProcessStartTime(Environment.ProcessId);
-            // P12 release: raised before the first claim; pairs with P12 acquire in HoleRepair.IsOwnerDead.
+            // P12 release: raised before the first claim; pairs with P12 acquire in Generation.
             SharedWord.WriteRelease(GenerationOf(slot), generation + 1);
             return new OwnerSlot(slot, generation + 1, held);
         }
@@ -69,7 +69,8 @@ internal sealed unsafe class SlotTable : IDisposable
         for (int slot = 0; slot < SlotLayout.SlotCount; slot++)
         {
             if (Generation(slot) >= SlotLayout.GenerationMax)
-                SharedWord.WriteRelease(GenerationOf(slot), 0); // P12 release: nobody else is attached; pairs with P12 acquire in Take.
+                // P12 release: nobody else is attached; pairs with P12 acquire in Take.
+                SharedWord.WriteRelease(GenerationOf(slot), 0);
         }
     }
 

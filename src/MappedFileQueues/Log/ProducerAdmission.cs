@@ -7,8 +7,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// How a queue becomes a producer: a slot of its own, and the producers' lock, shared or alone. That lock is never waited for under
-/// `open`: take `open`, try, let go, sleep. Under `open` and with the lock in hand, what a dead Exclusive producer
+/// How a queue becomes a producer: a slot of its own, and the producers' lock, shared or alone. That lock is never waited for
+/// under `open`: take `open`, try, let go, sleep. Under `open` and with the lock in hand, what a dead Exclusive producer
 /// left beyond the tail is zeroed before anybody claims there.
 /// </summary>
 internal static unsafe class ProducerAdmission
@@ -72,13 +72,16 @@ internal static unsafe class ProducerAdmission
         if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
             ZeroBeyondTail(store);
         if (alone && fences)
-            SharedWord.SetBits(store.Control.FenceNeeded, 1); // P8 full: before its first publish; pairs with P8 acquire in WakeSignal.
+            // P8 full: before its first publish; pairs with P8 acquire in WakeSignal.
+            SharedWord.SetBits(store.Control.FenceNeeded, 1);
         // P17 release: after the zeroing, and before the first append of this producer; pairs with P17 acquire above.
         SharedWord.WriteRelease(store.Control.ExclusiveAtWork, alone ? 1u : 0u);
         store.Control.SealColdBlock(store.Meta.StoreId);
     }
 
-    /// <summary>Zeroes what a dead Exclusive producer wrote and never published: between the tail and the allocated bound.</summary>
+    /// <summary>
+    /// Zeroes what a dead Exclusive producer wrote and never published: between the tail and the allocated bound.
+    /// </summary>
     private static void ZeroBeyondTail(LogStore store)
     {
         var lane = new AppendLane(store, Thread.CurrentThread);

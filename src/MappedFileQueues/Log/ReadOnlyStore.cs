@@ -49,7 +49,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>Anew each time: retention raises it while we read.</summary>
     public long LowWater => FirstOffset.Find(_directory, Meta, _control);
 
-    public long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated); // P20 acquire: pairs with P20 full in SegmentMaker.
+    // P20 acquire: pairs with P20 full in SegmentMaker.
+    public long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
 
     /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
     public long FindLatest() => Status().PublishedOffset;
@@ -81,7 +82,9 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         return at == offset;
     }
 
-    /// <summary>The owner may have published and gone between the look and the probe: only an unchanged header is stepped over.</summary>
+    /// <summary>
+    /// The owner may have published and gone between the look and the probe: only an unchanged header is stepped over.
+    /// </summary>
     public HoleFate Repair(ulong* header, ulong claim, long offset)
     {
         uint owner = FrameHeader.HighHalf(claim);
@@ -104,7 +107,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     public void ThrowIfWrongLength(int length, long offset)
     {
         if (Meta.Kind == StoreKind.Struct && length != Meta.StructSize)
-            throw new QueueCorruptException($"A message has not the size of the store's struct: offset={offset}, length={length}, "
+            throw new QueueCorruptException(
+                $"A message has not the size of the store's struct: offset={offset}, length={length}, "
                 + $"structSize={Meta.StructSize}, path={Path}.", StoreNames.Segment(Window.StartOf(offset)), offset);
     }
 

@@ -8,16 +8,20 @@ namespace MappedFileQueues.Log;
 /// The rare path of every append: brings a lane to a free place with room for a frame. It walks over others' frames, allocates
 /// blocks, rolls to the next segment.
 /// <para>Rolling, and what a crash after each step leaves: 1 make segment N + 1 (an unused file), 2 pad the rest of N by one
-/// compare-and-swap from free (walkers go on to N + 1), 3 enter N + 1: flush the directory unless that was done, and read low water again, because retention
-/// may have removed the segment while this producer was stopped; below it, begin anew at the tail hint.</para>
+/// compare-and-swap from free (walkers go on to N + 1), 3 enter N + 1: flush the directory unless that was done, and read low
+/// water again, because retention may have removed the segment while this producer was stopped; below it, begin anew at the
+/// tail hint.</para>
 /// </summary>
 internal sealed unsafe class SegmentRoller(LogStore store)
 {
-    /// <summary>How far the bound is set at most: each time it is reached the preparer hears of it and the tail hint is raised.</summary>
+    /// <summary>
+    /// How far the bound is set at most: each time it is reached the preparer hears of it and the tail hint is raised.
+    /// </summary>
     private const long BoundStep = 256 * 1024;
 
     /// <summary>
-    /// On return the lane stands at a free header (when it was looked at) with room for the frame in its segment, blocks included.
+    /// On return the lane stands at a free header (when it was looked at) with room for the frame in its segment, blocks
+    /// included.
     /// </summary>
     public void MakeRoom(AppendLane lane, long frameLength)
     {
@@ -59,7 +63,8 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         {
             long start = store.Window.StartOf(offset);
             SegmentMapping? segment = store.Window.TryAcquire(start);
-            // P16 acquire: read after the segment was opened; pairs with P16 full in retention, which raises it before it unlinks.
+            // P16 acquire: read after the segment was opened; pairs with P16 full in retention, which raises it before it
+            // unlinks.
             bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
             if (segment is null && !isBelowLowWater)
             {
@@ -95,7 +100,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     }
 
     /// <summary>Raises the tail hint to a frame's start that a walker reached.</summary>
-    // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom and in StoreOpening.
+    // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom.
     public void Raise(long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
 
     /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made).</summary>
@@ -103,10 +108,11 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     {
         long target = segment.Start + position;
         // P20 acquire: pairs with P20 full in SegmentMaker.
-        if (SharedWord.ReadAcquire(store.Control.Allocated) >= target)
+        long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
+        if (allocated >= target)
             return true;
-        if (!store.Maker.AllocatesInPlace && store.Window.StartOf(SharedWord.ReadAcquire(store.Control.Allocated)) == segment.Start
-            && SharedWord.ReadAcquire(store.Control.Allocated) != segment.Start) // P20 acquire: pairs with P20 full in SegmentMaker.
+        bool isInside = allocated > segment.Start && allocated < segment.End;
+        if (isInside && !store.Maker.AllocatesInPlace)
             return false;
         store.Maker.EnsureAllocated(target);
         return true;
@@ -114,7 +120,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
 
     private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position)
     {
-        // P4 acquire: free, or a whole frame; pairs with P3 and P4 full, P1 release.
+        // P4 acquire: free, or a whole frame; pairs with P3 full and P4 full.
         ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
         if (header == 0)
             return false;
@@ -161,8 +167,8 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     }
 
     /// <summary>
-    /// An Exclusive producer walks only once, to find the tail at its start; with the producers' lock in its hand every claim on the way is a dead
-    /// one's. Later a frame at its own place means that somebody writes without the lock.
+    /// An Exclusive producer walks only once, to find the tail at its start; with the producers' lock in its hand every claim
+    /// on the way is a dead one's. Later a frame at its own place means that somebody writes without the lock.
     /// </summary>
     private void ThrowIfForeign(AppendLane lane, SegmentMapping segment, long position, ulong header)
     {

@@ -5,8 +5,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should be, and
-/// after a power cut what a mapping shows may not be what the disk holds. Buffers 1 MiB.
+/// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should
+/// be, and after a power cut what a mapping shows may not be what the disk holds. Buffers 1 MiB.
 /// </summary>
 internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
 {

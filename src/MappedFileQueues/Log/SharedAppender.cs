@@ -72,7 +72,8 @@ internal sealed unsafe class SharedAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         WakeWaiters(lane);
-        Volatile.Write(ref lane.InCall, 0); // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
+        Volatile.Write(ref lane.InCall, 0);
         return offset;
     }
 
@@ -275,12 +276,15 @@ internal sealed unsafe class SharedAppender : LogAppender
     private void ThrowFenced(AppendLane lane, long offset)
     {
         Leave(lane);
-        throw new ProducerFencedException($"The claim was taken away from this producer; the message was not published: offset={offset}, "
+        throw new ProducerFencedException(
+            $"The claim was taken away from this producer; the message was not published: offset={offset}, "
             + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
     }
 }
 
-/// <summary>Small numbers for appenders, so that a thread finds its lane by index; given back when an appender is closed.</summary>
+/// <summary>
+/// Small numbers for appenders, so that a thread finds its lane by index; given back when an appender is closed.
+/// </summary>
 internal static class AppenderIds
 {
     private static readonly Lock s_lock = new();

@@ -3,7 +3,9 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
 
-/// <summary>Deletes a store while nobody is attached. `queue.meta` goes first: without it the rest is no store any more.</summary>
+/// <summary>
+/// Deletes a store while nobody is attached. `queue.meta` goes first: without it the rest is no store any more.
+/// </summary>
 internal static class StoreDeletion
 {
     public static void Delete(string path)
@@ -25,7 +27,8 @@ internal static class StoreDeletion
             }
             catch (Exception error) when (error is IOException or UnauthorizedAccessException)
             {
-                throw new QueueDiskException($"The store's folder could not be removed: path={path}. Its messages are gone; remove the folder.",
+                throw new QueueDiskException(
+                    $"The store's folder could not be removed: path={path}. Its messages are gone; remove the folder.",
                     0, path, error);
             }
         }

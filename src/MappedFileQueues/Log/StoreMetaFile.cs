@@ -5,14 +5,17 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// `queue.meta`: read, checked against what the opener wants, and made, once, under the `open` lock: written under a temporary name,
-/// synced, renamed without replacing, the directory synced. Before it exists the folder holds nothing but empty directories and locks.
+/// `queue.meta`: read, checked against what the opener wants, and made, once, under the `open` lock: written under a temporary
+/// name, synced, renamed without replacing, the directory synced. Before it exists the folder holds nothing but empty
+/// directories and locks.
 /// </summary>
 internal static class StoreMetaFile
 {
     private const string Temporary = StoreNames.Meta + StoreNames.TemporarySuffix;
 
-    /// <summary>The page; null when the folder holds none. <see cref="QueueFormatException"/> when it is damaged or of another version.</summary>
+    /// <summary>
+    /// The page; null when the folder holds none. <see cref="QueueFormatException"/> when it is damaged or of another version.
+    /// </summary>
     public static StoreMeta? Read(StoreDirectory directory)
     {
         using PlatformFile? file = directory.Open(StoreNames.Meta, FileOpening.Read);
@@ -41,7 +44,8 @@ internal static class StoreMetaFile
             directory.FlushEntries(StoreNames.Offsets);
             ProtocolSteps.Reach(ProtocolStep.MetaWritten);
             if (!directory.RenameWithoutReplacing(Temporary, StoreNames.Meta))
-                throw new QueueInUseException($"Somebody made a store here without the `open` lock: path={directory.Path}. Open it again.");
+                throw new QueueInUseException(
+                    $"Somebody made a store here without the `open` lock: path={directory.Path}. Open it again.");
         }
         catch
         {
@@ -62,7 +66,8 @@ internal static class StoreMetaFile
                 + (meta.Kind == StoreKind.Struct ? "Open it as MappedFileQueue<T>." : "Open it as MappedFileQueue."));
         if (meta.StructSize != request.StructSize || meta.LayoutFingerprint != request.LayoutFingerprint)
             throw new QueueFormatException($"The store holds another struct: path={path}, structSize={meta.StructSize}, "
-                + $"expected={request.StructSize}, layout={meta.LayoutFingerprint:x16}, expected={request.LayoutFingerprint:x16}. "
+                + $"expected={request.StructSize}, layout={meta.LayoutFingerprint:x16}, "
+                + $"expected={request.LayoutFingerprint:x16}. "
                 + "Open it with the struct that made it (same fields, types and offsets).");
     }
 
@@ -78,7 +83,8 @@ internal static class StoreMetaFile
         if (isOldVersion)
             throw new QueueFormatException($"The folder holds a store of MappedFileQueues 1.x: path={directory.Path}. "
                 + "Import it with `mfq import-v1`; nothing was written.");
-        string? foreign = names.FirstOrDefault(name => name is not (StoreNames.CommitLog or StoreNames.Offsets or StoreNames.Locks or Temporary));
+        string? foreign = names.FirstOrDefault(name =>
+            name is not (StoreNames.CommitLog or StoreNames.Offsets or StoreNames.Locks or Temporary));
         foreign ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}").FirstOrDefault();
         if (foreign is not null)
             throw new QueueFormatException($"The folder is not empty and holds no store: path={directory.Path}, found={foreign}. "

@@ -7,15 +7,16 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// Opening a store. Two locks: `open`, exclusive and short, serialises openers; `attached`, shared and held for life by everyone who writes
-/// anything. Taking `attached` exclusively under `open` succeeds only for a lone opener. A shared lock is never upgraded
-/// (a failed upgrade drops it); the downgrade happens under `open` only; nothing of the store is touched before `attached` is held.
+/// Opening a store. Two locks: `open`, exclusive and short, serialises openers; `attached`, shared and held for life by
+/// everyone who writes anything. Taking `attached` exclusively under `open` succeeds only for a lone opener. A shared lock is
+/// never upgraded (a failed upgrade drops it); the downgrade happens under `open` only; nothing of the store is touched before
+/// `attached` is held.
 /// <code>
 /// attached exclusively?  boot in control   cold block        then
 /// no                     -                 -                 somebody is alive, memory is whole: just attach
 /// yes                    this one          valid             recover after deaths
-/// yes                    this one          damaged           recover after deaths, nothing in control believed (boot: the checkpoint's)
-/// yes                    another, unknown, poisoned          recover after a cut
+/// yes                    this one          damaged           recover after deaths, nothing in control believed (boot: the
+/// checkpoint's) yes                    another, unknown, poisoned          recover after a cut
 /// </code>
 /// </summary>
 internal static class StoreOpening
@@ -30,8 +31,13 @@ internal static class StoreOpening
             if (meta is null)
             {
                 if (!request.CreateIfMissing)
-                    throw new QueueDiskException($"There is no store: path={directory.Path}. Set CreateIfMissing, or correct StorePath.",
+                {
+                    throw new QueueDiskException(
+                        $"There is no store: path={directory.Path}. Set CreateIfMissing, or correct StorePath.",
                         DiskErrors.ENOENT, directory.Path);
+                }
+
+
                 StoreMetaFile.ThrowIfForeign(directory);
                 MakeDirectories(directory);
             }
@@ -94,7 +100,8 @@ internal static class StoreOpening
 
     private static StoreDirectory OpenDirectory(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
-        StoreDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, settings.FileMode is null ? null : DirectoryMode(settings.FileMode.Value))
+        UnixFileMode? mode = settings.FileMode is { } files ? DirectoryMode(files) : null;
+        StoreDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, mode)
             ?? throw new QueueDiskException($"The store's directory is missing: path={request.Path}. "
                 + "Set CreateIfMissing, or correct StorePath.", DiskErrors.ENOENT, request.Path);
         if (directory.UnsafeFileSystem is not { } name || request.AllowUnsafeFileSystem)
@@ -128,11 +135,14 @@ internal static class StoreOpening
     {
         using PlatformLock? second = directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive);
         if (second is not null)
-            throw new QueueFormatException($"File locks do not work here: path={directory.Path}. Use a local file system, and do not turn "
-                + "the runtime's file locking off.");
+            throw new QueueFormatException($"File locks do not work here: path={directory.Path}. Use a local file system, "
+                + "and do not turn the runtime's file locking off.");
     }
 
-    /// <summary>Others hold it shared; the only exclusive holder would be an opener, and we hold `open`. A probe may be in the way for a moment.</summary>
+    /// <summary>
+    /// Others hold it shared; the only exclusive holder would be an opener, and we hold `open`. A probe may be in the way for
+    /// a moment.
+    /// </summary>
     private static PlatformLock TakeAttachedShared(StoreDirectory directory)
     {
         long began = Stopwatch.GetTimestamp();

@@ -6,15 +6,15 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// What a lone opener does under `open` before anybody appends: finds the tail from the checkpoint on (never from the hint: producers
-/// walk over living claims, so it may stand above a hole), and writes every word of the control page anew.
+/// What a lone opener does under `open` before anybody appends: finds the tail from the checkpoint on (never from the hint:
+/// producers walk over living claims, so it may stand above a hole), and writes every word of the control page anew.
 /// <code>
 /// met on the way                      after deaths (same boot)          after a cut (other boot, poison)
 /// free header                         the tail                          the tail
 /// claimed                             its owner is dead: padding        the tail
 /// published, padding, plausible       on                                checksum right: on; wrong: the tail
-/// published without checksum          on                                the tail (recovery trusts those below the checkpoint only)
-/// not plausible                       corruption, reported: producers   the tail
+/// published without checksum          on                                the tail (recovery trusts those below the checkpoint
+/// only) not plausible                       corruption, reported: producers   the tail
 ///                                     refuse, readers read up to it
 /// batch that does not end             (cannot be: its first header is last)   the tail is the batch's first frame
 /// after the tail                      dirty bytes of a dead Exclusive   set aside in salvage/, zeroed; later segments moved
@@ -45,7 +45,8 @@ internal sealed unsafe class StoreRecovery(
         bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned);
 
         // "Exclusive at work" counts as set, and the bound as the segment's end, when the cold block cannot be believed.
-        bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0; // P17 acquire: alone; pairs with P17 release.
+        // P17 acquire: alone; pairs with P17 release.
+        bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, segments);
         var tail = new TailSearch(directory, meta, _checksum, isCut).Find(from, segments);
@@ -138,7 +139,9 @@ internal sealed unsafe class StoreRecovery(
         control.SealColdBlock(meta.StoreId);
     }
 
-    /// <summary>Portable gives a segment all its blocks when it makes it; Linux does not, and says so nowhere: then zeros are written.</summary>
+    /// <summary>
+    /// Portable gives a segment all its blocks when it makes it; Linux does not, and says so nowhere: then zeros are written.
+    /// </summary>
     private long PortableAllocated(long start)
     {
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;

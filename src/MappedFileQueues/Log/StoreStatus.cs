@@ -12,8 +12,8 @@ internal readonly record struct OpenClaimStatus(long Offset, int Length, int Slo
 internal readonly record struct ConsumerStatus(string Name, long Offset, bool IsAttached);
 
 /// <summary>
-/// The state of a store as its files show it, gathered with reads alone: positioned reads of the headers, no mapping that would have to be
-/// kept from disappearing, no lock but probes.
+/// The state of a store as its files show it, gathered with reads alone: positioned reads of the headers, no mapping that
+/// would have to be kept from disappearing, no lock but probes.
 /// </summary>
 internal sealed unsafe record StoreStatus
 {
@@ -79,7 +79,8 @@ internal sealed unsafe record StoreStatus
         };
     }
 
-    private static (long Published, long Tail) Walk(StoreDirectory directory, StoreMeta meta, long from, List<OpenClaimStatus> claims)
+    private static (long Published, long Tail) Walk(
+        StoreDirectory directory, StoreMeta meta, long from, List<OpenClaimStatus> claims)
     {
         var checksum = new FrameChecksum(meta.StoreId);
         long offset = from;
@@ -146,7 +147,10 @@ internal sealed unsafe record StoreStatus
     private static long MeasureDisk(StoreDirectory directory)
     {
         long bytes = 0;
-        string[] folders = ["", StoreNames.CommitLog, StoreNames.Offsets, StoreNames.Consumers, StoreNames.Locks, StoreNames.Salvage];
+        string[] folders =
+        [
+            "", StoreNames.CommitLog, StoreNames.Offsets, StoreNames.Consumers, StoreNames.Locks, StoreNames.Salvage,
+        ];
         foreach (string folder in folders)
         {
             foreach (string name in directory.List(folder))

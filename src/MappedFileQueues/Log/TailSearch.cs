@@ -21,7 +21,8 @@ internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, Frame
             long start = offset - (offset % meta.SegmentLength);
             if (!segments.Contains(start))
                 return End(offset);
-            using PlatformFile file = directory.Open(StoreNames.Segment(start), isCut ? FileOpening.Read : FileOpening.ReadWrite)!;
+            using PlatformFile file = directory.Open(
+                StoreNames.Segment(start), isCut ? FileOpening.Read : FileOpening.ReadWrite)!;
             var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
             TailSearchResult? found = SearchSegment(file, scanner, ref offset);
             if (found is not null)
@@ -66,7 +67,9 @@ internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, Frame
             _batchStart = offset;
     }
 
-    /// <summary>Alone under `open` every claim is a dead one's. Eight aligned bytes by one write: a crash leaves claim or padding.</summary>
+    /// <summary>
+    /// Alone under `open` every claim is a dead one's. Eight aligned bytes by one write: a crash leaves claim or padding.
+    /// </summary>
     private void Pad(PlatformFile file, SegmentScanner scanner, ulong claim, long position)
     {
         ulong padding = checksum.PaddingHeader(scanner.Start + position, FrameHeader.FrameLength(FrameHeader.Length(claim)));

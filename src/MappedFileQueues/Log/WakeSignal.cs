@@ -52,13 +52,13 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
             ulong flag = SharedWord.ReadAcquire(_flag);
             if ((flag & ~ControlLayout.PoisonBit) >= sequence + 1)
                 break;
-            // P9 full: the flag is up before this waiter looks again; pairs with the publisher's read in LogAppender.
+            // P9 full: the flag is up before this waiter looks again; pairs with P9 acquire in LogAppender.
             if (SharedWord.CompareExchange(_flag, flag, (flag & ControlLayout.PoisonBit) | (sequence + 1)))
                 break;
         }
 
         ProtocolSteps.Reach(ProtocolStep.WaiterFlagRaised);
-        // P8 acquire: an Exclusive producer may publish without a fence; pairs with P8 full in ExclusiveAppender.
+        // P8 acquire: an Exclusive producer may publish without a fence; pairs with P8 full in ProducerAdmission.
         if (SharedWord.ReadAcquire(_fenceNeeded) == 0)
             return SleepMax;
 
@@ -74,7 +74,8 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
     }
 
     /// <summary>
-    /// Waker's steps 2 to 5, after the publish is visible. The caller has read a flag that is not 0; a publisher's own read of it is step 2.
+    /// Waker's steps 2 to 5, after the publish is visible. The caller has read a flag that is not 0; a publisher's own read of
+    /// it is step 2.
     /// </summary>
     public void Wake(ulong flag)
     {
@@ -83,7 +84,8 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
         ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
         os.WakeWord((uint*)_sequence);
         ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
-        // P9 full: only the value that was read is cleared, so a waiter who raised it since keeps it.
+        // P9 full: only the value that was read is cleared, so a waiter who raised it since keeps it;
+        // pairs with P9 acquire in Prepare.
         ulong poison = flag & ControlLayout.PoisonBit;
         SharedWord.CompareExchange(_flag, flag, poison);
     }

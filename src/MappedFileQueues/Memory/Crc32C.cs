@@ -24,8 +24,8 @@ internal static class Crc32C
     }
 
     /// <summary>
-    /// Goes on over eight bytes. The running value is a 64-bit word whose upper half is zero, as the x64 instruction leaves it: through
-    /// a 32-bit one the compiler would clear the upper half before each step, a fourth cycle in a chain of three.
+    /// Goes on over eight bytes. The running value is a 64-bit word whose upper half is zero, as the x64 instruction leaves
+    /// it: through a 32-bit one the compiler would clear the upper half before each step, a fourth cycle in a chain of three.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong Step(ulong crc, ulong data) =>
@@ -92,8 +92,9 @@ internal static class Crc32C
     }
 
     /// <summary>
-    /// Copies. Short messages go by eight bytes: a message was often written field by field a moment ago, and a wide load over fresh narrow stores waits
-    /// until they have left the store buffer (measured: 64 bytes by one 512-bit move take longer than by eight words with a checksum).
+    /// Copies. Short messages go by eight bytes: a message was often written field by field a moment ago, and a wide load over
+    /// fresh narrow stores waits until they have left the store buffer (measured: 64 bytes by one 512-bit move take longer
+    /// than by eight words with a checksum).
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static void Copy(ref byte destination, ref byte source, int length)

@@ -29,8 +29,8 @@ internal enum ProtocolStep
 }
 
 /// <summary>
-/// The seam for step tests: the calls exist only where MFQ_STEPS is defined, which no package is; the tests' child process compiles the engine
-/// with it.
+/// The seam for step tests: the calls exist only where MFQ_STEPS is defined, which no package is; the tests' child process
+/// compiles the engine with it.
 /// </summary>
 internal static class ProtocolSteps
 {

@@ -20,7 +20,8 @@ internal static class ZeroFill
     /// <summary>A file that somebody has cut off must not be mapped: going beyond its end kills the process.</summary>
     public static QueueCorruptException TooShort(string path, long fileLength, long wanted) =>
         new(
-            $"The file is shorter than its contents need: file={path}, length={fileLength}, needed={wanted}. Run `mfq verify`.",
+            $"The file is shorter than its contents need: file={path}, length={fileLength}, needed={wanted}."
+                + " What lies before it can be read; restore the file.",
             path,
             fileLength);
 

@@ -33,8 +33,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     public long MessageOffset => _reader.MessageOffset;
 
     /// <summary>
-    /// Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose. Again without Commit or Advance
-    /// gives the same one.
+    /// Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose. Again
+    /// without Commit or Advance gives the same one.
     /// </summary>
     /// <returns>The message, in the mapping; may be empty.</returns>
     /// <exception cref="ObjectDisposedException">Disposed, also while waiting.</exception>
@@ -42,7 +42,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
     /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
-    /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for itself.</exception>
+    /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for
+    /// itself.</exception>
     public ReadOnlySpan<byte> Consume() => Consume(CancellationToken.None);
 
     /// <inheritdoc cref="Consume()"/>
@@ -54,7 +55,9 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return message;
     }
 
-    /// <summary>Waits for the next message and deserializes it. When the deserializer throws, Commit skips that message.</summary>
+    /// <summary>
+    /// Waits for the next message and deserializes it. When the deserializer throws, Commit skips that message.
+    /// </summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
     /// <param name="deserializer">Reads it from bytes that lie in the mapping.</param>
     /// <returns>The message.</returns>
@@ -73,11 +76,12 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <param name="message">The message; valid as Consume says.</param>
     /// <param name="timeout">How long; infinite is allowed.</param>
     /// <returns>Whether there was one.</returns>
-    public bool TryConsume(out ReadOnlySpan<byte> message, TimeSpan timeout) => TryGet(timeout, CancellationToken.None, out message);
+    public bool TryConsume(out ReadOnlySpan<byte> message, TimeSpan timeout) =>
+        TryGet(timeout, CancellationToken.None, out message);
 
     /// <summary>
-    /// Waits for one message and enumerates those that are there, each where it lies, reading on behind it; Commit commits those that were
-    /// enumerated.
+    /// Waits for one message and enumerates those that are there, each where it lies, reading on behind it; Commit commits
+    /// those that were enumerated.
     /// </summary>
     /// <param name="countMax">The most messages that are enumerated.</param>
     /// <returns>To be enumerated once, by foreach.</returns>
@@ -206,7 +210,8 @@ public ref struct MessageBatch
         if (_hasCurrent)
             _consumer.Advance();
         _hasCurrent = false;
-        if (_left == 0 || !_consumer.TryGet(_waits ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, CancellationToken.None, out ReadOnlySpan<byte> message))
+        TimeSpan timeout = _waits ? Timeout.InfiniteTimeSpan : TimeSpan.Zero;
+        if (_left == 0 || !_consumer.TryGet(timeout, CancellationToken.None, out ReadOnlySpan<byte> message))
             return false;
         _left--;
         _waits = false;

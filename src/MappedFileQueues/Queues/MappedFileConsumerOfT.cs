@@ -4,9 +4,9 @@ using MappedFileQueues.Log;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Reads the structs of a queue under a name whose offset is stored. One thread at a time; Dispose may come from any thread and ends
-/// waiting calls with <see cref="ObjectDisposedException"/>. Reading allocates nothing. A consumer that dies loses no message: the next one of its
-/// name begins at the committed offset.
+/// Reads the structs of a queue under a name whose offset is stored. One thread at a time; Dispose may come from any thread
+/// and ends waiting calls with <see cref="ObjectDisposedException"/>. Reading allocates nothing. A consumer that dies loses no
+/// message: the next one of its name begins at the committed offset.
 /// </summary>
 /// <typeparam name="T">The message: a struct without references.</typeparam>
 public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
@@ -42,7 +42,8 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
     /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
-    /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for itself.</exception>
+    /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for
+    /// itself.</exception>
     public void Consume(out T message)
     {
         if (!TryCopy(out message))
@@ -68,9 +69,12 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <param name="message">The message.</param>
     /// <param name="timeout">How long; infinite is allowed.</param>
     /// <returns>Whether there was one.</returns>
-    public bool TryConsume(out T message, TimeSpan timeout) => TryCopy(out message) || Wait(timeout, CancellationToken.None, out message);
+    public bool TryConsume(out T message, TimeSpan timeout) =>
+        TryCopy(out message) || Wait(timeout, CancellationToken.None, out message);
 
-    /// <summary>Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose.</summary>
+    /// <summary>
+    /// Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose.
+    /// </summary>
     /// <returns>The message, in the mapping.</returns>
     public unsafe ref readonly T Peek()
     {

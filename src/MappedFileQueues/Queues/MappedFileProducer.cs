@@ -5,8 +5,8 @@ using MappedFileQueues.Log;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Appends messages of any length. Threads, allocation and safety as for <see cref="MappedFileProducer{T}"/>. A message fits when its
-/// length + 8 is at most the segment's length, and 256 MiB.
+/// Appends messages of any length. Threads, allocation and safety as for <see cref="MappedFileProducer{T}"/>. A message fits
+/// when its length + 8 is at most the segment's length, and 256 MiB.
 /// </summary>
 public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
 {
@@ -42,7 +42,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the same.</exception>
+    /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the
+    /// same.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     public long Produce(ReadOnlySpan<byte> buffer)
     {
@@ -66,7 +67,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Serializes and appends a message. The serializer runs before anything is claimed, so what it throws leaves the log as it was. With an
+    /// Serializes and appends a message. The serializer runs before anything is claimed, so what it throws leaves the log as
+    /// it was. With an
     /// <see cref="IBufferedMessageSerializer{T}"/> nothing is allocated once the thread's buffer has grown.
     /// </summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
@@ -94,8 +96,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Appends a message that the callback writes in place, in the mapping. What it throws abandons the message. In Shared mode readers wait
-    /// at the message until the callback returns, so it should be short.
+    /// Appends a message that the callback writes in place, in the mapping. What it throws abandons the message. In Shared
+    /// mode readers wait at the message until the callback returns, so it should be short.
     /// </summary>
     /// <typeparam name="TState">What the callback is given.</typeparam>
     /// <param name="length">The message's length in bytes.</param>
@@ -113,8 +115,9 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Reserves a message for filling in place. An open claim stops every reader at its place for as long as it is open, and this thread's other
-    /// calls on this queue throw. Dispose without Publish abandons it. Dangerous: it must be ended on the thread that opened it.
+    /// Reserves a message for filling in place. An open claim stops every reader at its place for as long as it is open, and
+    /// this thread's other calls on this queue throw. Dispose without Publish abandons it. Dangerous: it must be ended on the
+    /// thread that opened it.
     /// </summary>
     /// <param name="lengthMax">The most bytes that will be published.</param>
     /// <returns>The claim.</returns>
@@ -137,7 +140,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <summary>Appends messages that become readable all at once, or not at all.</summary>
     /// <param name="messages">The messages; none does nothing.</param>
     /// <returns>The first one's offset; the tail when there is none.</returns>
-    /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was written.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
+    /// written.</exception>
     public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
     {
         if (messages.IsEmpty)
@@ -166,7 +170,9 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
 
-    /// <summary>Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.</summary>
+    /// <summary>
+    /// Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.
+    /// </summary>
     /// <param name="bytes">Frames, that is messages with 8 bytes of header each, rounded up to 8.</param>
     /// <exception cref="QueueDiskException">The disk has not that much room.</exception>
     public void Prepare(long bytes)

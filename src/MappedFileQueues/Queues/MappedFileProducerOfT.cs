@@ -37,7 +37,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the same.</exception>
+    /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the
+    /// same.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     public long Produce(ref readonly T message)
     {
@@ -75,7 +76,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <summary>Appends messages that become readable all at once, or not at all.</summary>
     /// <param name="messages">The messages; none does nothing.</param>
     /// <returns>The first one's offset; the tail when there is none.</returns>
-    /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was written.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
+    /// written.</exception>
     public long ProduceBatch(ReadOnlySpan<T> messages)
     {
         if (messages.IsEmpty)
@@ -105,7 +107,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
 
-    /// <summary>Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.</summary>
+    /// <summary>
+    /// Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.
+    /// </summary>
     /// <param name="bytes">Frames, that is messages with 8 bytes of header each, rounded up to 8.</param>
     /// <exception cref="QueueDiskException">The disk has not that much room.</exception>
     public void Prepare(long bytes)

@@ -50,7 +50,9 @@ public sealed record MappedFileQueueInfo
     /// <summary>Everything before it is on disk.</summary>
     public required long ConfirmedOffset { get; init; }
 
-    /// <summary>Claims of dead producers that were turned into padding since the store was last opened by a lone process.</summary>
+    /// <summary>
+    /// Claims of dead producers that were turned into padding since the store was last opened by a lone process.
+    /// </summary>
     public required long RepairCount { get; init; }
 
     /// <summary>Whether an earlier flush has failed.</summary>
@@ -92,7 +94,8 @@ public sealed record MappedFileQueueInfo
         BytesOnDisk = status.BytesOnDisk,
         Consumers = [.. status.Consumers.Select(consumer => new MappedFileConsumerInfo(
             consumer.Name, consumer.Offset, Math.Max(0, status.PublishedOffset - consumer.Offset), consumer.IsAttached))],
-        OpenClaims = [.. status.OpenClaims.Select(claim => new MappedFileClaimInfo(claim.Offset, claim.Length, claim.Slot, claim.ProcessId))],
+        OpenClaims = [.. status.OpenClaims.Select(claim => new MappedFileClaimInfo(
+            claim.Offset, claim.Length, claim.Slot, claim.ProcessId))],
         AttachedProcesses = status.AttachedProcesses,
         ProducerProcesses = status.ProducerProcesses,
     };

@@ -20,7 +20,8 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <summary>Opens the store, making it when it is missing and the options allow it.</summary>
     /// <param name="options">Copied.</param>
     /// <exception cref="ArgumentException">An option is out of range.</exception>
-    /// <exception cref="QueueFormatException">Not a store of this struct, another version, a 1.x folder, foreign files, a network file system.</exception>
+    /// <exception cref="QueueFormatException">Not a store of this struct, another version, a 1.x folder, foreign files, a
+    /// network file system.</exception>
     /// <exception cref="QueueDiskException">Missing, no rights, read-only, a file in its place, a full disk.</exception>
     /// <exception cref="QueueInUseException">Another opener does not come to an end.</exception>
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
@@ -49,7 +50,8 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
 
     /// <summary>Opens a producer of its own. In Shared mode any number of them; in Exclusive mode only one, anywhere.</summary>
     /// <returns>The producer; disposed with the queue at the latest.</returns>
-    /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the holder.</exception>
+    /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the
+    /// holder.</exception>
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
     public MappedFileProducer<T> OpenProducer() => _core.Add(new MappedFileProducer<T>(_core));
 
@@ -67,7 +69,8 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <param name="start">As <see cref="OpenConsumer"/>.</param>
     /// <param name="ct">Ends the wait.</param>
     /// <returns>The consumer.</returns>
-    public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(string name, QueueStart start = default, CancellationToken ct = default) =>
+    public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
+        string name, QueueStart start = default, CancellationToken ct = default) =>
         _core.Add(new MappedFileConsumer<T>(_core, await _core.OpenConsumerAsync(name, start, ct).ConfigureAwait(false)));
 
     /// <summary>Opens a reader: no name, no lock, no trace.</summary>

@@ -13,18 +13,20 @@ public class MappedFileQueueOptions
     /// <summary>The store's directory. Checked when a queue is made.</summary>
     public string StorePath { get; set; } = "";
 
-    /// <summary>Whether a missing store is made; default true. When false, a missing store is a <see cref="QueueDiskException"/>.</summary>
+    /// <summary>
+    /// Whether a missing store is made; default true. When false, a missing store is a <see cref="QueueDiskException"/>.
+    /// </summary>
     public bool CreateIfMissing { get; set; } = true;
 
     /// <summary>
-    /// Length of a segment file in bytes, rounded up to whole pages of 4,096; default 64 MiB. Belongs to the store once it is made: on
-    /// reopening the stored length counts. A message fits when its length + 8 is at most this.
+    /// Length of a segment file in bytes, rounded up to whole pages of 4,096; default 64 MiB. Belongs to the store once it is
+    /// made: on reopening the stored length counts. A message fits when its length + 8 is at most this.
     /// </summary>
     public long SegmentSize { get; set; } = 64L * 1024 * 1024;
 
     /// <summary>
-    /// Bytes that are allocated and touched ahead of the tail, by a background thread, in growing steps; default 8 MiB. The lead grows
-    /// to 64 MiB for a producer that outruns it.
+    /// Bytes that are allocated and touched ahead of the tail, by a background thread, in growing steps; default 8 MiB. The
+    /// lead grows to 64 MiB for a producer that outruns it.
     /// </summary>
     public long PrepareAhead { get; set; } = 8L * 1024 * 1024;
 
@@ -44,21 +46,29 @@ public class MappedFileQueueOptions
     public ProducerMode ProducerMode { get; set; } = ProducerMode.Shared;
 
     /// <summary>
-    /// When Produce returns with respect to the disk. Only <see cref="DurabilityLevel.PageCache"/> for now: a killed process loses nothing,
-    /// a power cut what the system had not written yet; <c>Flush()</c> closes that gap on demand.
+    /// When Produce returns with respect to the disk. Only <see cref="DurabilityLevel.PageCache"/> for now: a killed process
+    /// loses nothing, a power cut what the system had not written yet; <c>Flush()</c> closes that gap on demand.
     /// </summary>
     public DurabilityLevel Durability { get; set; } = DurabilityLevel.PageCache;
 
     /// <summary>Whether messages carry a CRC-32C and whether reading verifies it; default both.</summary>
     public ChecksumMode Checksum { get; set; } = ChecksumMode.WriteAndVerify;
 
-    /// <summary>How long to wait for a consumer's name or the producers' lock that another holds; default 0, at once a <see cref="QueueInUseException"/>.</summary>
+    /// <summary>
+    /// How long to wait for a consumer's name or the producers' lock that another holds; default 0, at once a <see
+    /// cref="QueueInUseException"/>.
+    /// </summary>
     public TimeSpan LockTimeout { get; set; } = TimeSpan.Zero;
 
-    /// <summary>The mode of files that are made; default the store directory's read and write bits, 0700 when the directory is made too.</summary>
+    /// <summary>
+    /// The mode of files that are made; default the store directory's read and write bits, 0700 when the directory is made too.
+    /// </summary>
     public UnixFileMode? FileMode { get; set; }
 
-    /// <summary>Opens stores on network and FUSE file systems, whose locks and mappings are not dependable between machines; default false.</summary>
+    /// <summary>
+    /// Opens stores on network and FUSE file systems, whose locks and mappings are not dependable between machines; default
+    /// false.
+    /// </summary>
     public bool DangerouslyAllowFileSystem { get; set; }
 
     /// <summary>The clock; default the system's.</summary>
@@ -68,16 +78,19 @@ public class MappedFileQueueOptions
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(StorePath);
         ArgumentNullException.ThrowIfNull(TimeProvider);
-        Check(SegmentSize is > 0 and <= StoreMeta.SegmentLengthMax, nameof(SegmentSize), SegmentSize, $"from 1 to {StoreMeta.SegmentLengthMax}");
+        Check(SegmentSize is > 0 and <= StoreMeta.SegmentLengthMax, nameof(SegmentSize), SegmentSize,
+            $"from 1 to {StoreMeta.SegmentLengthMax}");
         Check(PrepareAhead >= 0, nameof(PrepareAhead), PrepareAhead, "0 or more");
-        Check(ProducerForceFlushIntervalCount >= 0, nameof(ProducerForceFlushIntervalCount), ProducerForceFlushIntervalCount, "0 or more");
+        Check(ProducerForceFlushIntervalCount >= 0, nameof(ProducerForceFlushIntervalCount),
+            ProducerForceFlushIntervalCount, "0 or more");
         CheckTime(ConsumerSpinWaitDuration, nameof(ConsumerSpinWaitDuration));
         CheckTime(LockTimeout, nameof(LockTimeout));
         Check(ConsumerRetryInterval > TimeSpan.Zero || ConsumerRetryInterval == Timeout.InfiniteTimeSpan,
             nameof(ConsumerRetryInterval), ConsumerRetryInterval, "more than zero, or infinite");
         Check(Enum.IsDefined(ProducerMode), nameof(ProducerMode), ProducerMode, "a defined mode");
         Check(Enum.IsDefined(Checksum), nameof(Checksum), Checksum, "a defined mode");
-        Check(Durability == DurabilityLevel.PageCache, nameof(Durability), Durability, "PageCache in this version; call Flush for more");
+        Check(Durability == DurabilityLevel.PageCache, nameof(Durability), Durability,
+            "PageCache in this version; call Flush for more");
         return new LogSettings
         {
             PrepareAhead = PrepareAhead,

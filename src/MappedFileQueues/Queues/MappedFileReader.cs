@@ -6,8 +6,8 @@ using MappedFileQueues.Log;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Reads a store of either kind without leaving a trace: no name, no lock, nothing written, also on a read-only file system. It polls, backing
-/// off from 1 to 10 ms. One thread at a time.
+/// Reads a store of either kind without leaving a trace: no name, no lock, nothing written, also on a read-only file system.
+/// It polls, backing off from 1 to 10 ms. One thread at a time.
 /// </summary>
 public sealed unsafe class MappedFileReader : IDisposable
 {
@@ -138,10 +138,11 @@ public sealed unsafe class MappedFileReader : IDisposable
 
     internal void ThrowIfOther(int structSize, ulong fingerprint)
     {
-        if (_store.Meta.Kind == StoreKind.Struct && _store.Meta.StructSize == structSize && _store.Meta.LayoutFingerprint == fingerprint)
+        StoreMeta meta = _store.Meta;
+        if (meta.Kind == StoreKind.Struct && meta.StructSize == structSize && meta.LayoutFingerprint == fingerprint)
             return;
-        throw new QueueFormatException($"The store does not hold this struct: path={_store.Path}, structSize={_store.Meta.StructSize}, "
-            + $"expected={structSize}. Open it with the struct that made it, or as bytes.");
+        throw new QueueFormatException($"The store does not hold this struct: path={_store.Path}, "
+            + $"structSize={meta.StructSize}, expected={structSize}. Open it with the struct that made it, or as bytes.");
     }
 
     private long Find(QueueStart start)

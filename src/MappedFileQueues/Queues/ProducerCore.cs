@@ -33,7 +33,9 @@ internal sealed class ProducerCore : IDisposable
 
     public long ConfirmedOffset => Store.Flusher.ConfirmedOffset;
 
-    /// <summary>Flushes when the counted interval is reached. The messages are published already, also when this throws.</summary>
+    /// <summary>
+    /// Flushes when the counted interval is reached. The messages are published already, also when this throws.
+    /// </summary>
     public void CountProduced(long count)
     {
         long produced = Interlocked.Add(ref _produced, count);

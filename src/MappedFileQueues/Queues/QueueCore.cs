@@ -5,7 +5,9 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
-/// <summary>What both kinds of queue are made of: an attached store, and the producers and consumers that were opened on it.</summary>
+/// <summary>
+/// What both kinds of queue are made of: an attached store, and the producers and consumers that were opened on it.
+/// </summary>
 internal sealed class QueueCore : IDisposable
 {
     private readonly Lock _lock = new();
@@ -128,13 +130,15 @@ internal sealed class QueueCore : IDisposable
 
     private QueueInUseException NameInUse(string name) => new(
         $"Another consumer holds this name: consumer=\"{name}\", path={Store.Path}, "
-        + $"holder={OpenLock.Name(Store.Directory.LockHolders(StoreNames.ConsumerLock(name)))}, waited={Store.Settings.LockTimeout}. "
+        + $"holder={OpenLock.Name(Store.Directory.LockHolders(StoreNames.ConsumerLock(name)))}, "
+        + $"waited={Store.Settings.LockTimeout}. "
         + "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.");
 
     private static void ThrowIfInvalid(string name)
     {
         ArgumentNullException.ThrowIfNull(name);
         if (!StoreNames.IsValidConsumer(name))
-            throw new ArgumentException($"A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ - : name=\"{name}\".", nameof(name));
+            throw new ArgumentException(
+                $"A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ - : name=\"{name}\".", nameof(name));
     }
 }

@@ -22,7 +22,9 @@ public readonly struct QueueStart : IEquatable<QueueStart>
 
     internal long? ExactOffset => _kind == 2 ? _offset : null;
 
-    /// <summary>A frame's start or the tail; anything else is an <see cref="OffsetOutOfRangeException"/> when it is used.</summary>
+    /// <summary>
+    /// A frame's start or the tail; anything else is an <see cref="OffsetOutOfRangeException"/> when it is used.
+    /// </summary>
     /// <param name="offset">An offset that Produce or a read returned.</param>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="offset"/> is negative.</exception>
     public static QueueStart FromOffset(long offset)

@@ -5,8 +5,8 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Where a consumer begins: at its stored offset, or, when it is new, where the caller says. A stored offset is believed only after a
-/// look: a valid frame at it, the tail, or a walk from its segment's first byte.
+/// Where a consumer begins: at its stored offset, or, when it is new, where the caller says. A stored offset is believed only
+/// after a look: a valid frame at it, the tail, or a walk from its segment's first byte.
 /// </summary>
 internal static unsafe class StartPlace
 {
@@ -16,13 +16,16 @@ internal static unsafe class StartPlace
             return FindNew(store, start);
         long offset = cursor.Offset;
         if (offset < store.LowWater)
-            throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", offset={offset}, "
-                + $"first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
-        if (offset == SharedWord.ReadAcquire(store.Control.TailHint) // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+            throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", "
+                + $"offset={offset}, first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
+        // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+        if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
             || IsWholeFrame(store, offset) || new FlushWalk(store).IsFrameStart(offset))
             return offset;
-        throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", offset={offset}, "
-            + $"file={StoreNames.Cursor(name)}, path={store.Path}. Delete that file to begin at the oldest message.", StoreNames.Cursor(name), 0);
+        throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", "
+            + $"offset={offset}, file={StoreNames.Cursor(name)}, path={store.Path}. "
+            + "Delete that file to begin at the oldest message.",
+            StoreNames.Cursor(name), 0);
     }
 
     /// <summary>Where a new consumer or reader begins.</summary>
@@ -55,7 +58,8 @@ internal static unsafe class StartPlace
             long position = offset - start;
             if (position + FrameHeader.Size > segment.Usable || offset + FrameHeader.Size > store.Allocated)
                 return false;
-            ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position)); // P1 acquire: pairs with P1 release in ExclusiveAppender.
+            // P1 acquire: pairs with P1 release in ExclusiveAppender.
+            ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
             return header != 0
                 && FrameHeader.IsPlausible(header, segment.Usable - position)
                 && FrameHeader.HasChecksum(FrameHeader.State(header))

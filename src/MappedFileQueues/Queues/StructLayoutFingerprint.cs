@@ -6,9 +6,9 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues;
 
 /// <summary>
-/// A number for the managed layout of a struct: field offsets, sizes and kinds, recursively, so that a store refuses another struct of equal size.
-/// Names do not count. Found without Marshal, whose layout is another one: each field is set to all ones in a boxed instance,
-/// and the bytes that changed tell where it lies.
+/// A number for the managed layout of a struct: field offsets, sizes and kinds, recursively, so that a store refuses another
+/// struct of equal size. Names do not count. Found without Marshal, whose layout is another one: each field is set to all ones
+/// in a boxed instance, and the bytes that changed tell where it lies.
 /// </summary>
 internal static class StructLayoutFingerprint
 {
@@ -26,7 +26,8 @@ internal static class StructLayoutFingerprint
     }
 
     [UnconditionalSuppressMessage("Trimming", "IL2070", Justification =
-        "The fields of a struct that is used as a message determine its size and are never trimmed: value types keep their layout.")]
+        "The fields of a struct that is used as a message determine its size and are never trimmed: "
+        + "value types keep their layout.")]
     private static void AddFields(ref ulong hash, Type type, int offset)
     {
         FieldInfo[] fields = type.GetFields(BindingFlags.Instance | BindingFlags.Public | BindingFlags.NonPublic);
@@ -77,7 +78,9 @@ internal static class StructLayoutFingerprint
         return Math.Max(0, bytes.IndexOfAnyExcept((byte)0));
     }
 
-    /// <summary>A pointer cannot be set by reflection from raw bytes: it lies where setting all other fields leaves a gap of its size.</summary>
+    /// <summary>
+    /// A pointer cannot be set by reflection from raw bytes: it lies where setting all other fields leaves a gap of its size.
+    /// </summary>
     private static unsafe int PointerOffset(Type type, FieldInfo field)
     {
         object box = Box(type);

@@ -7,8 +7,9 @@ namespace MappedFileQueues.Segments;
 
 /// <summary>
 /// The mapped `control` page. The hot words are hints and counters that everybody changes by interlocked operations; the cold
-/// block (which boot recovered the store, its epoch, low water, exclusive producer at work) is written only under the `open` lock and
-/// carries a checksum, because a wrong low water or a wrong boot would cost messages, where a wrong hint only costs a walk.
+/// block (which boot recovered the store, its epoch, low water, exclusive producer at work) is written only under the `open`
+/// lock and carries a checksum, because a wrong low water or a wrong boot would cost messages, where a wrong hint only costs a
+/// walk.
 /// </summary>
 internal sealed unsafe class ControlPage : IDisposable
 {
@@ -16,7 +17,9 @@ internal sealed unsafe class ControlPage : IDisposable
 
     private ControlPage(MappedRegion region) => _region = region;
 
-    /// <summary>A frame's start that some walker reached; appends begin their walk here. Written by producers, read by openers.</summary>
+    /// <summary>
+    /// A frame's start that some walker reached; appends begin their walk here. Written by producers, read by openers.
+    /// </summary>
     public long* TailHint => (long*)_region.Word(ControlLayout.TailHintAt);
 
     /// <summary>Everything before it is on disk. Raised by the leader of a flush.</summary>
@@ -34,7 +37,9 @@ internal sealed unsafe class ControlPage : IDisposable
     /// <summary>1 from the attach of an Exclusive producer to its orderly end: bytes beyond the tail may be dirty.</summary>
     public ulong* ExclusiveAtWork => _region.Word(ControlLayout.ExclusiveAtWorkAt);
 
-    /// <summary>The target of the flush under way, 0 when none is: whoever gets the flush lock and finds it knows that its leader died.</summary>
+    /// <summary>
+    /// The target of the flush under way, 0 when none is: whoever gets the flush lock and finds it knows that its leader died.
+    /// </summary>
     public long* FlushTarget => (long*)_region.Word(ControlLayout.FlushTargetAt);
 
     /// <summary>1 once a producer publishes without a fence of its own: waiters must fence it before they sleep.</summary>
@@ -64,7 +69,9 @@ internal sealed unsafe class ControlPage : IDisposable
         set => MemoryMarshal.Write(Bytes(ControlLayout.EpochAt, 8), value);
     }
 
-    /// <summary>Maps the page, making the file (its block allocated: a full disk throws here) when it is missing or short.</summary>
+    /// <summary>
+    /// Maps the page, making the file (its block allocated: a full disk throws here) when it is missing or short.
+    /// </summary>
     public static ControlPage Open(StoreDirectory directory)
     {
         using PlatformFile file = directory.Open(StoreNames.Control, FileOpening.ReadWriteOrCreate)!;

@@ -9,8 +9,8 @@ namespace MappedFileQueues.Segments;
 /// Makes segments and gives them blocks, so that the append path never stores into a hole: a hole on a full disk kills the
 /// process, an allocation on a full disk is an exception.
 /// <para>A segment is made under a name of its maker's own, with its full length and first blocks, synced, then given its real
-/// name without replacing: the rename decides between makers, nobody waits for another. A maker that dies leaves a temporary file, which the next
-/// opener removes once the maker's slot is free. Nobody appends before the directory is flushed
+/// name without replacing: the rename decides between makers, nobody waits for another. A maker that dies leaves a temporary
+/// file, which the next opener removes once the maker's slot is free. Nobody appends before the directory is flushed
 /// (<see cref="EnsureDirectoryFlushed"/>): otherwise a power cut takes the name, and acknowledged data with it.</para>
 /// </summary>
 internal sealed unsafe class SegmentMaker(
@@ -35,7 +35,8 @@ internal sealed unsafe class SegmentMaker(
 
     /// <summary>
     /// Sees to it that all blocks up to <paramref name="target"/> exist, making segments as needed, and raises
-    /// <see cref="ControlPage.Allocated"/>. Safe beside others that do the same. A full disk throws <see cref="QueueDiskException"/>.
+    /// <see cref="ControlPage.Allocated"/>. Safe beside others that do the same. A full disk throws <see
+    /// cref="QueueDiskException"/>.
     /// </summary>
     public void EnsureAllocated(long target)
     {
@@ -59,14 +60,15 @@ internal sealed unsafe class SegmentMaker(
                 Extend(start, position, next - allocated);
             }
 
-            // P20 full: the blocks exist before anybody stores into them; pairs with P20 acquire above and in SegmentCursor.
+            // P20 full: the blocks exist before anybody stores into them; pairs with P20 acquire above.
             SharedWord.RaiseTo(control.Allocated, next);
         }
     }
 
     /// <summary>
     /// Makes the segment that starts there unless it exists, with blocks for its first bytes, and the directory flushed. Tiny
-    /// segments are made many at once: the file system's journal is committed once for all of them (measured: 2.4 ms a segment singly).
+    /// segments are made many at once: the file system's journal is committed once for all of them (measured: 2.4 ms a segment
+    /// singly).
     /// </summary>
     public void Make(long start, long firstBlocks)
     {
@@ -82,7 +84,9 @@ internal sealed unsafe class SegmentMaker(
         }
 
         int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
-        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{Interlocked.Increment(ref _made)}{StoreNames.TemporarySuffix}");
+        // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.Make.
+        long number = Interlocked.Increment(ref _made);
+        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{StoreNames.TemporarySuffix}");
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
         try
         {
@@ -144,8 +148,9 @@ internal sealed unsafe class SegmentMaker(
     }
 
     /// <summary>
-    /// Linux renames without replacing in one step, so its processes share this lock and never wait for each other. Portable has to look and then
-    /// rename: it holds the lock alone, and neither another Portable process nor a Linux one can come in between.
+    /// Linux renames without replacing in one step, so its processes share this lock and never wait for each other. Portable
+    /// has to look and then rename: it holds the lock alone, and neither another Portable process nor a Linux one can come in
+    /// between.
     /// </summary>
     private PlatformLock TakePrepareLock()
     {
@@ -164,7 +169,8 @@ internal sealed unsafe class SegmentMaker(
             throw new InvalidOperationException("A segment cannot grow here; the appender rolls instead.");
         SegmentMapping mapping = window.TryAcquire(start)
             ?? throw new QueueCorruptException($"A segment is missing: offset={start + position}, "
-                + $"file={StoreNames.Segment(start)}. Run `mfq verify`.", StoreNames.Segment(start), start + position);
+                + $"file={StoreNames.Segment(start)}. What lies before it can be read; restore the file.",
+                StoreNames.Segment(start), start + position);
         try
         {
             mapping.File.Allocate(position, length);

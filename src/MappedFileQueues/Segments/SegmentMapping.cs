@@ -56,7 +56,9 @@ internal sealed unsafe class SegmentMapping
         return (ulong*)(Pointer + position);
     }
 
-    /// <summary>Makes pages present for writing up to a position, from where that was done before or from <paramref name="from"/>.</summary>
+    /// <summary>
+    /// Makes pages present for writing up to a position, from where that was done before or from <paramref name="from"/>.
+    /// </summary>
     public void TouchTo(long from, long to)
     {
         from = Math.Max(from, TouchedTo);

@@ -3,8 +3,8 @@ namespace MappedFileQueues.Segments;
 /// <summary>
 /// Keeps blocks and touched pages ahead of the tail, on a thread of its own, while a queue has producers. A page fault costs more
 /// than ten messages, an allocation of blocks more, a new segment more still: none of it should happen in an append.
-/// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little costs little;
-/// when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here is not reported here:
+/// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little
+/// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here is not reported here:
 /// the producer that needs the room meets the same error in its own call.</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
@@ -40,18 +40,22 @@ internal sealed class SegmentPreparer : IDisposable
     /// <param name="ready">Up to here there are blocks.</param>
     public void Notice(long tail, long ready)
     {
+        // P23 relaxed: a hint; a lead that is raised twice or once does no harm.
         long lead = Volatile.Read(ref _lead);
         if (ready - tail > lead / 2)
             return;
         // Who runs into the end of what was ready is faster than the lead allows for.
         long limit = ready <= tail + LeadFirst ? Math.Max(LeadMax, _prepareAhead) : _prepareAhead;
         if (lead < limit)
+            // P23 relaxed: as above.
             Volatile.Write(ref _lead, Math.Min(limit, lead * 2));
         RaiseTail(tail);
         _noticed.Set();
     }
 
-    /// <summary>Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread.</summary>
+    /// <summary>
+    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread.
+    /// </summary>
     public void PrepareTo(long tail, long target)
     {
         lock (_work)
@@ -101,6 +105,7 @@ internal sealed class SegmentPreparer : IDisposable
 
     private void Prepare()
     {
+        // P23 relaxed: hints; what they lead to is checked against the shared words.
         long tail = Volatile.Read(ref _tail);
         long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
         long end = tail + lead;
@@ -117,9 +122,11 @@ internal sealed class SegmentPreparer : IDisposable
 
     private void RaiseTail(long tail)
     {
+        // P23 relaxed: only ever raised.
         long seen = Volatile.Read(ref _tail);
         while (seen < tail)
         {
+            // P23 relaxed: as above.
             long found = Interlocked.CompareExchange(ref _tail, tail, seen);
             if (found == seen)
                 return;
@@ -139,9 +146,10 @@ internal sealed class SegmentPreparer : IDisposable
 
     private void LetGoBelow(long tail)
     {
-        foreach ((long start, SegmentMapping mapping) in _held.Where(held => held.Value.End <= tail || tail == long.MaxValue).ToList())
+        List<SegmentMapping> left = [.. _held.Values.Where(held => held.End <= tail || tail == long.MaxValue)];
+        foreach (SegmentMapping mapping in left)
         {
-            _held.Remove(start);
+            _held.Remove(mapping.Start);
             _window.Release(mapping);
         }
     }

@@ -76,7 +76,9 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         }
     }
 
-    /// <summary>Flushes a segment's data through the oldest descriptor that this queue has of it; false when the file is gone.</summary>
+    /// <summary>
+    /// Flushes a segment's data through the oldest descriptor that this queue has of it; false when the file is gone.
+    /// </summary>
     public bool Flush(long start)
     {
         PlatformFile? file;
