@@ -34,10 +34,6 @@ internal static class Program
         {
             return ErrorLine.Write(exception.Message, ExitCodes.Failure);
         }
-        catch (UsageException exception)
-        {
-            return ErrorLine.Write(exception.Message, ExitCodes.Usage);
-        }
     }
 
     private static RootCommand CreateRoot()

@@ -5,6 +5,3 @@ namespace MappedFileQueues.Tool;
 /// cref="ExitCodes.Failure"/>.
 /// </summary>
 internal sealed class ToolException(string message) : Exception(message);
-
-/// <summary>The arguments contradict each other or the store. Ends the tool with <see cref="ExitCodes.Usage"/>.</summary>
-internal sealed class UsageException(string message) : Exception(message);

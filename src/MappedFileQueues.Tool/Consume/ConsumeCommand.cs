@@ -1,5 +1,6 @@
 using System.CommandLine;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Format;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Consume;
@@ -21,7 +22,8 @@ internal static class ConsumeCommand
         Argument<string> store = new("STORE") { Description = "The store's directory; it is never made." };
         Option<string?> consumer = new("--consumer")
         {
-            Description = "Begin where this consumer stands. Without it: at the first message, as a reader that leaves no trace.",
+            Description = "Begin where this consumer stands (\"\" is the default one). Without it: at the first message, as a reader "
+                + "that leaves no trace.",
             HelpName = "NAME",
         };
         Option<bool> commit = new("--commit")
@@ -32,8 +34,8 @@ internal static class ConsumeCommand
         Option<long?> count = new("--count") { Description = "End after so many messages.", HelpName = "N" };
         Option<string> format = new("--format")
         {
-            Description = "text: the bytes and a newline; hex: two digits a byte; json: an object a line, with offset, length, and `text` "
-                + "or, when the message is not UTF-8, `base64`.",
+            Description = "text: the bytes and a newline; hex: two digits a byte; json: a line with offset, length, and "
+                + "`text` or, when the message is not UTF-8, `base64`.",
             HelpName = "text|hex|json",
             DefaultValueFactory = _ => "text",
         };
@@ -52,6 +54,8 @@ internal static class ConsumeCommand
         {
             if (result.GetResult(commit) is not null && result.GetResult(consumer) is null)
                 result.AddError("--commit needs --consumer.");
+            if (result.GetValue(consumer) is { } name && !StoreNames.IsValidConsumer(name))
+                result.AddError($"A consumer's name is up to 100 of the characters A-Z a-z 0-9 . _ - : {name}.");
         });
         command.SetAction(parsed => Run(
             () => Open(parsed.GetRequiredValue(store), parsed.GetValue(consumer), parsed.GetValue(commit)),

@@ -1,3 +1,7 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+using MappedFileQueues.Platform;
+
 namespace MappedFileQueues.Tool.Consume;
 
 /// <summary>Where `mfq consume` takes messages from, of either kind of store: bytes.</summary>
@@ -32,17 +36,30 @@ internal sealed class ReaderSource(string storePath, QueueStart start) : Message
     public override void Dispose() => _reader.Dispose();
 }
 
-/// <summary>Reads as a named consumer, and moves its cursor.</summary>
+/// <summary>
+/// Reads as a named consumer, and moves its cursor. The public queues each open one kind of store, by the type that the caller
+/// has at compile time; here the store's own meta page says what it is, and its structs are read as the bytes that they are.
+/// </summary>
 internal sealed class ConsumerSource : MessageSource
 {
-    private readonly MappedFileQueue _queue;
+    private readonly QueueCore _queue;
     private readonly MappedFileConsumer _consumer;
     private bool _isInHand;
 
     public ConsumerSource(string storePath, string name)
     {
-        _queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = storePath, CreateIfMissing = false });
-        _consumer = _queue.OpenConsumer(name);
+        StoreMeta meta = ReadMeta(storePath);
+        MappedFileQueueOptions options = new() { StorePath = storePath, CreateIfMissing = false };
+        _queue = new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint);
+        try
+        {
+            _consumer = _queue.Add(new MappedFileConsumer(_queue, _queue.OpenConsumer(name, QueueStart.Earliest)));
+        }
+        catch
+        {
+            _queue.Dispose();
+            throw;
+        }
     }
 
     public override long MessageOffset => _consumer.MessageOffset;
@@ -61,9 +78,13 @@ internal sealed class ConsumerSource : MessageSource
         _isInHand = false;
     }
 
-    public override void Dispose()
+    public override void Dispose() => _queue.Dispose();
+
+    private static StoreMeta ReadMeta(string storePath)
     {
-        _consumer.Dispose();
-        _queue.Dispose();
+        string path = Path.GetFullPath(storePath);
+        using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
+        return (directory is null ? null : StoreMetaFile.Read(directory))
+            ?? throw new ToolException($"There is no store: path={path}. `mfq produce` makes one.");
     }
 }

@@ -19,7 +19,10 @@ internal static class InfoCommand
         };
         output.AcceptOnlyFromAmong("table", "json");
 
-        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.") { store, output };
+        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.")
+        {
+            store, output,
+        };
         command.SetAction(parsed =>
         {
             MappedFileQueueInfo info = StoreLook.Info(parsed.GetRequiredValue(store));
