@@ -22,8 +22,8 @@ internal static class ConsumeCommand
         Argument<string> store = new("STORE") { Description = "The store's directory; it is never made." };
         Option<string?> consumer = new("--consumer")
         {
-            Description = "Begin where this consumer stands (\"\" is the default one). Without it: at the first message, as a reader "
-                + "that leaves no trace.",
+            Description = "Begin where this consumer stands (\"\" is the default one). Without it: at the first message, as a "
+                + "reader that leaves no trace.",
             HelpName = "NAME",
         };
         Option<bool> commit = new("--commit")

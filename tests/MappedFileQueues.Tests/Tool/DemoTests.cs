@@ -30,8 +30,9 @@ public sealed partial class DemoTests : IDisposable
         AssertDigests(bytes, run);
         AssertDeaths(run);
         string messages = bytes.Count(value => value == '\n').ToString("N0", CultureInfo.InvariantCulture);
-        Assert.Contains($"messages out  {messages}\n", run.Text, StringComparison.Ordinal);
-        Assert.Contains("segments", run.Text, StringComparison.Ordinal);
+        Assert.Matches($@"messages in +{messages}\n", run.Text);
+        Assert.Matches($@"messages out +{messages}\n", run.Text);
+        Assert.Matches(@"segments +\d+ of 16,777,216 bytes", run.Text);
     }
 
     [Fact]
