@@ -57,6 +57,5 @@ internal static class DemoStore
         MappedFileQueueInfo info = StoreLook.Info(folder.StorePath);
         report.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
         report.Add("store on disk", Report.Bytes(info.BytesOnDisk));
-        report.Add("claims repaired", Report.Number(info.RepairCount));
     }
 }
