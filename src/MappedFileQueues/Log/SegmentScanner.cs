@@ -14,6 +14,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
 
     private readonly byte[] _buffer = new byte[BufferLength];
     private long _bufferStart = -1;
+    private long _fileLength = -1;
     private int _buffered;
 
     public long Start => start;
@@ -29,8 +30,16 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return bytes.Length < FrameHeader.Size ? 0 : BinaryPrimitives.ReadUInt64LittleEndian(bytes);
     }
 
-    /// <summary>Whether the file goes as far as this position.</summary>
-    public bool Reaches(long position) => position <= file.Length;
+    /// <summary>
+    /// Whether the file goes as far as this position. Its length is asked once: asked for each frame it made opening a store take most
+    /// of its time.
+    /// </summary>
+    public bool Reaches(long position)
+    {
+        if (_fileLength < 0)
+            _fileLength = file.Length;
+        return position <= _fileLength;
+    }
 
     /// <summary>Whether a plausible frame's checksum fits, or it has none.</summary>
     public bool IsWhole(ulong header, long position)
@@ -75,7 +84,11 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
     }
 
     /// <summary>Forgets what was buffered: the file was changed.</summary>
-    public void Invalidate() => _bufferStart = -1;
+    public void Invalidate()
+    {
+        _bufferStart = -1;
+        _fileLength = -1;
+    }
 
     private ReadOnlySpan<byte> Bytes(long position, int length)
     {

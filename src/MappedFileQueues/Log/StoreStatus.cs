@@ -156,7 +156,9 @@ internal sealed unsafe record StoreStatus
             foreach (string name in directory.List(folder))
             {
                 string path = folder.Length == 0 ? name : $"{folder}/{name}";
-                if (folders.Contains(path))
+
+                // Lock files are empty, and where locks are open files that nobody shares, even this look would clash with them.
+                if (folders.Contains(path) || (folder == StoreNames.Locks && path != StoreNames.Slots))
                     continue;
                 using PlatformFile? file = directory.Open(path, FileOpening.Read);
                 bytes += file?.AllocatedLength ?? 0;

@@ -1,0 +1,92 @@
+using System.Buffers;
+using System.Text.Encodings.Web;
+using System.Text.Json;
+using System.Text.Unicode;
+
+namespace MappedFileQueues.Tool.Consume;
+
+/// <summary>How `mfq consume` writes a message.</summary>
+internal enum MessageFormat
+{
+    /// <summary>The bytes as they are, and a newline.</summary>
+    Text,
+
+    /// <summary>Two hexadecimal digits a byte, and a newline.</summary>
+    Hex,
+
+    /// <summary>
+    /// A JSON object a line, with offset, length, and the message as `text` or, when it is not UTF-8, as `base64`.
+    /// </summary>
+    Json,
+}
+
+/// <summary>Writes messages to a stream in one of the formats.</summary>
+internal sealed class MessageWriter : IDisposable
+{
+    private readonly Stream _output;
+    private readonly MessageFormat _format;
+    private readonly ArrayBufferWriter<byte> _line = new();
+    private readonly Utf8JsonWriter _json;
+
+    /// <summary>Writes to <paramref name="output"/>, which stays the caller's.</summary>
+    public MessageWriter(Stream output, MessageFormat format)
+    {
+        (_output, _format) = (output, format);
+
+        // The output is for terminals and programs, never part of a web page, so only what JSON itself demands is escaped.
+        _json = new Utf8JsonWriter(_line, new JsonWriterOptions { Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping });
+    }
+
+    /// <summary>Writes a message, and returns how many bytes that took.</summary>
+    public int Write(ReadOnlySpan<byte> message, long offset)
+    {
+        switch (_format)
+        {
+            case MessageFormat.Hex:
+                WriteHex(message);
+                break;
+            case MessageFormat.Json:
+                WriteJson(message, offset);
+                break;
+            default:
+                _output.Write(message);
+                _output.WriteByte((byte)'\n');
+                return message.Length + 1;
+        }
+
+        _line.Write("\n"u8);
+        int length = _line.WrittenCount;
+        _output.Write(_line.WrittenSpan);
+        _line.ResetWrittenCount();
+        return length;
+    }
+
+    /// <summary>Lets the buffers go; the stream stays open.</summary>
+    public void Dispose() => _json.Dispose();
+
+    private void WriteHex(ReadOnlySpan<byte> message)
+    {
+        const int ChunkLength = 4096;
+        while (!message.IsEmpty)
+        {
+            ReadOnlySpan<byte> chunk = message[..Math.Min(ChunkLength, message.Length)];
+            Convert.TryToHexStringLower(chunk, _line.GetSpan(chunk.Length * 2), out int written);
+            _line.Advance(written);
+            message = message[chunk.Length..];
+        }
+    }
+
+    private void WriteJson(ReadOnlySpan<byte> message, long offset)
+    {
+        _json.Reset();
+        _json.WriteStartObject();
+        _json.WriteNumber("offset"u8, offset);
+        _json.WriteNumber("length"u8, message.Length);
+        if (Utf8.IsValid(message))
+            _json.WriteString("text"u8, message);
+        else
+            _json.WriteBase64String("base64"u8, message);
+        _json.WriteEndObject();
+        _json.Flush();
+    }
+}

@@ -1,0 +1,90 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tool.Consume;
+
+/// <summary>Where `mfq consume` takes messages from, of either kind of store: bytes.</summary>
+internal abstract class MessageSource : IDisposable
+{
+    /// <summary>Where the last message that was read began.</summary>
+    public abstract long MessageOffset { get; }
+
+    /// <summary>Reads the next message, waiting for it so long; the span is valid until the next call.</summary>
+    public abstract bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message);
+
+    /// <summary>Everything read so far is done.</summary>
+    public abstract void Commit();
+
+    /// <summary>Closes the store.</summary>
+    public abstract void Dispose();
+}
+
+/// <summary>Reads without a trace in the store.</summary>
+internal sealed class ReaderSource(string storePath, QueueStart start) : MessageSource
+{
+    private readonly MappedFileReader _reader = MappedFileReader.Open(storePath, start);
+
+    public override long MessageOffset => _reader.MessageOffset;
+
+    public override bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message) => _reader.TryRead(out message, wait);
+
+    public override void Commit()
+    {
+    }
+
+    public override void Dispose() => _reader.Dispose();
+}
+
+/// <summary>
+/// Reads as a named consumer, and moves its cursor. The public queues each open one kind of store, by the type that the caller
+/// has at compile time; here the store's own meta page says what it is, and its structs are read as the bytes that they are.
+/// </summary>
+internal sealed class ConsumerSource : MessageSource
+{
+    private readonly QueueCore _queue;
+    private readonly MappedFileConsumer _consumer;
+    private bool _isInHand;
+
+    public ConsumerSource(string storePath, string name)
+    {
+        StoreMeta meta = ReadMeta(storePath);
+        MappedFileQueueOptions options = new() { StorePath = storePath, CreateIfMissing = false };
+        _queue = new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint);
+        try
+        {
+            _consumer = _queue.Add(new MappedFileConsumer(_queue, _queue.OpenConsumer(name, QueueStart.Earliest)));
+        }
+        catch
+        {
+            _queue.Dispose();
+            throw;
+        }
+    }
+
+    public override long MessageOffset => _consumer.MessageOffset;
+
+    public override bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message)
+    {
+        if (_isInHand)
+            _consumer.Advance();
+        _isInHand = _consumer.TryConsume(out message, wait);
+        return _isInHand;
+    }
+
+    public override void Commit()
+    {
+        _consumer.Commit();
+        _isInHand = false;
+    }
+
+    public override void Dispose() => _queue.Dispose();
+
+    private static StoreMeta ReadMeta(string storePath)
+    {
+        string path = Path.GetFullPath(storePath);
+        using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
+        return (directory is null ? null : StoreMetaFile.Read(directory))
+            ?? throw new ToolException($"There is no store: path={path}. `mfq produce` makes one.");
+    }
+}

@@ -1,0 +1,129 @@
+using System.CommandLine;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Tool.Output;
+using Spectre.Console;
+
+namespace MappedFileQueues.Tool.Demo;
+
+/// <summary>
+/// `mfq demo`: the main job on real input, with processes killed on the way, and the proof that nothing was lost or doubled.
+/// </summary>
+internal static class DemoCommand
+{
+    /// <summary>The hidden command of the producer process.</summary>
+    public const string ProducerVerb = "demo-producer";
+
+    /// <summary>The hidden command of the consumer process.</summary>
+    public const string ConsumerVerb = "demo-consumer";
+
+    private const int SecondsDefault = 15;
+
+    /// <summary>How often the bar on the terminal moves.</summary>
+    private static readonly TimeSpan s_barInterval = TimeSpan.FromMilliseconds(50);
+
+    public static Command Create()
+    {
+        Argument<string[]> files = new("FILE")
+        {
+            Description = "The text files whose lines are sent, round and round up to at least 50 MB; by default all text "
+                + "files below the current folder.",
+            Arity = ArgumentArity.ZeroOrMore,
+        };
+        Option<string?> directory = new("--dir")
+        {
+            Description = "Where the store and the output go, and stay; by default a temporary folder that is removed.",
+            HelpName = "DIR",
+        };
+        Option<int> seconds = new("--seconds")
+        {
+            Description = "After so many seconds nothing more is sent, once 50 MB are.",
+            HelpName = "N",
+            DefaultValueFactory = _ => SecondsDefault,
+        };
+        seconds.Validators.Add(result =>
+        {
+            if (result.Tokens.Count == 1 && int.TryParse(result.Tokens[0].Value, out int value) && value < 1)
+                result.AddError($"--seconds must be at least 1: {value}.");
+        });
+
+        Command command = new(
+            "demo",
+            "Send the lines of files from a producer process to a consumer process, kill both on the way, and compare what came "
+            + "out. Exit code 1 on any difference.") { files, directory, seconds };
+        command.SetAction(parsed => Run(
+            parsed.GetValue(files) ?? [], parsed.GetValue(directory), TimeSpan.FromSeconds(parsed.GetValue(seconds))));
+        return command;
+    }
+
+    /// <summary>The commands that the demo starts itself with.</summary>
+    public static IEnumerable<Command> CreateChildCommands() =>
+        [CreateChildCommand(ProducerVerb, DemoProducer.Run), CreateChildCommand(ConsumerVerb, DemoConsumer.Run)];
+
+    private static Command CreateChildCommand(string verb, Func<DemoFolder, int> run)
+    {
+        Argument<string> folder = new("DIR");
+        Command command = new(verb, "A process of the demo.") { folder };
+        command.Hidden = true;
+        command.SetAction(parsed => run(new DemoFolder(parsed.GetRequiredValue(folder))));
+        return command;
+    }
+
+    private static int Run(string[] names, string? directory, TimeSpan timeMax)
+    {
+        using CancellationTokenSource interrupted = new();
+        Action<PosixSignalContext> interrupt = context =>
+        {
+            context.Cancel = true;
+            interrupted.Cancel();
+        };
+        using PosixSignalRegistration onInterrupt = PosixSignalRegistration.Create(PosixSignal.SIGINT, interrupt);
+        using PosixSignalRegistration onTerminate = PosixSignalRegistration.Create(PosixSignal.SIGTERM, interrupt);
+
+        DemoFolder folder = new(directory ?? Directory.CreateTempSubdirectory("mfq-demo-").FullName);
+        try
+        {
+            folder.Prepare();
+            List<InputFile> files = names.Length > 0 ? InputFinder.FromNames(names) : InputFinder.Below(".", folder.Root);
+            return RunIn(folder, InputPlan.Create(files), timeMax, isKept: directory is not null, interrupted.Token);
+        }
+        catch (OperationCanceledException)
+        {
+            return ErrorLine.Write("Interrupted.", ExitCodes.Interrupted);
+        }
+        finally
+        {
+            if (directory is null)
+                Directory.Delete(folder.Root, recursive: true);
+        }
+    }
+
+    private static int RunIn(DemoFolder folder, InputPlan plan, TimeSpan timeMax, bool isKept, CancellationToken interrupted)
+    {
+        DemoResult result;
+        using (DemoRun run = new(folder, plan, timeMax, interrupted))
+            result = Console.IsOutputRedirected ? run.Execute() : ExecuteWithBar(run, plan);
+        DemoReport.Print(result, plan, folder, isKept);
+        folder.RemoveSideFiles();
+        return result.IsRight ? ExitCodes.Success : ExitCodes.Failure;
+    }
+
+    private static DemoResult ExecuteWithBar(DemoRun run, InputPlan plan)
+    {
+        Progress bars = AnsiConsole.Progress();
+        bars.Columns(new TaskDescriptionColumn(), new ProgressBarColumn(), new PercentageColumn());
+        return bars.Start(context =>
+        {
+            ProgressTask sent = context.AddTask("sent", maxValue: plan.TotalLength);
+            ProgressTask received = context.AddTask("written out", maxValue: plan.TotalLength);
+            Task<DemoResult> result = Task.Run(run.Execute);
+            while (!((IAsyncResult)result).AsyncWaitHandle.WaitOne(s_barInterval))
+            {
+                // A new process starts to count at nothing; the bars only go forward.
+                sent.Value = Math.Max(sent.Value, run.Sent.Bytes);
+                received.Value = Math.Max(received.Value, run.Received.Bytes);
+            }
+
+            return result.GetAwaiter().GetResult();
+        });
+    }
+}

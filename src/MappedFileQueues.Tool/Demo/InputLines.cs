@@ -1,0 +1,23 @@
+namespace MappedFileQueues.Tool.Demo;
+
+/// <summary>The lines of a plan, one after the other, through all files and rounds.</summary>
+internal sealed class InputLines : IDisposable
+{
+    private readonly InputStream _bytes;
+    private readonly LineReader _lines;
+
+    /// <summary>Begins with the first line of the first file.</summary>
+    public InputLines(InputPlan plan, int lineLengthMax)
+    {
+        _bytes = new InputStream(plan);
+        _lines = new LineReader(_bytes, "the demo's input", lineLengthMax);
+    }
+
+    /// <summary>
+    /// Reads the next line, without its \n; false when all rounds are done. The span is valid until the next call.
+    /// </summary>
+    public bool TryRead(out ReadOnlySpan<byte> line) => _lines.TryRead(out line);
+
+    /// <summary>Closes the file in hand.</summary>
+    public void Dispose() => _bytes.Dispose();
+}

@@ -1,0 +1,16 @@
+namespace MappedFileQueues.Tool;
+
+/// <summary>What `mfq` returns to the shell.</summary>
+internal static class ExitCodes
+{
+    public const int Success = 0;
+    public const int Failure = 1;
+    public const int Usage = 2;
+
+    /// <summary>Ended by Ctrl-C before the work was done; what shells report for it.</summary>
+    public const int Interrupted = 130;
+
+    public const string Help =
+        "Exit codes: 0 done; 1 an error (one line on standard error), or a demo whose output differs; 2 wrong usage; "
+        + "130 interrupted.";
+}

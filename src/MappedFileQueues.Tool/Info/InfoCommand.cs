@@ -1,0 +1,76 @@
+using System.CommandLine;
+using System.Globalization;
+using System.Text.Json;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Info;
+
+/// <summary>`mfq info`: what a store holds and who uses it, without leaving a trace in it.</summary>
+internal static class InfoCommand
+{
+    public static Command Create()
+    {
+        Argument<string> store = new("STORE") { Description = "The store's directory; it is never made." };
+        Option<string> output = new("--output")
+        {
+            Description = "table: to read; json: one object, lengths and offsets in bytes.",
+            HelpName = "table|json",
+            DefaultValueFactory = _ => "table",
+        };
+        output.AcceptOnlyFromAmong("table", "json");
+
+        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.")
+        {
+            store, output,
+        };
+        command.SetAction(parsed =>
+        {
+            MappedFileQueueInfo info = StoreLook.Info(parsed.GetRequiredValue(store));
+            if (parsed.GetRequiredValue(output) == "json")
+                Console.Out.WriteLine(JsonSerializer.Serialize(info, InfoJsonContext.Default.MappedFileQueueInfo));
+            else
+                Print(info);
+            return ExitCodes.Success;
+        });
+        return command;
+    }
+
+    private static void Print(MappedFileQueueInfo info)
+    {
+        Report store = new("Store", "", "");
+        store.Add("path", info.StorePath);
+        store.Add("id", info.StoreId.ToString());
+        store.Add("kind", info.StructSize > 0 ? $"structs of {Report.Bytes(info.StructSize)}" : "messages of any length");
+        store.Add("made", info.Created.ToString("u", CultureInfo.InvariantCulture));
+        store.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
+        store.Add("on disk", Report.Bytes(info.BytesOnDisk));
+        store.Add("first offset", Report.Number(info.FirstOffset));
+        store.Add("confirmed", Report.Number(info.ConfirmedOffset));
+        store.Add("published", Report.Number(info.PublishedOffset));
+        store.Add("tail", Report.Number(info.TailOffset));
+        store.Add("epoch", Report.Number(info.Epoch));
+        store.Add("repairs", Report.Number(info.RepairCount));
+        store.Add("poisoned", info.IsPoisoned ? "yes: a flush failed; close it everywhere and open it again" : "no");
+        store.Add("attached", Processes(info.AttachedProcesses));
+        store.Add("producers", Processes(info.ProducerProcesses));
+        store.Write();
+
+        Report consumers = new("Consumers", "name", "offset", "lag in bytes", "attached");
+        foreach (MappedFileConsumerInfo consumer in info.Consumers)
+        {
+            string name = consumer.Name.Length == 0 ? "(default)" : consumer.Name;
+            consumers.Add(name, Report.Number(consumer.Offset), Report.Number(consumer.Lag), consumer.IsAttached ? "yes" : "no");
+        }
+
+        if (consumers.Count > 0)
+            consumers.Write();
+
+        Report claims = new("Open claims, at which readers wait", "offset", "length", "slot", "pid");
+        foreach (MappedFileClaimInfo claim in info.OpenClaims)
+            claims.Add(Report.Number(claim.Offset), Report.Number(claim.Length), $"{claim.Slot}", $"{claim.ProcessId}");
+        if (claims.Count > 0)
+            claims.Write();
+    }
+
+    private static string Processes(IReadOnlyList<int> ids) => ids.Count == 0 ? "none known" : $"pid {string.Join(", ", ids)}";
+}

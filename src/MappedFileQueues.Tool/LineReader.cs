@@ -1,0 +1,74 @@
+namespace MappedFileQueues.Tool;
+
+/// <summary>
+/// Splits a stream into lines of bytes without decoding them: only \n ends a line, \r stays, a last line needs no \n, and
+/// an empty line is a line. The spans that it hands out are valid until the next read.
+/// </summary>
+internal sealed class LineReader(Stream source, string name, int lengthMax)
+{
+    private const int BufferLengthStart = 128 * 1024;
+
+    private byte[] _buffer = new byte[BufferLengthStart];
+    private int _start;
+    private int _end;
+    private bool _ended;
+    private long _lineNumber;
+
+    /// <summary>Reads the next line, without its \n; false at the end.</summary>
+    public bool TryRead(out ReadOnlySpan<byte> line)
+    {
+        // What was searched before more bytes came is not searched again, or a long line would cost its length squared.
+        int searched = 0;
+        while (true)
+        {
+            ReadOnlySpan<byte> rest = _buffer.AsSpan(_start.._end);
+            int newline = rest[searched..].IndexOf((byte)'\n');
+            if (newline >= 0)
+                return Take(searched + newline, 1, out line);
+
+            searched = rest.Length;
+            if (searched > lengthMax)
+                throw TooLong($"more than {searched}");
+            if (!_ended)
+                Fill();
+            else if (searched > 0)
+                return Take(searched, 0, out line);
+            else
+            {
+                line = default;
+                return false;
+            }
+        }
+    }
+
+    private bool Take(int length, int newlineLength, out ReadOnlySpan<byte> line)
+    {
+        _lineNumber++;
+        if (length > lengthMax)
+            throw TooLong($"{length}");
+        line = _buffer.AsSpan(_start, length);
+        _start += length + newlineLength;
+        return true;
+    }
+
+    /// <summary>
+    /// Reads what is there, behind the line that has begun, which moves to the buffer's front or to a larger buffer.
+    /// </summary>
+    private void Fill()
+    {
+        int begun = _end - _start;
+        byte[] target = begun <= _buffer.Length / 2 ? _buffer : new byte[Math.Min((long)_buffer.Length * 2, Array.MaxLength)];
+        if (_start > 0 || target != _buffer)
+            Buffer.BlockCopy(_buffer, _start, target, 0, begun);
+        _buffer = target;
+        _start = 0;
+        _end = begun;
+
+        int count = source.Read(_buffer, begun, _buffer.Length - begun);
+        _ended = count == 0;
+        _end += count;
+    }
+
+    private ToolException TooLong(string length) => new(
+        $"Line too long for a message: length={length}, limit={lengthMax}, line={_lineNumber + 1}, file={name}. Split it.");
+}

@@ -1,0 +1,56 @@
+using System.Globalization;
+using Spectre.Console;
+
+namespace MappedFileQueues.Tool.Output;
+
+/// <summary>Rows under a title: a drawn table on a terminal; aligned plain text, whole however long, when redirected.</summary>
+internal sealed class Report(string title, params string[] columns)
+{
+    private readonly List<string[]> _rows = [];
+
+    /// <summary>How many rows there are.</summary>
+    public int Count => _rows.Count;
+
+    /// <summary>Adds a row with a cell for each column.</summary>
+    public void Add(params string[] cells) => _rows.Add(cells);
+
+    /// <summary>Writes the report to standard output.</summary>
+    public void Write()
+    {
+        if (Console.IsOutputRedirected)
+            WritePlain();
+        else
+            WriteTable();
+    }
+
+    /// <summary>A count or a length with its thousands apart.</summary>
+    public static string Number(long value) => value.ToString("N0", CultureInfo.InvariantCulture);
+
+    /// <summary>A length in bytes, exact, and rounded beside it when it is a large one.</summary>
+    public static string Bytes(long length) => length < 1_000_000
+        ? $"{Number(length)} bytes"
+        : string.Create(CultureInfo.InvariantCulture, $"{length:N0} bytes ({length / 1e6:N1} MB)");
+
+    private void WritePlain()
+    {
+        List<string[]> lines = [.. columns.Any(column => column.Length > 0) ? [columns] : Array.Empty<string[]>(), .. _rows];
+        Console.Out.WriteLine(title);
+        foreach (string[] line in lines)
+        {
+            IEnumerable<string> cells = line.Select((cell, index) => cell.PadRight(lines.Max(other => other[index].Length)));
+            Console.Out.WriteLine($"  {string.Join("  ", cells).TrimEnd()}");
+        }
+    }
+
+    private void WriteTable()
+    {
+        Table table = new Table().Title(new TableTitle(Markup.Escape(title), Style.Parse("bold"))).RoundedBorder();
+        foreach (string column in columns)
+            table.AddColumn(new TableColumn(new Text(column)));
+        if (columns.All(column => column.Length == 0))
+            table.HideHeaders();
+        foreach (string[] row in _rows)
+            table.AddRow(row.Select(cell => new Text(cell)));
+        AnsiConsole.Write(table);
+    }
+}

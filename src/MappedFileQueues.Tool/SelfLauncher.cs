@@ -1,0 +1,36 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Tool;
+
+/// <summary>
+/// Starts this program once more, however it was started: by its own executable, as an installed tool, or by `dotnet mfq.dll`.
+/// </summary>
+internal static class SelfLauncher
+{
+    /// <summary>Stands before every other argument and selects the portable platform.</summary>
+    public const string PortableArgument = "--portable";
+
+    public const string PortableSwitch = "MappedFileQueues.UsePortablePlatform";
+
+    /// <summary>What starts this program with other arguments, its three standard streams connected to the caller.</summary>
+    public static ProcessStartInfo StartInfo(params IEnumerable<string> arguments)
+    {
+        string program = Environment.ProcessPath
+            ?? throw new ToolException("The system does not tell the path of this program, so it cannot start itself.");
+        List<string> all = [];
+
+        // The executable of an app and the shim of an installed tool know their dll; only the `dotnet` command must be told.
+        if (Path.GetFileNameWithoutExtension(program).Equals("dotnet", StringComparison.OrdinalIgnoreCase))
+            all.AddRange(["exec", Path.Combine(AppContext.BaseDirectory, "mfq.dll")]);
+        if (AppContext.TryGetSwitch(PortableSwitch, out bool isPortable) && isPortable)
+            all.Add(PortableArgument);
+
+        return new ProcessStartInfo(program, all.Concat(arguments))
+        {
+            UseShellExecute = false,
+            RedirectStandardInput = true,
+            RedirectStandardOutput = true,
+            RedirectStandardError = true,
+        };
+    }
+}

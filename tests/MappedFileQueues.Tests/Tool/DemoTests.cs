@@ -1,0 +1,166 @@
+using System.Diagnostics;
+using System.Globalization;
+using System.Security.Cryptography;
+using System.Text;
+using System.Text.RegularExpressions;
+using MappedFileQueues.Tests.Support;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>`mfq demo` on real files: what comes out is compared with digests that the test computes itself.</summary>
+public sealed partial class DemoTests : IDisposable
+{
+    private const int LeastLength = 50_000_000;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Demo_FileOfFiftyMegabytes_DigestIsTheFiles(bool isPortable)
+    {
+        byte[] bytes = TextOfLength(LeastLength, seed: 20_261);
+        string file = Write("input.txt", bytes);
+        string[] platform = isPortable ? ["--portable"] : [];
+
+        ToolRun run = ToolRun.Of([.. platform, "demo", file, "--seconds", "2"]).Expect(0);
+
+        AssertDigests(bytes, run);
+        AssertDeaths(run);
+        string messages = bytes.Count(value => value == '\n').ToString("N0", CultureInfo.InvariantCulture);
+        Assert.Matches($@"messages in +{messages}\n", run.Text);
+        Assert.Matches($@"messages out +{messages}\n", run.Text);
+        Assert.Matches(@"segments +\d+ of 16,777,216 bytes", run.Text);
+    }
+
+    [Fact]
+    public void Demo_NoFileNamed_SendsTheTextFilesBelowRoundAndRound()
+    {
+        Write("b.txt", "second\r\n\n"u8.ToArray());
+        Write("a.txt", "first\nwithout newline"u8.ToArray());
+        Write("inner/c.md", TextOfLength(100_000, seed: 7));
+        Write("inner/zero.bin", [1, 2, 0, 3]);
+        Write("empty.txt", []);
+        Write(".git/config", "left out\n"u8.ToArray());
+        Write("bin/out.txt", "left out\n"u8.ToArray());
+        Write("obj/out.txt", "left out\n"u8.ToArray());
+
+        ToolRun run = ToolRun.In(_temp.Root, [], "demo", "--seconds", "2", "--dir", Path.Combine(_temp.Root, "demo")).Expect(0);
+
+        byte[] round =
+        [
+            .. "first\nwithout newline\nsecond\r\n\n"u8, .. File.ReadAllBytes(Path.Combine(_temp.Root, "inner/c.md")),
+        ];
+        byte[] all = [.. Enumerable.Repeat(round, (LeastLength + round.Length - 1) / round.Length).SelectMany(part => part)];
+        AssertDigests(all, run);
+        AssertDeaths(run);
+        Assert.Equal(all.Length, new FileInfo(Path.Combine(_temp.Root, "demo", "output.txt")).Length);
+        ToolRun.Of("info", Path.Combine(_temp.Root, "demo", "store")).Expect(0);
+    }
+
+    [Fact]
+    public void Demo_StartedByItsOwnExecutable_StartsItselfTheSameWay()
+    {
+        string executable = Path.ChangeExtension(Repository.ToolPath, OperatingSystem.IsWindows() ? ".exe" : null);
+        byte[] bytes = TextOfLength(LeastLength, seed: 3);
+
+        ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", "1"]);
+        ToolRun run = ToolRun.Start(start, []).Expect(0);
+
+        AssertDigests(bytes, run);
+    }
+
+    [Fact]
+    public void Demo_OutputIsTamperedWith_ExitCodeOne()
+    {
+        string folder = Path.Combine(_temp.Root, "demo");
+        string output = Path.Combine(folder, "output.txt");
+        string file = Write("input.txt", TextOfLength(LeastLength, seed: 4));
+        using ChildProcess demo = ChildProcess.StartTool("demo", file, "--seconds", "2", "--dir", folder);
+
+        // The consumer writes each place once, so what is changed behind it stays changed.
+        Eventually.True(() => new FileInfo(output) is { Exists: true, Length: > 1_000_000 }, "something is written out");
+        using (FileStream stream = new(output, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
+            stream.WriteByte((byte)'#');
+
+        demo.ExpectExit(1);
+        Assert.Contains(demo.Lines, line => line.StartsWith("DIFFERENT", StringComparison.Ordinal));
+    }
+
+    [Fact]
+    public void Demo_FolderHoldsAStore_OneLineAndTheStoreIsUntouched()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
+        string[] before = StoreSnapshot.Of(_temp.Root);
+
+        ToolRun.In(_temp.Root, [], "demo", "--dir", _temp.StorePath).ExpectError(_temp.StorePath);
+        ToolRun.In(_temp.Root, [], "demo", "--dir", _temp.Root).ExpectError(_temp.Root);
+
+        Assert.Equal(before, StoreSnapshot.Of(_temp.Root));
+    }
+
+    [Fact]
+    public void Demo_NoTextFile_OneLine()
+    {
+        Write("binary", [0, 1, 2]);
+
+        ToolRun.In(_temp.Root, [], "demo").ExpectError("No text file");
+        ToolRun.Of("demo", Path.Combine(_temp.Root, "none")).ExpectError("none");
+    }
+
+    private static void AssertDigests(byte[] expected, ToolRun run)
+    {
+        string digest = Convert.ToHexStringLower(SHA256.HashData(expected));
+        Assert.Contains($"SHA-256 in   {digest}\n", run.Text, StringComparison.Ordinal);
+        Assert.Contains($"SHA-256 out  {digest}\n", run.Text, StringComparison.Ordinal);
+    }
+
+    private static void AssertDeaths(ToolRun run)
+    {
+        Assert.Matches(ProducerDeath(), run.Text);
+        Match consumer = ConsumerDeath().Match(run.Text);
+        Assert.True(consumer.Success, run.Text);
+        int unread = int.Parse(consumer.Groups["unread"].Value, NumberStyles.AllowThousands, CultureInfo.InvariantCulture);
+        Assert.InRange(unread, 1000, int.MaxValue);
+    }
+
+    [GeneratedRegex(@"producer +\d+ +in mid-burst")]
+    private static partial Regex ProducerDeath();
+
+    [GeneratedRegex(@"consumer +\d+ +with messages unread +[\d,]+ +(?<unread>[\d,]+)")]
+    private static partial Regex ConsumerDeath();
+
+    /// <summary>Lines of many lengths, empty ones and one of a megabyte among them, and bytes that are no UTF-8.</summary>
+    private static byte[] TextOfLength(int length, int seed)
+    {
+        Random random = new(seed);
+        byte[] text = new byte[length];
+        random.NextBytes(text);
+        int lineLength = 0;
+        for (int index = 0; index < length; index++)
+        {
+            if (lineLength-- == 0)
+            {
+                text[index] = (byte)'\n';
+                lineLength = index is > 20_000_000 and < 20_000_500 ? 1_000_000 : random.Next(8) * random.Next(20);
+            }
+            else if (text[index] is (byte)'\n' or 0)
+            {
+                text[index] = (byte)'.';
+            }
+        }
+
+        text[^1] = (byte)'\n';
+        return text;
+    }
+
+    private string Write(string name, byte[] bytes)
+    {
+        string path = Path.Combine(_temp.Root, name);
+        Directory.CreateDirectory(Path.GetDirectoryName(path)!);
+        File.WriteAllBytes(path, bytes);
+        return path;
+    }
+}

@@ -1,0 +1,78 @@
+using System.Diagnostics;
+using System.Text;
+using MappedFileQueues.Tests.Support;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>One finished run of the command line tool: its exit code and what it wrote, to the byte.</summary>
+/// <param name="ExitCode">The exit code.</param>
+/// <param name="Output">Standard output.</param>
+/// <param name="Error">Standard error.</param>
+internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(2);
+
+    /// <summary>Standard output as text.</summary>
+    public string Text => Encoding.UTF8.GetString(Output);
+
+    /// <summary>The lines of standard output.</summary>
+    public string[] Lines => Text.Split('\n', StringSplitOptions.RemoveEmptyEntries);
+
+    /// <summary>Runs the tool to its end.</summary>
+    public static ToolRun Of(params IEnumerable<string> arguments) => In(Environment.CurrentDirectory, [], arguments);
+
+    /// <summary>Runs the tool to its end, with bytes on its standard input.</summary>
+    public static ToolRun WithInput(byte[] input, params IEnumerable<string> arguments) =>
+        In(Environment.CurrentDirectory, input, arguments);
+
+    /// <summary>Runs the tool to its end in a folder.</summary>
+    public static ToolRun In(string folder, byte[] input, params IEnumerable<string> arguments) =>
+        Start(new ProcessStartInfo("dotnet", ["exec", Repository.ToolPath, .. arguments]) { WorkingDirectory = folder }, input);
+
+    /// <summary>Runs any program to its end; how the tool is started matters to some tests.</summary>
+    public static ToolRun Start(ProcessStartInfo start, byte[] input)
+    {
+        start.RedirectStandardInput = true;
+        start.RedirectStandardOutput = true;
+        start.RedirectStandardError = true;
+        using Process process = Process.Start(start)!;
+        using MemoryStream output = new();
+        Task copying = process.StandardOutput.BaseStream.CopyToAsync(output);
+        Task<string> error = process.StandardError.ReadToEndAsync();
+        try
+        {
+            process.StandardInput.BaseStream.Write(input);
+            process.StandardInput.Close();
+        }
+        catch (IOException)
+        {
+            // It ended without reading all of its input, as it does when the arguments are wrong.
+        }
+
+        if (!process.WaitForExit(s_deadline))
+        {
+            process.Kill(entireProcessTree: true);
+            Assert.Fail($"Did not end within {s_deadline}: {string.Join(' ', start.ArgumentList)}");
+        }
+
+        copying.GetAwaiter().GetResult();
+        return new ToolRun(process.ExitCode, output.ToArray(), error.GetAwaiter().GetResult());
+    }
+
+    /// <summary>Fails, and shows what it wrote, unless it ended with this exit code.</summary>
+    public ToolRun Expect(int exitCode)
+    {
+        Assert.True(ExitCode == exitCode, $"Exit code {ExitCode} instead of {exitCode}.\noutput:\n{Text}\nerrors:\n{Error}");
+        return this;
+    }
+
+    /// <summary>Fails unless it ended with exit code 1 and one line on standard error that holds these words.</summary>
+    public void ExpectError(params IEnumerable<string> words)
+    {
+        Expect(1);
+        string line = Assert.Single(Error.Split('\n', StringSplitOptions.RemoveEmptyEntries));
+        Assert.StartsWith("mfq: ", line, StringComparison.Ordinal);
+        foreach (string word in words)
+            Assert.Contains(word, line, StringComparison.Ordinal);
+    }
+}
