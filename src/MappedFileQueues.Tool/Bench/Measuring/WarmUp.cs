@@ -10,7 +10,7 @@ namespace MappedFileQueues.Tool.Bench.Measuring;
 internal static class WarmUp
 {
     private const int CallsPerRound = 40;
-    private const int RoundsMin = 3;
+    private const int RoundsMin = 5;
     private const int RoundsMax = 15;
 
     /// <summary>Longer than the 100 ms of quiet after which the background compilation starts.</summary>

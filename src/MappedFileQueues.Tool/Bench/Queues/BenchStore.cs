@@ -16,13 +16,17 @@ internal static class BenchStore
         Checksum = checksum,
     };
 
-    /// <summary>Segments of the default length; its reader spins for ever, being a process that does nothing else.</summary>
-    public static MappedFileQueueOptions Spinning(string path, ProducerMode mode) => new()
+    /// <summary>
+    /// Segments of the default length; its reader spins for ever, being a process that does nothing else. With one CPU it
+    /// waits as by default: there it would only keep the producer from running.
+    /// </summary>
+    public static MappedFileQueueOptions Spinning(string path, ProducerMode mode)
     {
-        StorePath = path,
-        ProducerMode = mode,
-        ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan,
-    };
+        MappedFileQueueOptions options = new() { StorePath = path, ProducerMode = mode };
+        if (Environment.ProcessorCount > 1)
+            options.ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan;
+        return options;
+    }
 
     /// <summary>Whole mebibytes, with room for the frame that does not fit.</summary>
     public static long SegmentLengthFor(long count) =>
