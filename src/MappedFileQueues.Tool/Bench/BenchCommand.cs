@@ -1,4 +1,5 @@
 using System.CommandLine;
+using System.CommandLine.Parsing;
 using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.Tool.Bench.Limits;
@@ -26,7 +27,7 @@ internal static class BenchCommand
 
     private static readonly Option<long?> s_messages = new("--messages")
     {
-        Description = "Messages in each repetition; by default 10,000,000, with --quick 2,000,000.",
+        Description = "Messages in each repetition; by default 10,000,000, with --quick 1,000,000.",
         HelpName = "N",
     };
 
@@ -57,6 +58,7 @@ internal static class BenchCommand
             if (result.GetValueOrDefault<long?>() is < BenchSettings.MessagesMin or > BenchSettings.MessagesMax)
                 result.AddError($"--messages is between {BenchSettings.MessagesMin} and {BenchSettings.MessagesMax}.");
         });
+        command.Validators.Add(CheckNames);
         command.Add(ChildCommand.Create());
         command.SetAction(Run);
         return command;
@@ -69,7 +71,7 @@ internal static class BenchCommand
         long messages = parsed.GetValue(s_messages)
             ?? (isQuick ? BenchSettings.MessagesDefaultQuick : BenchSettings.MessagesDefault);
         BenchSettings settings = new(isQuick, messages, parsed.GetValue(s_directory)?.FullName ?? Path.GetTempPath());
-        HashSet<string> wanted = Wanted(parsed.GetValue(s_only), comparesLimits ? LimitsComparison.Names : BenchFigures.Names);
+        HashSet<string> wanted = Wanted(parsed.GetValue(s_only), Known(comparesLimits));
 
         long start = Stopwatch.GetTimestamp();
         BenchTable.WriteHead(settings);
@@ -113,17 +115,20 @@ internal static class BenchCommand
         return results;
     }
 
-    private static HashSet<string> Wanted(string? only, IEnumerable<string> known)
+    /// <summary>What --only names, or everything.</summary>
+    private static HashSet<string> Wanted(string? only, IEnumerable<string> known) =>
+        only is null ? [.. known] : [.. only.Split(',', StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries)];
+
+    private static void CheckNames(CommandResult result)
     {
-        HashSet<string> all = [.. known];
-        if (only is null)
-            return all;
-        HashSet<string> wanted = [.. only.Split(',', StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries)];
-        string[] unknown = [.. wanted.Except(all)];
+        string[] known = [.. Known(result.GetValue(s_limits))];
+        HashSet<string> wanted = Wanted(result.GetValue(s_only), known);
+        string[] unknown = [.. wanted.Except(known)];
         if (unknown.Length > 0 || wanted.Count == 0)
-            throw new UsageException($"No such figure: {string.Join(", ", unknown)}. Known: {string.Join(", ", all)}.");
-        return wanted;
+            result.AddError($"No such figure: {string.Join(", ", unknown)}. Known: {string.Join(", ", known)}.");
     }
+
+    private static IEnumerable<string> Known(bool comparesLimits) => comparesLimits ? LimitsComparison.Names : BenchFigures.Names;
 
     /// <summary>For people only: a line that the next one replaces.</summary>
     private static void ShowProgress(string name)

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tool.Bench;
 internal sealed record BenchSettings(bool IsQuick, long Messages, string Directory)
 {
     public const long MessagesDefault = 10_000_000;
-    public const long MessagesDefaultQuick = 2_000_000;
+    public const long MessagesDefaultQuick = 1_000_000;
 
     /// <summary>A raw file and a store of this many stay below 6 GB together.</summary>
     public const long MessagesMax = 40_000_000;

@@ -124,7 +124,10 @@ internal sealed class AllocationFigure(ChildContext context)
         return bytes;
     }
 
-    /// <summary>What this thread allocates in rounds, after one that is not counted.</summary>
+    /// <summary>
+    /// What this thread allocates in rounds, after one that is not counted, in hundredths: below that it is what the runtime
+    /// allocates once (24 bytes in 200,000 messages were seen), not something that each message costs.
+    /// </summary>
     private static double BytesEach(long count, Action round)
     {
         round();
@@ -132,7 +135,7 @@ internal sealed class AllocationFigure(ChildContext context)
         long before = GC.GetAllocatedBytesForCurrentThread();
         for (long i = 0; i < rounds; i++)
             round();
-        return (GC.GetAllocatedBytesForCurrentThread() - before) / (double)(rounds * Round);
+        return Math.Round((GC.GetAllocatedBytesForCurrentThread() - before) / (double)(rounds * Round), 2);
     }
 
     private sealed class MessageSerializer : IBufferedMessageSerializer<Message64>, IMessageDeserializer<Message64>

@@ -18,8 +18,10 @@ internal static class IdleFigure
     private const string Ready = "idle";
     private const int QueueCount = 3;
 
-    /// <summary>The runtime's own work after the start (background compilation) is over by then.</summary>
-    private static readonly TimeSpan s_settle = TimeSpan.FromSeconds(1);
+    /// <summary>The runtime compiles in the background for a while after the start; more than that is the queue's.</summary>
+    private static readonly TimeSpan s_settleMax = TimeSpan.FromSeconds(3);
+
+    private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(250);
 
     public static IReadOnlyList<Samples> Measure(BenchRun run)
     {
@@ -29,7 +31,7 @@ internal static class IdleFigure
         using BenchChild queues = run.StartChild(QueueRole);
         raw.WaitForLine(Ready);
         queues.WaitForLine(Ready);
-        Thread.Sleep(s_settle);
+        Settle(raw.Id, queues.Id);
         double[] rawShares = new double[repetitions];
         double[] queueShares = new double[repetitions];
         for (int i = 0; i < repetitions; i++)
@@ -72,6 +74,20 @@ internal static class IdleFigure
 
         WaitForEver([.. consumers]);
         return [];
+    }
+
+    /// <summary>Waits until neither has run for more than a thousandth of a look's time.</summary>
+    private static void Settle(int rawId, int queuesId)
+    {
+        long start = Clock.Now;
+        TimeSpan ran;
+        do
+        {
+            TimeSpan before = ProcessorTime.Of(rawId) + ProcessorTime.Of(queuesId);
+            Thread.Sleep(s_look);
+            ran = ProcessorTime.Of(rawId) + ProcessorTime.Of(queuesId) - before;
+        }
+        while (ran > s_look / 1000 && Clock.MillisecondsSince(start) < s_settleMax.TotalMilliseconds);
     }
 
     private static void WaitForEver(params Action[] waits)
