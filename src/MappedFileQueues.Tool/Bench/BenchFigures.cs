@@ -1,0 +1,41 @@
+using MappedFileQueues.Tool.Bench.Figures;
+using MappedFileQueues.Tool.Bench.Measuring;
+
+namespace MappedFileQueues.Tool.Bench;
+
+/// <summary>What is measured together, under which names, and how.</summary>
+internal sealed record BenchFigureGroup(IReadOnlyList<string> Names, Func<BenchRun, IReadOnlyList<Samples>> Measure);
+
+/// <summary>All figures, in the order of measuring and showing. docs/BENCHMARKS.md says what each name means.</summary>
+internal static class BenchFigures
+{
+    public static IReadOnlyList<BenchFigureGroup> Groups { get; } =
+    [
+        InOneProcess("append_exclusive"),
+        InOneProcess("append_exclusive_nochecksum"),
+        InOneProcess("append_shared"),
+        InTwoProcesses("append_shared_2proc", "append_shared_2proc"),
+        InOneProcess("append_batch"),
+        new([RollFigure.Name, RollFigure.PauseName], run => run.Measure(RollFigure.Name, processCount: 1)),
+        InOneProcess("read_verify"),
+        InOneProcess("read_noverify"),
+        InOneProcess("read_batch"),
+        InOneProcess("messages_append"),
+        InOneProcess("messages_read"),
+        InTwoProcesses("proc_to_proc", "proc_to_proc"),
+        InTwoProcesses("proc_to_proc_cold", "proc_to_proc_cold"),
+        InTwoProcesses("roundtrip", "roundtrip_p50", "roundtrip_p99", "roundtrip_p999"),
+        InTwoProcesses("wake_p50", "wake_p50"),
+        new([IdleFigure.Name], IdleFigure.Measure),
+        new([OpenEmptyFigure.Name, OpenEmptyFigure.WarmName, OpenEmptyFigure.ProcessName], OpenEmptyFigure.Measure),
+        new([OpenAfterKillFigure.Name], OpenAfterKillFigure.Measure),
+        InOneProcess("alloc_per_message"),
+    ];
+
+    public static IEnumerable<string> Names => Groups.SelectMany(group => group.Names);
+
+    private static BenchFigureGroup InOneProcess(string name) => new([name], run => run.Measure(name, processCount: 1));
+
+    private static BenchFigureGroup InTwoProcesses(string role, params string[] names) =>
+        new(names, run => run.Measure(role, processCount: 2));
+}

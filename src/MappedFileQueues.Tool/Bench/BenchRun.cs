@@ -1,0 +1,60 @@
+using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Processes;
+using MappedFileQueues.Tool.Bench.Raw;
+
+namespace MappedFileQueues.Tool.Bench;
+
+/// <summary>A run: its own directory, removed at the end, and the child processes that it starts.</summary>
+internal sealed class BenchRun : IDisposable
+{
+    public BenchRun(BenchSettings settings)
+    {
+        Settings = settings;
+        Directory = Path.Combine(Path.GetFullPath(settings.Directory), $"mfq-bench-{Guid.NewGuid():N}");
+        System.IO.Directory.CreateDirectory(Directory);
+    }
+
+    public BenchSettings Settings { get; }
+
+    public string Directory { get; }
+
+    /// <summary>Measures by one child process, or by two that meet; the first of them reports.</summary>
+    public IReadOnlyList<Samples> Measure(string role, int processCount, bool rawOnly = false)
+    {
+        ChildTask task = TaskOf(role) with { ProcessCount = processCount, RawOnly = rawOnly };
+        if (processCount == 1)
+        {
+            using BenchChild only = BenchChild.Start(task);
+            return only.ReadSamples();
+        }
+
+        using RawFile rendezvous = Rendezvous.CreateFile(Path.Combine(Directory, "rendezvous"));
+        using BenchChild first = BenchChild.Start(task);
+        using BenchChild second = BenchChild.Start(task with { Index = 1 });
+
+        Task<IReadOnlyList<Samples>>[] results = [Task.Run(first.ReadSamples), Task.Run(second.ReadSamples)];
+        Task<IReadOnlyList<Samples>> ended = results[Task.WaitAny(results)];
+        if (ended.IsFaulted)
+        {
+            // The other one would wait for it without end.
+            (ended == results[0] ? second : first).Kill();
+            Task.WhenAll(results).ContinueWith(static _ => { }, TaskScheduler.Default).Wait();
+            return ended.GetAwaiter().GetResult();
+        }
+
+        results[1].GetAwaiter().GetResult();
+        return results[0].GetAwaiter().GetResult();
+    }
+
+    /// <summary>Starts a child whose life the figure itself directs.</summary>
+    public BenchChild StartChild(string role) => BenchChild.Start(TaskOf(role));
+
+    public void Dispose()
+    {
+        if (System.IO.Directory.Exists(Directory))
+            System.IO.Directory.Delete(Directory, recursive: true);
+    }
+
+    private ChildTask TaskOf(string role) =>
+        new(role, Directory, Settings.Messages, Settings.Repetitions, Settings.IsQuick);
+}

@@ -1,0 +1,78 @@
+using System.Diagnostics;
+using System.Text;
+using System.Text.Json;
+using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Reporting;
+
+namespace MappedFileQueues.Tool.Bench.Processes;
+
+/// <summary>A running child process of the bench. Disposing kills it if it still runs.</summary>
+internal sealed class BenchChild : IDisposable
+{
+    private readonly Process _process;
+    private readonly StringBuilder _errors = new();
+    private readonly string _role;
+
+    private BenchChild(Process process, string role)
+    {
+        _process = process;
+        _role = role;
+        process.ErrorDataReceived += (_, line) =>
+        {
+            lock (_errors)
+                _errors.AppendLine(line.Data);
+        };
+        process.BeginErrorReadLine();
+    }
+
+    public int Id => _process.Id;
+
+    public bool HasExited => _process.HasExited;
+
+    public static BenchChild Start(ChildTask task)
+    {
+        string json = JsonSerializer.Serialize(task, BenchJson.Default.ChildTask);
+        ProcessStartInfo start = SelfLauncher.StartInfo("bench", ChildCommand.Name, json);
+        Process process = Process.Start(start)
+            ?? throw new ToolException($"The process of a figure did not start: role={task.Role}.");
+        return new BenchChild(process, task.Role);
+    }
+
+    /// <summary>Waits for a line that the child prints before its samples.</summary>
+    public void WaitForLine(string expected)
+    {
+        string? line = _process.StandardOutput.ReadLine();
+        if (line != expected)
+            throw Failure($"it printed another line, line={line}");
+    }
+
+    /// <summary>Waits for the end and returns what the child measured.</summary>
+    public IReadOnlyList<Samples> ReadSamples()
+    {
+        string output = _process.StandardOutput.ReadToEnd();
+        _process.WaitForExit();
+        if (_process.ExitCode != 0)
+            throw Failure($"its exit code was {_process.ExitCode}");
+        return JsonSerializer.Deserialize(output, BenchJson.Default.SamplesArray) ?? throw Failure("it printed no samples");
+    }
+
+    /// <summary>SIGKILL, and the wait for the end.</summary>
+    public void Kill()
+    {
+        _process.Kill();
+        _process.WaitForExit();
+    }
+
+    public void Dispose()
+    {
+        if (!_process.HasExited)
+            Kill();
+        _process.Dispose();
+    }
+
+    private ToolException Failure(string reason)
+    {
+        lock (_errors)
+            return new ToolException($"A process of a figure failed: role={_role}, {reason}. {_errors.ToString().Trim()}");
+    }
+}

@@ -1,0 +1,55 @@
+using MappedFileQueues.Tool.Bench.Figures;
+using MappedFileQueues.Tool.Bench.Limits;
+using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Queues;
+using static MappedFileQueues.ChecksumMode;
+using static MappedFileQueues.ProducerMode;
+
+namespace MappedFileQueues.Tool.Bench.Processes;
+
+/// <summary>Which code a child process runs; most figures are one role of their own name.</summary>
+internal static class ChildRoles
+{
+    private static readonly Dictionary<string, Func<ChildContext, IReadOnlyList<Samples>>> s_roles = new()
+    {
+        ["append_exclusive"] = child => Append(child, options => new StructQueue(options), Exclusive, WriteAndVerify),
+        ["append_exclusive_nochecksum"] = child => Append(child, options => new StructQueue(options), Exclusive, None),
+        ["append_shared"] = child => Append(child, options => new StructQueue(options), Shared, WriteAndVerify),
+        ["append_batch"] = child => Append(child, options => new BatchQueue(options), Shared, WriteAndVerify),
+        ["messages_append"] = child => Append(child, options => new MessageQueue(options), Shared, WriteAndVerify),
+        ["read_verify"] = child => Read(child, options => new StructQueue(options), WriteAndVerify),
+        ["read_noverify"] = child => Read(child, options => new StructQueue(options), WriteOnly),
+        ["read_batch"] = child => Read(child, options => new BatchQueue(options), WriteAndVerify),
+        ["messages_read"] = child => Read(child, options => new MessageQueue(options), WriteAndVerify),
+        ["append_shared_2proc"] = child => new SharedProducersFigure(child).Measure(),
+        ["proc_to_proc"] = child => new ProcessToProcessFigure(child, isCold: false).Measure(),
+        ["proc_to_proc_cold"] = child => new ProcessToProcessFigure(child, isCold: true).Measure(),
+        ["roundtrip"] = child => new RoundTripFigure(child).Measure(),
+        ["wake_p50"] = child => new WakeFigure(child).Measure(),
+        ["alloc_per_message"] = child => new AllocationFigure(child).Measure(),
+        [RollFigure.Name] = child => new RollFigure(child).Measure(),
+        [IdleFigure.RawRole] = IdleFigure.WaitRaw,
+        [IdleFigure.QueueRole] = IdleFigure.WaitOnQueues,
+        [OpenEmptyFigure.RawRole] = OpenEmptyFigure.MakeFiles,
+        [OpenEmptyFigure.QueueRole] = OpenEmptyFigure.MakeStores,
+        [OpenAfterKillFigure.FillRole] = OpenAfterKillFigure.Fill,
+        [OpenAfterKillFigure.RawRole] = OpenAfterKillFigure.ReadFile,
+        [OpenAfterKillFigure.QueueRole] = OpenAfterKillFigure.OpenStore,
+        [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
+        [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
+        [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),
+    };
+
+    public static IReadOnlyList<Samples> Run(ChildContext context) =>
+        s_roles.TryGetValue(context.Task.Role, out Func<ChildContext, IReadOnlyList<Samples>>? role)
+            ? role(context)
+            : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
+
+    private static IReadOnlyList<Samples> Append(
+        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, ChecksumMode checksum) =>
+        new AppendFigure(child, (path, count) => open(BenchStore.InOneSegment(path, count, mode, checksum))).Measure();
+
+    private static IReadOnlyList<Samples> Read(
+        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ChecksumMode checksum) =>
+        new ReadFigure(child, (path, count) => open(BenchStore.InOneSegment(path, count, Exclusive, checksum))).Measure();
+}

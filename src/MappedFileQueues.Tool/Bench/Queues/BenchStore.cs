@@ -1,0 +1,37 @@
+using MappedFileQueues.Tool.Bench.Raw;
+
+namespace MappedFileQueues.Tool.Bench.Queues;
+
+/// <summary>The options of the stores that are measured: the defaults, but for what the figure is about.</summary>
+internal static class BenchStore
+{
+    private const long SegmentLengthMin = 64L << 20;
+
+    /// <summary>A store whose first segment holds all the messages, so that nothing but appends is measured.</summary>
+    public static MappedFileQueueOptions InOneSegment(string path, long count, ProducerMode mode, ChecksumMode checksum) => new()
+    {
+        StorePath = path,
+        SegmentSize = SegmentLengthFor(count),
+        ProducerMode = mode,
+        Checksum = checksum,
+    };
+
+    /// <summary>
+    /// Segments of the default length; its reader spins for ever, being a process that does nothing else. With one CPU it
+    /// waits as by default: there it would only keep the producer from running.
+    /// </summary>
+    public static MappedFileQueueOptions Spinning(string path, ProducerMode mode)
+    {
+        MappedFileQueueOptions options = new() { StorePath = path, ProducerMode = mode };
+        if (Environment.ProcessorCount > 1)
+            options.ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan;
+        return options;
+    }
+
+    /// <summary>Whole mebibytes, with room for the frame that does not fit.</summary>
+    public static long SegmentLengthFor(long count) =>
+        Math.Max(SegmentLengthMin, ((count + 1) * Message64.FrameLength + (1 << 20)) >> 20 << 20);
+
+    /// <summary>Removes a store that nobody has open.</summary>
+    public static void Delete(string path) => Directory.Delete(path, recursive: true);
+}

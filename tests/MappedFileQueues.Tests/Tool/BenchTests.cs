@@ -1,0 +1,186 @@
+using System.Diagnostics;
+using System.Text.Json;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>
+/// The bench with tiny input, so that no figure stops working unseen. The values mean nothing at this size, and none is asserted
+/// beyond what holds for any honest measurement.
+/// </summary>
+public sealed class BenchTests
+{
+    private const string Messages = "20000";
+
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
+
+    private static readonly string[] s_figureFields = ["name", "value", "unit", "raw", "ratio", "min", "max"];
+
+    private static readonly string[] s_compilerFlags = ["-std=gnu11", "-O3", "-march=native", "-Wall", "-Wextra", "-Werror"];
+
+    /// <summary>The figures that are promised, with their units; the bench may have more.</summary>
+    private static readonly Dictionary<string, string> s_units = new()
+    {
+        ["append_exclusive"] = "ns",
+        ["append_exclusive_nochecksum"] = "ns",
+        ["append_shared"] = "ns",
+        ["append_shared_2proc"] = "msg/s",
+        ["append_batch"] = "ns",
+        ["read_verify"] = "ns",
+        ["read_noverify"] = "ns",
+        ["read_batch"] = "ns",
+        ["messages_append"] = "ns",
+        ["messages_read"] = "ns",
+        ["proc_to_proc"] = "msg/s",
+        ["proc_to_proc_cold"] = "msg/s",
+        ["roundtrip_p50"] = "us",
+        ["roundtrip_p99"] = "us",
+        ["roundtrip_p999"] = "us",
+        ["wake_p50"] = "us",
+        ["idle_cpu"] = "%",
+        ["open_empty"] = "ms",
+        ["open_after_kill"] = "ms",
+        ["alloc_per_message"] = "B",
+        ["append_roll"] = "ns",
+        ["append_roll_p9999"] = "us",
+        ["open_empty_warm"] = "ms",
+        ["open_empty_process"] = "ms",
+    };
+
+    [Fact]
+    public void Bench_TinyInput_WritesEveryFigureAndLeavesNoFiles()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+
+        Dictionary<string, JsonElement> figures = Run(folder, "--quick", "--messages", Messages);
+
+        Assert.Equal(s_units.Keys.Order(), figures.Keys.Order());
+        foreach ((string name, string unit) in s_units)
+            AssertFigure(name, unit, figures[name]);
+        Assert.True(Value(figures, "roundtrip_p50") <= Value(figures, "roundtrip_p99"));
+        Assert.True(Value(figures, "roundtrip_p99") <= Value(figures, "roundtrip_p999"));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    [Fact]
+    public void Bench_OnlySomeNames_MeasuresThese()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+
+        Dictionary<string, JsonElement> figures =
+            Run(folder, "--quick", "--messages", Messages, "--only", "roundtrip_p99, alloc_per_message");
+
+        Assert.Equal(["alloc_per_message", "roundtrip_p99"], figures.Keys.Order());
+    }
+
+    [Theory]
+    [InlineData("--only", "append_exclusive,no_such_figure")]
+    [InlineData("--only", ",")]
+    [InlineData("--messages", "0")]
+    [InlineData("--messages", "many")]
+    public void Bench_WrongArguments_ExitsWithUsageAndLeavesNoFiles(string option, string value)
+    {
+        using TempStore folder = new(createStoreFolder: true);
+        using ChildProcess bench = ChildProcess.StartTool("bench", "--dir", folder.StorePath, option, value);
+
+        bench.ExpectExit(2);
+
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    /// <summary>A figure whose process fails must fail the run: this one has to work in a directory that is not there.</summary>
+    [Fact]
+    public void BenchChild_DirectoryMissing_ExitsWithFailure()
+    {
+        using TempStore folder = new();
+        string directory = folder.PathOf("missing");
+        string task = $$"""{"role":"append_exclusive","directory":"{{directory}}","messages":1000,"repetitions":1}""";
+        using ChildProcess child = ChildProcess.StartTool("bench", "child", task);
+
+        child.ExpectExit(1);
+
+        Assert.NotEmpty(child.ErrorText);
+    }
+
+    [Fact]
+    public void Limits_TinyInput_ComparesWithTheCProgram()
+    {
+        SkipWithoutCompiler();
+        using TempStore folder = new(createStoreFolder: true);
+
+        Dictionary<string, JsonElement> figures =
+            Run(folder, "--limits", "--quick", "--messages", Messages, "--only", "copy,read,fetch_add_1,fdatasync_p50");
+
+        Assert.Equal(["copy", "fdatasync_p50", "fetch_add_1", "read"], figures.Keys.Order());
+        Assert.All(figures, figure => Assert.True(figure.Value.GetProperty("raw").GetDouble() > 0, figure.Key));
+    }
+
+    [Fact]
+    public void LimitsProgram_TinyInput_CompilesWithoutWarningsAndPrintsEveryLoop()
+    {
+        SkipWithoutCompiler();
+        using TempStore folder = new(createStoreFolder: true);
+        string program = Path.Combine(folder.Root, "limits");
+        Assert.Equal(
+            "",
+            Output("cc", [.. s_compilerFlags, "-o", program, Repository.PathOf("bench/limits.c")]));
+
+        string[] lines = Output(program, "--messages", Messages, "--repetitions", "2", "--dir", folder.StorePath)
+            .Split('\n', StringSplitOptions.RemoveEmptyEntries);
+
+        string[] expected =
+        [
+            "copy", "copy_still", "read", "fetch_add_1", "fetch_add_2", "pipe", "pipe_cold", "roundtrip_p50", "roundtrip_p99",
+            "roundtrip_p999", "wake_back_p50", "fdatasync_p50",
+        ];
+        JsonElement[] values = [.. lines.Select(line => JsonElement.Parse(line))];
+        Assert.Equal(expected, values.Select(value => value.GetProperty("name").GetString()));
+        Assert.All(values, value => Assert.True(value.GetProperty("value").GetDouble() > 0));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    private static Dictionary<string, JsonElement> Run(TempStore folder, params string[] arguments)
+    {
+        string json = Path.Combine(folder.Root, "figures.json");
+        using ChildProcess bench =
+            ChildProcess.StartTool(["bench", "--dir", folder.StorePath, "--json", json, .. arguments]);
+        bench.ExpectExit(0, s_deadline);
+        return JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()
+            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
+    }
+
+    private static void AssertFigure(string name, string unit, JsonElement figure)
+    {
+        Assert.Equal(s_figureFields, figure.EnumerateObject().Select(field => field.Name));
+        double value = figure.GetProperty("value").GetDouble();
+        double raw = figure.GetProperty("raw").GetDouble();
+        Assert.Equal(unit, figure.GetProperty("unit").GetString());
+        Assert.InRange(value, figure.GetProperty("min").GetDouble(), figure.GetProperty("max").GetDouble());
+        Assert.True(name is "idle_cpu" or "alloc_per_message" ? value >= 0 : value > 0, $"{name}: value={value}");
+
+        // The raw loop allocates nothing, an idle process may use nothing, and a bare futex is known on Linux only.
+        Assert.True(name is "idle_cpu" or "alloc_per_message" or "wake_p50" ? raw >= 0 : raw > 0, $"{name}: raw={raw}");
+        if (raw > 0)
+            Assert.Equal(1, figure.GetProperty("ratio").GetDouble() / (value / raw), 1e-3);
+    }
+
+    private static double Value(Dictionary<string, JsonElement> figures, string name) =>
+        figures[name].GetProperty("value").GetDouble();
+
+    private static void SkipWithoutCompiler()
+    {
+        string[] folders = (Environment.GetEnvironmentVariable("PATH") ?? "").Split(Path.PathSeparator);
+        bool hasCompiler = OperatingSystem.IsLinux() && folders.Any(folder => File.Exists(Path.Combine(folder, "cc")));
+        Assert.SkipUnless(hasCompiler, "No C compiler.");
+    }
+
+    private static string Output(string program, params string[] arguments)
+    {
+        ProcessStartInfo start = new(program, arguments) { RedirectStandardOutput = true, RedirectStandardError = true };
+        using Process process = Process.Start(start)!;
+        Task<string> errors = process.StandardError.ReadToEndAsync();
+        string output = process.StandardOutput.ReadToEnd();
+        process.WaitForExit();
+        Assert.True(process.ExitCode == 0, $"{program}: exit code {process.ExitCode}, {errors.Result}");
+        return output;
+    }
+}
