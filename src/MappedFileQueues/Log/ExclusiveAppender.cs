@@ -84,7 +84,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         long offset = lane.Offset;
         long frameLength = FrameHeader.FrameLength(payloadLength);
-        ulong header = SealPayload(lane.Next, offset, payloadLength, batchGoesOn: false);
+        ulong header = SealPayload(lane.Next, offset, payloadLength);
         Publish(lane, header, frameLength);
         return offset;
     }
@@ -97,23 +97,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     public override long AppendBatch(ref byte messages, int messageLength, int count)
     {
-        long frameLength = FrameHeader.FrameLength(messageLength);
-        ThrowIfTooLong(checked(frameLength * count) - FrameHeader.Size);
-        Enter(_lane, frameLength * count);
+        long total = checked(FrameHeader.FrameLength(messageLength) * count);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        Enter(_lane, total);
         long offset = _lane.Offset;
-        for (int i = count - 1; i >= 0; i--)
-        {
-            byte* at = _lane.Next + (i * frameLength);
-            Unsafe.CopyBlockUnaligned(
-                ref at[FrameHeader.Size], ref Unsafe.Add(ref messages, (nint)i * messageLength), (uint)messageLength);
-            ulong header = SealPayload(at, offset + (i * frameLength), messageLength, batchGoesOn: i < count - 1);
-            if (i == 0)
-                Publish(_lane, header, frameLength * count);
-            else
-                *(ulong*)at = header;
-            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
-        }
-
+        Publish(_lane, WriteBatch(_lane.Next, offset, ref messages, messageLength, count), total);
         return offset;
     }
 
@@ -123,21 +111,20 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ThrowIfTooLong(total - FrameHeader.Size);
         Enter(_lane, total);
         long offset = _lane.Offset;
-        long position = total;
-        for (int i = messages.Length - 1; i >= 0; i--)
+        ulong header;
+        try
         {
-            ReadOnlySpan<byte> message = messages[i].Span;
-            position -= FrameHeader.FrameLength(message.Length);
-            byte* at = _lane.Next + position;
-            message.CopyTo(new Span<byte>(at + FrameHeader.Size, message.Length));
-            ulong header = SealPayload(at, offset + position, message.Length, batchGoesOn: i < messages.Length - 1);
-            if (i == 0)
-                Publish(_lane, header, total);
-            else
-                *(ulong*)at = header;
-            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
+            header = WriteBatch(_lane.Next, offset, messages);
+        }
+        catch
+        {
+            // A user's own MemoryManager threw: what was written lies beyond the tail.
+            _lane.DirtyTo = Math.Max(_lane.DirtyTo, offset + total);
+            Leave(_lane);
+            throw;
         }
 
+        Publish(_lane, header, total);
         return offset;
     }
 

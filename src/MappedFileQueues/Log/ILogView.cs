@@ -30,6 +30,9 @@ internal unsafe interface ILogView
 
     bool VerifiesChecksum { get; }
 
+    /// <summary>The length of every message in bytes; -1 for a store of messages of any length.</summary>
+    int FixedLength { get; }
+
     /// <summary>Offsets below it are gone.</summary>
     long LowWater { get; }
 

@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 
@@ -142,17 +143,62 @@ internal abstract unsafe class LogAppender
         return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
     }
 
-    /// <summary>The header for a payload that stands in place already.</summary>
-    protected ulong SealPayload(byte* at, long offset, int length, bool batchGoesOn)
+    /// <summary>As <see cref="WritePayload(byte*, long, ref byte, int)"/>, for a message of a batch.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length, bool batchGoesOn)
     {
-        FrameState state = (WritesChecksum, batchGoesOn) switch
+        if (!batchGoesOn)
+            return WritePayload(at, offset, ref payload, length);
+        if (!WritesChecksum)
         {
-            (true, false) => FrameState.Published,
-            (true, true) => FrameState.PublishedInBatch,
-            (false, false) => FrameState.PublishedUnchecked,
-            (false, true) => FrameState.PublishedInBatchUnchecked,
-        };
-        uint low = FrameHeader.LowHalf(length, state);
+            Crc32C.Copy(ref at[FrameHeader.Size], ref payload, length);
+            return FrameHeader.LowHalf(length, FrameState.PublishedInBatchUnchecked);
+        }
+
+        uint low = FrameHeader.LowHalf(length, FrameState.PublishedInBatch);
+        uint crc = Checksum.Begin(offset, low);
+        return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
+    }
+
+    /// <summary>Writes the frames of a batch behind its first one, ready but for the first header, which publishes them all.</summary>
+    /// <returns>The first header.</returns>
+    protected ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
+    {
+        long frameLength = FrameHeader.FrameLength(messageLength);
+        for (int i = 1; i < count; i++)
+        {
+            byte* at = first + (i * frameLength);
+            ref byte message = ref Unsafe.Add(ref messages, (nint)i * messageLength);
+            *(ulong*)at = WritePayload(at, offset + (i * frameLength), ref message, messageLength, batchGoesOn: i < count - 1);
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
+        }
+
+        return WritePayload(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
+    }
+
+    /// <summary>As the other, for messages of any lengths.</summary>
+    /// <returns>The first header.</returns>
+    protected ulong WriteBatch(byte* first, long offset, ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        long position = FrameHeader.FrameLength(messages[0].Length);
+        for (int i = 1; i < messages.Length; i++)
+        {
+            byte* at = first + position;
+            ReadOnlySpan<byte> message = messages[i].Span;
+            *(ulong*)at = WritePayload(
+                at, offset + position, ref MemoryMarshal.GetReference(message), message.Length, batchGoesOn: i < messages.Length - 1);
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
+            position += FrameHeader.FrameLength(message.Length);
+        }
+
+        ReadOnlySpan<byte> head = messages[0].Span;
+        return WritePayload(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
+    }
+
+    /// <summary>The header for a payload that stands in place already.</summary>
+    protected ulong SealPayload(byte* at, long offset, int length)
+    {
+        uint low = FrameHeader.LowHalf(length, WritesChecksum ? FrameState.Published : FrameState.PublishedUnchecked);
         return WritesChecksum
             ? FrameHeader.Make(low, Crc32C.Append(Checksum.Begin(offset, low), ref at[FrameHeader.Size], length))
             : low;

@@ -74,6 +74,14 @@ internal sealed unsafe class LogConsumer : IDisposable
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out int length) =>
         TryWait(timeout, cancellationToken, out _, out length);
 
+    /// <summary>As the other, but leaves the message to be read again.</summary>
+    public bool TryReach(TimeSpan timeout)
+    {
+        bool found = TryWait(timeout, CancellationToken.None, out _);
+        Reader.PutBack();
+        return found;
+    }
+
     /// <summary>As the other; copies the message, while the mapping is held.</summary>
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
@@ -93,7 +101,10 @@ internal sealed unsafe class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>The message in hand is given out as a span or reference into the mapping.</summary>
+    /// <summary>
+    /// The message that is read next is given out as a span or reference into the mapping. Said before the read: a Dispose from
+    /// another thread right behind it must know.
+    /// </summary>
     public void NoteSpan() => _spanThreadId = Environment.CurrentManagedThreadId;
 
     /// <summary>Everything read so far, the message in hand too, is done. A release store; the page is the file.</summary>
@@ -104,8 +115,7 @@ internal sealed unsafe class LogConsumer : IDisposable
         reader.EnterCall();
         if (reader.IsClosed)
             ThrowClosed();
-        reader.Advance();
-        StoreCursor(reader.Offset);
+        StoreCursor(reader.AdvanceToNext());
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
         reader.LeaveCall();
     }

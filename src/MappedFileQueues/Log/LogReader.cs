@@ -33,6 +33,7 @@ internal sealed unsafe class LogReader(ILogView log)
 {
     private readonly FrameChecksum _checksum = log.Checksum;
     private readonly bool _verifies = log.VerifiesChecksum;
+    private readonly int _fixedLength = log.FixedLength;
     private byte* _next;
     private byte* _bound;
     private long _addressToOffset;
@@ -79,25 +80,62 @@ internal sealed unsafe class LogReader(ILogView log)
             return false;
         // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
         ulong header = SharedWord.ReadAcquire((ulong*)at);
-        if ((uint)header == FrameHeader.LowHalf(length, FrameState.Published) && _verifies)
+        uint low = (uint)header;
+        if (_verifies)
         {
-            uint crc = _checksum.Begin((long)at + _addressToOffset, (uint)header);
-            crc = Crc32C.CopyAndAppend(crc, ref destination, ref at[FrameHeader.Size], length);
-            if (crc != FrameHeader.HighHalf(header))
+            bool isChecked = low == FrameHeader.LowHalf(length, FrameState.Published)
+                || low == FrameHeader.LowHalf(length, FrameState.PublishedInBatch);
+            if (!isChecked || !Verify(at, header, length))
                 return false;
         }
-        else if ((uint)header == FrameHeader.LowHalf(length, FrameState.PublishedUnchecked)
-            || ((uint)header == FrameHeader.LowHalf(length, FrameState.Published) && !_verifies))
+        else if ((low & ~FrameHeader.StateMask) != (uint)length || !FrameHeader.IsMessage(FrameHeader.State(header)))
         {
-            Crc32C.Copy(ref destination, ref at[FrameHeader.Size], length);
+            return false;
         }
-        else
+
+        // One wide copy: the caller may load the message at any width, and a wide load over narrow stores would have to wait for them.
+        Unsafe.CopyBlockUnaligned(ref destination, ref at[FrameHeader.Size], (uint)length);
+        _inHand = frameLength;
+        return true;
+    }
+
+    /// <summary>
+    /// The fast path for messages of any length: verifies one where it lies. False means: ask <see cref="TryRead"/>.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool TryReadInPlace(out byte* payload, out int length)
+    {
+        byte* at = _next;
+        payload = at + FrameHeader.Size;
+        length = 0;
+        if (payload > _bound)
+            return false;
+        // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        ulong header = SharedWord.ReadAcquire((ulong*)at);
+        length = FrameHeader.Length(header);
+        long frameLength = FrameHeader.FrameLength(length);
+        if (((uint)header & FrameHeader.Extended) != 0 || at + frameLength > _bound || (_fixedLength >= 0 && length != _fixedLength))
+            return false;
+        FrameState state = FrameHeader.State(header);
+        if (state is FrameState.Published or FrameState.PublishedInBatch)
+        {
+            if (_verifies && !Verify(at, header, length))
+                return false;
+        }
+        else if (state is not (FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked))
         {
             return false;
         }
 
         _inHand = frameLength;
         return true;
+    }
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private bool Verify(byte* at, ulong header, int length)
+    {
+        uint crc = _checksum.Begin((long)at + _addressToOffset, (uint)header);
+        return Crc32C.Append(crc, ref at[FrameHeader.Size], length) == FrameHeader.HighHalf(header);
     }
 
     /// <summary>Looks for the next message without waiting. The payload stays valid as the public API says.</summary>
@@ -161,10 +199,29 @@ internal sealed unsafe class LogReader(ILogView log)
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Advance()
     {
+        if (_inHand == 0)
+            return;
         _messageOffset = (long)_next + _addressToOffset;
         _next += _inHand;
         _inHand = 0;
     }
+
+    /// <summary>As <see cref="Advance"/>, when a message is in hand; returns the offset of the next one.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public long AdvanceToNext()
+    {
+        long inHand = _inHand;
+        if (inHand == 0)
+            return Offset;
+        long offset = (long)_next + _addressToOffset;
+        _messageOffset = offset;
+        _next += inHand;
+        _inHand = 0;
+        return offset + inHand;
+    }
+
+    /// <summary>The message in hand was not taken: nothing is in hand.</summary>
+    public void PutBack() => _inHand = 0;
 
     /// <summary>Moves to a frame's start that the caller has verified.</summary>
     public void MoveTo(long offset)

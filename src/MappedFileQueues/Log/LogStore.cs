@@ -90,6 +90,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
 
     public bool VerifiesChecksum => Settings.VerifyChecksum;
 
+    public int FixedLength => Meta.Kind == StoreKind.Struct ? Meta.StructSize : -1;
+
     public long LowWater => SharedWord.ReadAcquire(Control.LowWater); // P16 acquire: pairs with P16 full in SegmentRoller.
 
     public long Allocated => SharedWord.ReadAcquire(Control.Allocated); // P20 acquire: pairs with P20 full in SegmentMaker.

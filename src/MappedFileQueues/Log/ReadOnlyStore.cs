@@ -46,6 +46,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
 
     public bool VerifiesChecksum { get; }
 
+    public int FixedLength => Meta.Kind == StoreKind.Struct ? Meta.StructSize : -1;
+
     /// <summary>Anew each time: retention raises it while we read.</summary>
     public long LowWater => FirstOffset.Find(_directory, Meta, _control);
 

@@ -98,7 +98,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         // The rest of the claim becomes a padding frame of its own before the first header is published.
         if (used < lane.ClaimLength)
             *(ulong*)(lane.Next + used) = Checksum.PaddingHeader(offset + used, lane.ClaimLength - used);
-        ulong header = SealPayload(lane.Next, offset, payloadLength, batchGoesOn: false);
+        ulong header = SealPayload(lane.Next, offset, payloadLength);
         lane.HasOpenClaim = false;
         Publish(lane, header, lane.ClaimLength);
         return offset;
@@ -113,25 +113,12 @@ internal sealed unsafe class SharedAppender : LogAppender
 
     public override long AppendBatch(ref byte messages, int messageLength, int count)
     {
-        long frameLength = FrameHeader.FrameLength(messageLength);
-        long total = checked(frameLength * count);
+        long total = checked(FrameHeader.FrameLength(messageLength) * count);
         ThrowIfTooLong(total - FrameHeader.Size);
         AppendLane lane = OwnLane();
         ClaimFrames(lane, total);
         long offset = lane.Offset;
-        for (int i = count - 1; i >= 0; i--)
-        {
-            byte* at = lane.Next + (i * frameLength);
-            Unsafe.CopyBlockUnaligned(
-                ref at[FrameHeader.Size], ref Unsafe.Add(ref messages, (nint)i * messageLength), (uint)messageLength);
-            ulong header = SealPayload(at, offset + (i * frameLength), messageLength, batchGoesOn: i < count - 1);
-            if (i == 0)
-                Publish(lane, header, total);
-            else
-                *(ulong*)at = header;
-            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
-        }
-
+        Publish(lane, WriteBatch(lane.Next, offset, ref messages, messageLength, count), total);
         return offset;
     }
 
@@ -142,21 +129,19 @@ internal sealed unsafe class SharedAppender : LogAppender
         AppendLane lane = OwnLane();
         ClaimFrames(lane, total);
         long offset = lane.Offset;
-        long position = total;
-        for (int i = messages.Length - 1; i >= 0; i--)
+        ulong header;
+        try
         {
-            ReadOnlySpan<byte> message = messages[i].Span;
-            position -= FrameHeader.FrameLength(message.Length);
-            byte* at = lane.Next + position;
-            message.CopyTo(new Span<byte>(at + FrameHeader.Size, message.Length));
-            ulong header = SealPayload(at, offset + position, message.Length, batchGoesOn: i < messages.Length - 1);
-            if (i == 0)
-                Publish(lane, header, total);
-            else
-                *(ulong*)at = header;
-            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
+            header = WriteBatch(lane.Next, offset, messages);
+        }
+        catch
+        {
+            // A user's own MemoryManager threw: nothing of the batch is seen.
+            AbandonClaim(lane);
+            throw;
         }
 
+        Publish(lane, header, total);
         return offset;
     }
 

@@ -169,13 +169,16 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        if (!_core.TryWait(timeout, cancellationToken, out byte* payload, out int length))
+        _core.NoteSpan();
+        _reader.EnterCall();
+        bool found = _reader.TryReadInPlace(out byte* payload, out int length);
+        _reader.LeaveCall();
+        if (!found && !_core.TryWait(timeout, cancellationToken, out payload, out length))
         {
             message = default;
             return false;
         }
 
-        _core.NoteSpan();
         message = new ReadOnlySpan<byte>(payload, length);
         return true;
     }

@@ -44,6 +44,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for
     /// itself.</exception>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Consume(out T message)
     {
         if (!TryCopy(out message))
@@ -63,6 +64,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>Reads the next message if there is one; does not wait.</summary>
     /// <param name="message">The message.</param>
     /// <returns>Whether there was one.</returns>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryConsume(out T message) => TryCopy(out message) || Wait(TimeSpan.Zero, CancellationToken.None, out message);
 
     /// <summary>Reads the next message, waiting for it for a time.</summary>
@@ -78,8 +80,8 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <returns>The message, in the mapping.</returns>
     public unsafe ref readonly T Peek()
     {
-        _core.TryWait(Timeout.InfiniteTimeSpan, CancellationToken.None, out byte* payload, out _);
         _core.NoteSpan();
+        _core.TryWait(Timeout.InfiniteTimeSpan, CancellationToken.None, out byte* payload, out _);
         return ref Unsafe.AsRef<T>(payload);
     }
 
@@ -92,15 +94,12 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             return 0;
         if (_reader.HasMessage)
             _core.Advance();
-        Consume(out destination[0]);
-        int count = 1;
-        _core.Advance();
-        while (count < destination.Length && TryConsume(out destination[count]))
+        int count = 0;
+        do
         {
-            _reader.Advance();
-            count++;
+            count += TakeRun(destination[count..]);
         }
-
+        while (count < destination.Length && Wait(count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero));
         return count;
     }
 
@@ -108,6 +107,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public void Advance() => _core.Advance();
 
     /// <summary>Everything read so far, and the message in hand, is done. Survives the death of this process at once.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Commit() => _core.Commit();
 
     /// <summary>Everything before an offset is done; the reading place stays.</summary>
@@ -181,11 +181,32 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     private bool TryCopy(out T message)
     {
         Unsafe.SkipInit(out message);
-        _reader.EnterCall();
-        bool copied = _reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
-        _reader.LeaveCall();
+        LogReader reader = _reader;
+        reader.EnterCall();
+        bool copied = reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
+        reader.LeaveCall();
         return copied;
     }
+
+    /// <summary>Takes the messages that are there and need nothing rare, under one mark of the call.</summary>
+    private int TakeRun(Span<T> destination)
+    {
+        int count = 0;
+        _reader.EnterCall();
+        foreach (ref T message in destination)
+        {
+            if (!_reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
+                break;
+            _reader.Advance();
+            count++;
+        }
+
+        _reader.LeaveCall();
+        return count;
+    }
+
+    /// <summary>Brings the next message within reach of the fast path, and keeps it in hand no longer than that.</summary>
+    private bool Wait(TimeSpan timeout) => _core.TryReach(timeout);
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>
