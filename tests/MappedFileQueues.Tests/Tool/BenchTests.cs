@@ -129,8 +129,8 @@ public sealed class BenchTests
 
         string[] expected =
         [
-            "copy", "copy_still", "read", "fetch_add_1", "fetch_add_2", "pipe", "pipe_cold", "roundtrip_p50", "roundtrip_p99",
-            "roundtrip_p999", "wake_back_p50", "fdatasync_p50",
+            "copy", "copy_still", "copy_words", "read", "fetch_add_1", "fetch_add_2", "pipe", "pipe_cold", "roundtrip_p50",
+            "roundtrip_p99", "roundtrip_p999", "wake_back_p50", "fdatasync_p50",
         ];
         JsonElement[] values = [.. lines.Select(line => JsonElement.Parse(line))];
         Assert.Equal(expected, values.Select(value => value.GetProperty("name").GetString()));
