@@ -101,6 +101,23 @@ public sealed class BenchTests
         Assert.NotEmpty(child.ErrorText);
     }
 
+    /// <summary>Two processes that spin for each other, and gigabytes of files: both must go when the run is ended.</summary>
+    [Fact]
+    public void Bench_Terminated_LeavesNoFilesAndExitsAsInterrupted()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Signals are sent on Linux only.");
+        using TempStore folder = new(createStoreFolder: true);
+        using ChildProcess bench = ChildProcess.StartTool("bench", "--dir", folder.StorePath, "--only", "roundtrip_p50");
+        Eventually.True(
+            () => Directory.EnumerateFiles(folder.StorePath, "raw-ping", SearchOption.AllDirectories).Any(),
+            "both processes of the figure are at work");
+
+        bench.Signal(ChildProcess.SigTerm);
+
+        bench.ExpectExit(130);
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
     [Fact]
     public void Limits_TinyInput_ComparesWithTheCProgram()
     {
