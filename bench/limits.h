@@ -146,6 +146,17 @@ static __attribute__((noinline)) void copy_loop(uint8_t *p, message *m, long fro
     }
 }
 
+/* Word by word: the compiler must not join the stores into wide ones, which is what volatile is for. */
+static __attribute__((noinline)) void copy_words_loop(uint8_t *p, message *m, long count)
+{
+    for (long i = 0; i < count; i++, p += FRAME) {
+        volatile uint64_t *to = (volatile uint64_t *)(p + 8);
+        m->word[0] = (uint64_t)i;
+        for (int w = 0; w < 8; w++) to[w] = m->word[w];
+        atomic_store_explicit((_Atomic uint64_t *)p, HEADER, memory_order_release);
+    }
+}
+
 static __attribute__((noinline)) void copy_still_loop(uint8_t *p, const message *m, long count)
 {
     for (long i = 0; i < count; i++, p += FRAME) {

@@ -55,7 +55,9 @@ internal static class BenchCommand
             command.Add(option);
         s_messages.Validators.Add(result =>
         {
-            if (result.GetValueOrDefault<long?>() is < BenchSettings.MessagesMin or > BenchSettings.MessagesMax)
+            // What is no number at all has its own error already.
+            bool isNumber = long.TryParse(result.Tokens.SingleOrDefault()?.Value, CultureInfo.InvariantCulture, out long count);
+            if (isNumber && count is < BenchSettings.MessagesMin or > BenchSettings.MessagesMax)
                 result.AddError($"--messages is between {BenchSettings.MessagesMin} and {BenchSettings.MessagesMax}.");
         });
         command.Validators.Add(CheckNames);

@@ -1,3 +1,4 @@
+using System.Runtime.InteropServices;
 using MappedFileQueues.Tool.Bench.Measuring;
 using MappedFileQueues.Tool.Bench.Processes;
 using MappedFileQueues.Tool.Bench.Raw;
@@ -7,11 +8,20 @@ namespace MappedFileQueues.Tool.Bench;
 /// <summary>A run: its own directory, removed at the end, and the child processes that it starts.</summary>
 internal sealed class BenchRun : IDisposable
 {
+    private readonly object _gate = new();
+    private readonly List<BenchChild> _children = [];
+    private readonly PosixSignalRegistration[] _signals;
+
     public BenchRun(BenchSettings settings)
     {
         Settings = settings;
         Directory = Path.Combine(Path.GetFullPath(settings.Directory), $"mfq-bench-{Guid.NewGuid():N}");
         System.IO.Directory.CreateDirectory(Directory);
+        _signals =
+        [
+            PosixSignalRegistration.Create(PosixSignal.SIGINT, Interrupt),
+            PosixSignalRegistration.Create(PosixSignal.SIGTERM, Interrupt),
+        ];
     }
 
     public BenchSettings Settings { get; }
@@ -24,14 +34,13 @@ internal sealed class BenchRun : IDisposable
         ChildTask task = TaskOf(role) with { ProcessCount = processCount, RawOnly = rawOnly };
         if (processCount == 1)
         {
-            using BenchChild only = BenchChild.Start(task);
+            using BenchChild only = Start(task);
             return only.ReadSamples();
         }
 
         using RawFile rendezvous = Rendezvous.CreateFile(Path.Combine(Directory, "rendezvous"));
-        using BenchChild first = BenchChild.Start(task);
-        using BenchChild second = BenchChild.Start(task with { Index = 1 });
-
+        using BenchChild first = Start(task);
+        using BenchChild second = Start(task with { Index = 1 });
         Task<IReadOnlyList<Samples>>[] results = [Task.Run(first.ReadSamples), Task.Run(second.ReadSamples)];
         Task<IReadOnlyList<Samples>> ended = results[Task.WaitAny(results)];
         if (ended.IsFaulted)
@@ -47,9 +56,41 @@ internal sealed class BenchRun : IDisposable
     }
 
     /// <summary>Starts a child whose life the figure itself directs.</summary>
-    public BenchChild StartChild(string role) => BenchChild.Start(TaskOf(role));
+    public BenchChild StartChild(string role) => Start(TaskOf(role));
 
     public void Dispose()
+    {
+        // Interrupt keeps the gate: then it is the one that ends the process, and not an error about the children that it killed.
+        lock (_gate)
+        {
+            foreach (PosixSignalRegistration signal in _signals)
+                signal.Dispose();
+            DeleteDirectory();
+        }
+    }
+
+    private BenchChild Start(ChildTask task)
+    {
+        lock (_gate)
+        {
+            BenchChild child = BenchChild.Start(task);
+            _children.Add(child);
+            return child;
+        }
+    }
+
+    /// <summary>Ctrl-C must not leave gigabytes behind. The gate stays taken, so that no further child starts.</summary>
+    private void Interrupt(PosixSignalContext signal)
+    {
+        signal.Cancel = true;
+        Monitor.Enter(_gate);
+        foreach (BenchChild child in _children)
+            child.Kill();
+        DeleteDirectory();
+        Environment.Exit(ExitCodes.Interrupted);
+    }
+
+    private void DeleteDirectory()
     {
         if (System.IO.Directory.Exists(Directory))
             System.IO.Directory.Delete(Directory, recursive: true);

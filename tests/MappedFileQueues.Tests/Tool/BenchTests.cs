@@ -101,6 +101,23 @@ public sealed class BenchTests
         Assert.NotEmpty(child.ErrorText);
     }
 
+    /// <summary>Two processes that spin for each other, and gigabytes of files: both must go when the run is ended.</summary>
+    [Fact]
+    public void Bench_Terminated_LeavesNoFilesAndExitsAsInterrupted()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Signals are sent on Linux only.");
+        using TempStore folder = new(createStoreFolder: true);
+        using ChildProcess bench = ChildProcess.StartTool("bench", "--dir", folder.StorePath, "--only", "roundtrip_p50");
+        Eventually.True(
+            () => Directory.EnumerateFiles(folder.StorePath, "raw-ping", SearchOption.AllDirectories).Any(),
+            "both processes of the figure are at work");
+
+        bench.Signal(ChildProcess.SigTerm);
+
+        bench.ExpectExit(130);
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
     [Fact]
     public void Limits_TinyInput_ComparesWithTheCProgram()
     {
@@ -129,8 +146,8 @@ public sealed class BenchTests
 
         string[] expected =
         [
-            "copy", "copy_still", "read", "fetch_add_1", "fetch_add_2", "pipe", "pipe_cold", "roundtrip_p50", "roundtrip_p99",
-            "roundtrip_p999", "wake_back_p50", "fdatasync_p50",
+            "copy", "copy_still", "copy_words", "read", "fetch_add_1", "fetch_add_2", "pipe", "pipe_cold", "roundtrip_p50",
+            "roundtrip_p99", "roundtrip_p999", "wake_back_p50", "fdatasync_p50",
         ];
         JsonElement[] values = [.. lines.Select(line => JsonElement.Parse(line))];
         Assert.Equal(expected, values.Select(value => value.GetProperty("name").GetString()));

@@ -22,8 +22,15 @@ internal static unsafe partial class ProcessorTime
                 return TimeSpan.FromSeconds(time[0]) + TimeSpan.FromMicroseconds(time[1] / 1000.0);
         }
 
-        using Process process = Process.GetProcessById(processId);
-        return process.TotalProcessorTime;
+        try
+        {
+            using Process process = Process.GetProcessById(processId);
+            return process.TotalProcessorTime;
+        }
+        catch (Exception exception) when (exception is ArgumentException or InvalidOperationException)
+        {
+            throw new ToolException($"A process that should have been idle has ended: pid={processId}.");
+        }
     }
 
     [LibraryImport("libc", EntryPoint = "clock_gettime")]

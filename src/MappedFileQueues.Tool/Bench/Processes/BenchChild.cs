@@ -10,8 +10,10 @@ namespace MappedFileQueues.Tool.Bench.Processes;
 internal sealed class BenchChild : IDisposable
 {
     private readonly Process _process;
+    private readonly object _gate = new();
     private readonly StringBuilder _errors = new();
     private readonly string _role;
+    private bool _isDisposed;
 
     private BenchChild(Process process, string role)
     {
@@ -26,8 +28,6 @@ internal sealed class BenchChild : IDisposable
     }
 
     public int Id => _process.Id;
-
-    public bool HasExited => _process.HasExited;
 
     public static BenchChild Start(ChildTask task)
     {
@@ -56,18 +56,27 @@ internal sealed class BenchChild : IDisposable
         return JsonSerializer.Deserialize(output, BenchJson.Default.SamplesArray) ?? throw Failure("it printed no samples");
     }
 
-    /// <summary>SIGKILL, and the wait for the end.</summary>
+    /// <summary>SIGKILL, and the wait for the end. May be called by the thread that handles a signal, at any time.</summary>
     public void Kill()
     {
-        _process.Kill();
-        _process.WaitForExit();
+        lock (_gate)
+        {
+            if (_isDisposed)
+                return;
+            _process.Kill();
+            _process.WaitForExit();
+        }
     }
 
     public void Dispose()
     {
-        if (!_process.HasExited)
-            Kill();
-        _process.Dispose();
+        lock (_gate)
+        {
+            if (!_isDisposed && !_process.HasExited)
+                Kill();
+            _isDisposed = true;
+            _process.Dispose();
+        }
     }
 
     private ToolException Failure(string reason)
