@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Tool;
 public sealed partial class DemoTests : IDisposable
 {
     private const int LeastLength = 50_000_000;
+    private const string TemporaryFolderVariable = "TMPDIR";
 
     private readonly TempStore _temp = new();
 
@@ -67,9 +68,30 @@ public sealed partial class DemoTests : IDisposable
         byte[] bytes = TextOfLength(LeastLength, seed: 3);
 
         ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", "1"]);
+        start.Environment[TemporaryFolderVariable] = _temp.Root;
         ToolRun run = ToolRun.Start(start, []).Expect(0);
 
         AssertDigests(bytes, run);
+        Assert.Empty(Directory.EnumerateDirectories(_temp.Root));
+    }
+
+    [Fact]
+    public void Demo_Interrupted_EndsItsProcessesAndRemovesItsFolder()
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "Ctrl-C is sent as a signal.");
+        const int SigInt = 2;
+        string file = Write("input.txt", TextOfLength(LeastLength, seed: 5));
+        Dictionary<string, string> environment = new() { [TemporaryFolderVariable] = _temp.Root };
+        using ChildProcess demo = ChildProcess.Start(Repository.ToolPath, ["demo", file], environment);
+        Eventually.True(
+            () => Directory.EnumerateFiles(_temp.Root, "output.txt", SearchOption.AllDirectories).Any(),
+            "the consumer process runs");
+
+        demo.Signal(SigInt);
+
+        demo.ExpectExit(130);
+        Assert.Equal("mfq: Interrupted.", demo.ErrorText);
+        Assert.Empty(Directory.EnumerateDirectories(_temp.Root));
     }
 
     [Fact]
