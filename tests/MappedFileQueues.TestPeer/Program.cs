@@ -12,7 +12,9 @@ internal static class Program
     /// <summary>Each verb with what it does. A verb of more than a few lines lives in a file of its own.</summary>
     private static readonly Dictionary<string, Func<string[], int>> s_verbs = new(StringComparer.Ordinal)
     {
+        ["agent"] = static _ => new Agent().Run(),
         ["echo"] = Echo,
+        ["storm"] = StormVictim.Run,
     };
 
     private static int Main(string[] arguments)

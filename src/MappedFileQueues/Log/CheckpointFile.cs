@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
@@ -65,6 +66,7 @@ internal sealed class CheckpointFile(StoreDirectory directory, Guid storeId)
             var record = new CheckpointRecord(offset, epoch, sequence + i, bootId);
             file.WriteAt(record.ToBytes(storeId), record.Position);
             file.FlushData();
+            ProtocolSteps.Reach(ProtocolStep.CheckpointSlotWritten);
         }
     }
 }

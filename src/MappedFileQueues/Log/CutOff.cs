@@ -1,5 +1,6 @@
 using System.Globalization;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
@@ -8,9 +9,14 @@ namespace MappedFileQueues.Log;
 /// After a power cut: what lies behind the tail goes, before the first append. In this order: 1 copy what is not zero into
 /// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (else their old frames come
 /// back one day), 4 clamp every cursor to the tail (else new messages are skipped), 5 sync all of it and the directories. The
-/// checkpoint with the new epoch is written after this; a crash in between makes the next opener do the same again.
+/// checkpoint with the new epoch is written after this; a crash in between makes the next opener do the same again. What was
+/// set aside then is left as it is: the segment may be half zeroed by now.
 /// </summary>
-internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum)
+/// <param name="directory">The store.</param>
+/// <param name="meta">Its geometry.</param>
+/// <param name="checksum">Of its frames.</param>
+/// <param name="epoch">The new one: it tells the files of one cut from those of another at the same offset.</param>
+internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
 {
     public void Apply(long tail, SortedSet<long> segments)
     {
@@ -22,6 +28,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             directory.CreateSubdirectory(StoreNames.Salvage);
             directory.Rename(StoreNames.Segment(later), SalvageName(later, tail));
             segments.Remove(later);
+            ProtocolSteps.Reach(ProtocolStep.LaterMoved);
         }
 
         // The segment before the tail may have been completed, and never synced, in the boot that was cut.
@@ -32,6 +39,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         }
 
         ClampCursors(tail);
+        ProtocolSteps.Reach(ProtocolStep.CursorsClamped);
         directory.FlushEntries(StoreNames.Salvage);
         directory.FlushEntries(StoreNames.CommitLog);
         directory.FlushEntries("");
@@ -47,6 +55,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             long end = Math.Min(to, (from | (page - 1)) + 1);
             file.WriteAt(zeros.AsSpan(0, (int)(end - from)), from);
             from = end;
+            ProtocolSteps.Reach(ProtocolStep.PageZeroed);
         }
 
         scanner.Invalidate();
@@ -70,7 +79,18 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
     private void CopyAside(PlatformFile file, long start, long position)
     {
         directory.CreateSubdirectory(StoreNames.Salvage);
-        using PlatformFile copy = directory.Open(SalvageName(start, start + position), FileOpening.ReadWriteOrCreate)!;
+        string name = SalvageName(start, start + position);
+        if (directory.Identify(name) is not null)
+            return;
+        using (PlatformFile copy = directory.Open(name + StoreNames.TemporarySuffix, FileOpening.ReadWriteOrCreate)!)
+            CopyNonZero(file, copy, position);
+        directory.Rename(name + StoreNames.TemporarySuffix, name);
+        directory.FlushEntries(StoreNames.Salvage);
+        ProtocolSteps.Reach(ProtocolStep.SalvageCopied);
+    }
+
+    private void CopyNonZero(PlatformFile file, PlatformFile copy, long position)
+    {
         byte[] buffer = new byte[1 << 20];
         for (long from = position; from < meta.SegmentLength;)
         {
@@ -104,6 +124,6 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         }
     }
 
-    private static string SalvageName(long start, long tail) => string.Create(
-        CultureInfo.InvariantCulture, $"{StoreNames.Salvage}/{start:D20}-from-{tail:D20}.cut");
+    private string SalvageName(long start, long tail) => string.Create(
+        CultureInfo.InvariantCulture, $"{StoreNames.Salvage}/{start:D20}-from-{tail:D20}-epoch-{epoch}.cut");
 }

@@ -37,6 +37,7 @@ internal sealed unsafe class SlotTable : IDisposable
             PlatformLock? held = _directory.TryLock(StoreNames.SlotLock(slot), LockKind.Exclusive);
             if (held is null)
                 continue;
+            ProtocolSteps.Reach(ProtocolStep.SlotTaken);
             // P12 acquire: the generation that the last holder raised; pairs with P12 release below.
             uint generation = SharedWord.ReadAcquire(GenerationOf(slot));
             if (generation >= SlotLayout.GenerationMax)

@@ -76,6 +76,7 @@ internal static unsafe class ProducerAdmission
             SharedWord.SetBits(store.Control.FenceNeeded, 1);
         // P17 release: after the zeroing, and before the first append of this producer; pairs with P17 acquire above.
         SharedWord.WriteRelease(store.Control.ExclusiveAtWork, alone ? 1u : 0u);
+        ProtocolSteps.Reach(ProtocolStep.ExclusiveMarked);
         store.Control.SealColdBlock(store.Meta.StoreId);
     }
 

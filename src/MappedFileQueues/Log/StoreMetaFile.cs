@@ -26,7 +26,7 @@ internal static class StoreMetaFile
         return StoreMeta.Parse(bytes.AsSpan(0, read), file.Path);
     }
 
-    public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings)
+    public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings, Guid boot)
     {
         var meta = new StoreMeta(request.Kind, request.SegmentLength, request.StructSize, request.LayoutFingerprint,
             Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
@@ -39,8 +39,9 @@ internal static class StoreMetaFile
                 file.FlushData();
             }
 
-            // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it.
-            new CheckpointFile(directory, meta.StoreId).Create(Guid.Empty);
+            // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it. It names the boot, because
+            // it stands in for a control page that is damaged, or that an opener which died was just writing.
+            new CheckpointFile(directory, meta.StoreId).Create(boot);
             directory.FlushEntries(StoreNames.Offsets);
             ProtocolSteps.Reach(ProtocolStep.MetaWritten);
             if (!directory.RenameWithoutReplacing(Temporary, StoreNames.Meta))
@@ -86,7 +87,8 @@ internal static class StoreMetaFile
         string? foreign = names.FirstOrDefault(name =>
             name is not (StoreNames.CommitLog or StoreNames.Offsets or StoreNames.Locks or Temporary));
         foreign ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}").FirstOrDefault();
-        if (foreign is not null)
+        // Another process may have made the store since we looked: then these files are its own.
+        if (foreign is not null && directory.Identify(StoreNames.Meta) is null)
             throw new QueueFormatException($"The folder is not empty and holds no store: path={directory.Path}, found={foreign}. "
                 + $"Choose an empty folder, or restore {StoreNames.Meta}; nothing was written.");
     }

@@ -51,7 +51,7 @@ internal static class StoreOpening
             ThrowIfLocksDoNotWork(directory);
             meta = StoreMetaFile.Read(directory);
             if (meta is null)
-                meta = StoreMetaFile.Create(directory, request, settings);
+                meta = StoreMetaFile.Create(directory, request, settings, StoreRecovery.BootOf(os));
             else
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
             return Attach(os, directory, meta);
@@ -86,7 +86,7 @@ internal static class StoreOpening
                 attached.Downgrade();
             }
 
-            RemoveDeadTemporaries(directory);
+            RemoveDeadTemporaries(directory, slots);
             return new OpenedStore(os, directory, meta, control, slots, checkpoints, attached, corruptAt);
         }
         catch
@@ -158,10 +158,10 @@ internal static class StoreOpening
     }
 
     /// <summary>
-    /// Temporary files of makers that are gone. Their names carry the maker's slot; while that slot is held the file may still be
-    /// renamed. Those named "open" were made under the lock that we hold.
+    /// Temporary files of makers that are gone. Their names carry the maker's slot and generation; while that slot is held by that maker the
+    /// file may still be renamed. Those named "open" were made under the lock that we hold.
     /// </summary>
-    private static void RemoveDeadTemporaries(StoreDirectory directory)
+    private static void RemoveDeadTemporaries(StoreDirectory directory, SlotTable slots)
     {
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
@@ -173,10 +173,12 @@ internal static class StoreOpening
             {
                 directory.Delete($"{StoreNames.CommitLog}/{name}");
             }
-            else if (int.TryParse(owner.Split('-')[0], out int slot) && slot is >= 0 and < SlotLayout.SlotCount)
+            else if (owner.Split('-') is [string slotText, string generationText, ..]
+                && int.TryParse(slotText, out int slot) && slot is >= 0 and < SlotLayout.SlotCount
+                && uint.TryParse(generationText, out uint generation))
             {
                 using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
-                if (probe is not null)
+                if (probe is not null || slots.Generation(slot) != generation)
                     directory.Delete($"{StoreNames.CommitLog}/{name}");
             }
         }

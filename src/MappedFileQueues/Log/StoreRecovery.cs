@@ -13,8 +13,10 @@ namespace MappedFileQueues.Log;
 /// free header                         the tail                          the tail
 /// claimed                             its owner is dead: padding        the tail
 /// published, padding, plausible       on                                checksum right: on; wrong: the tail
-/// published without checksum          on                                the tail (recovery trusts those below the checkpoint
-/// only) not plausible                       corruption, reported: producers   the tail
+/// published without checksum          on                                the tail (recovery trusts those below the
+///                                                                       checkpoint only); with no checkpoint left:
+///                                                                       corruption, reported
+/// not plausible                       corruption, reported: producers   the tail
 ///                                     refuse, readers read up to it
 /// batch that does not end             (cannot be: its first header is last)   the tail is the batch's first frame
 /// after the tail                      dirty bytes of a dead Exclusive   set aside in salvage/, zeroed; later segments moved
@@ -32,10 +34,13 @@ internal sealed unsafe class StoreRecovery(
 {
     private readonly FrameChecksum _checksum = new(meta.StoreId);
 
+    /// <summary>The boot as the files hold it; empty where the system does not tell.</summary>
+    public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
+
     /// <summary>Recovers; returns the offset of a frame that cannot be, -1 when the log is whole.</summary>
     public long Run()
     {
-        Guid boot = Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
+        Guid boot = BootOf(os);
         CheckpointRecord? checkpoint = checkpoints.Read();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = directory.Identify(StoreNames.Poison) is not null;
@@ -49,12 +54,12 @@ internal sealed unsafe class StoreRecovery(
         bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, segments);
-        var tail = new TailSearch(directory, meta, _checksum, isCut).Find(from, segments);
+        var tail = new TailSearch(directory, meta, _checksum, isCut, checkpoint is not null).Find(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         if (isCut && tail.CorruptAt < 0)
         {
-            new CutOff(directory, meta, _checksum).Apply(tail.Offset, segments);
             epoch++;
+            new CutOff(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
             checkpoints.WriteBoth(tail.Offset, epoch, boot);
             directory.Delete(StoreNames.Poison);
         }
@@ -68,7 +73,7 @@ internal sealed unsafe class StoreRecovery(
         else
             directory.FlushEntries(StoreNames.CommitLog);
         slots.ResetWornOut();
-        Rebuild(tail, checkpoint, FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength), boot, epoch, isCut);
+        Rebuild(tail, checkpoint, FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength), isCut && tail.CorruptAt >= 0 ? Guid.Empty : boot, epoch, isCut);
         return tail.CorruptAt;
     }
 
@@ -129,6 +134,7 @@ internal sealed unsafe class StoreRecovery(
         if (os.IsPortable && directory.Identify(StoreNames.Segment(segmentStart)) is not null)
             allocated = Math.Max(tail.Offset, segmentStart + PortableAllocated(segmentStart));
         control.Clear();
+        ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = (allocated + 4095) & ~4095L;

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
@@ -9,7 +10,13 @@ namespace MappedFileQueues.Log;
 internal readonly record struct TailSearchResult(long Offset, long CorruptAt);
 
 /// <summary>Walks from the checkpoint to the tail, case by case as the table of <see cref="StoreRecovery"/> says.</summary>
-internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, bool isCut)
+/// <param name="directory">The store.</param>
+/// <param name="meta">Its geometry.</param>
+/// <param name="checksum">Of its frames.</param>
+/// <param name="isCut">After a power cut: what is not whole and valid ends the log.</param>
+/// <param name="hasCheckpoint">Without one nobody knows whether a frame without checksum was flushed: that is damage, not the tail.</param>
+internal sealed class TailSearch(
+    StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, bool isCut, bool hasCheckpoint)
 {
     private long _batchStart = -1;
 
@@ -45,6 +52,8 @@ internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, Frame
             if (!FrameHeader.IsPlausible(header, room))
                 return isCut ? End(offset) : new TailSearchResult(offset, offset);
             FrameState state = FrameHeader.State(header);
+            if (isCut && !hasCheckpoint && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
+                return new TailSearchResult(offset, offset);
             if (isCut && (state == FrameState.Claimed || !FrameHeader.HasChecksum(state) || !scanner.IsWhole(header, position)))
                 return End(offset);
             if (state == FrameState.Claimed)
@@ -75,5 +84,6 @@ internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, Frame
         ulong padding = checksum.PaddingHeader(scanner.Start + position, FrameHeader.FrameLength(FrameHeader.Length(claim)));
         file.WriteAt(BitConverter.GetBytes(padding), position);
         scanner.Invalidate();
+        ProtocolSteps.Reach(ProtocolStep.HolePadded);
     }
 }

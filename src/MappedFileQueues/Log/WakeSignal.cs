@@ -22,8 +22,11 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage control)
 {
-    /// <summary>The longest single sleep, whatever the options say.</summary>
-    public static readonly TimeSpan SleepMax = TimeSpan.FromMilliseconds(100);
+    /// <summary>
+    /// The longest single sleep, whatever the options say. Only tests change it, in processes of their own: with a long one a lost wake-up
+    /// is a hang and not a delay.
+    /// </summary>
+    public static TimeSpan SleepMax { get; set; } = TimeSpan.FromMilliseconds(100);
 
     /// <summary>The longest sleep when a producer that publishes without a fence cannot be fenced from here.</summary>
     private static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);

@@ -24,7 +24,16 @@ internal enum ProtocolStep
     MetaWritten,
     MetaRenamed,
     AttachedAlone,
+    HolePadded,
+    SalvageCopied,
+    PageZeroed,
+    LaterMoved,
+    CursorsClamped,
+    CheckpointSlotWritten,
+    ControlCleared,
     Recovered,
+    SlotTaken,
+    ExclusiveMarked,
     CursorStored,
 }
 

@@ -8,9 +8,18 @@ namespace MappedFileQueues.Platform;
 /// </summary>
 internal static class ProcFiles
 {
+#if MFQ_STEPS
+    /// <summary>Lets the tests' child processes live in another boot: to a store that is a power cut, or a machine that crashed.</summary>
+    private const string BootIdVariable = "MFQ_TEST_BOOT_ID";
+
+#endif
     /// <summary>The boot id; null when it cannot be read.</summary>
     public static string? ReadBootId()
     {
+#if MFQ_STEPS
+        if (Environment.GetEnvironmentVariable(BootIdVariable) is { Length: > 0 } other)
+            return other;
+#endif
         string? text = ReadOrNull("/proc/sys/kernel/random/boot_id")?.Trim();
         return string.IsNullOrEmpty(text) ? null : text;
     }

@@ -1,0 +1,224 @@
+using System.Globalization;
+using MappedFileQueues.Log;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.TestPeer;
+
+/// <summary>
+/// A process that does what it is told, a command a line on standard input: a word, then key=value pairs. It answers each with a
+/// line `ok …` or `error TYPE MESSAGE`; what it acknowledges or receives on the way are lines of their own, written before it goes on, so
+/// that they are there when it is killed at the next step.
+/// </summary>
+internal sealed class Agent
+{
+    private readonly Dictionary<string, Func<AgentCommand, string>> _commands;
+    private MappedFileQueue? _queue;
+    private MappedFileProducer? _producer;
+    private MappedFileConsumer? _consumer;
+
+    public Agent() => _commands = new(StringComparer.Ordinal)
+    {
+        ["open"] = Open,
+        ["close"] = Close,
+        ["trap"] = Trap,
+        ["producer"] = OpenProducer,
+        ["append"] = Append,
+        ["hold"] = Hold,
+        ["consumer"] = OpenConsumer,
+        ["consume"] = Consume,
+        ["peek"] = command => Consumer.TryConsume(out ReadOnlySpan<byte> message) ? CrashMessage.Read(message) : "",
+        ["watch"] = Watch,
+        ["flush"] = command => Queue.Flush().ToString(CultureInfo.InvariantCulture),
+        ["seek"] = Seek,
+        ["limit"] = LimitFiles,
+        ["sleepmax"] = SetSleepMax,
+    };
+
+    private MappedFileQueue Queue => _queue ?? throw new InvalidOperationException("not open");
+
+    private MappedFileProducer Producer => _producer ??= Queue.OpenProducer();
+
+    private MappedFileConsumer Consumer => _consumer ??= Queue.OpenConsumer("");
+
+    public int Run()
+    {
+        Console.WriteLine("ready");
+        while (Console.ReadLine() is { } line && line != "exit")
+            Console.WriteLine(Answer(line));
+        _queue?.Dispose();
+        return 0;
+    }
+
+    private string Answer(string line)
+    {
+        try
+        {
+            var command = new AgentCommand(line);
+            return $"ok {_commands[command.Word](command)}".TrimEnd();
+        }
+        catch (Exception error)
+        {
+            return $"error {error.GetType().Name} {error.Message.ReplaceLineEndings(" ")}";
+        }
+    }
+
+    private string Open(AgentCommand command)
+    {
+        _queue = new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = command["path"],
+            SegmentSize = command.Number("segment", 64 * 1024 * 1024),
+            ProducerMode = Enum.Parse<ProducerMode>(command.Text("mode", nameof(ProducerMode.Shared))),
+            Checksum = Enum.Parse<ChecksumMode>(command.Text("checksum", nameof(ChecksumMode.WriteAndVerify))),
+            LockTimeout = TimeSpan.FromMilliseconds(command.Number("wait", 0)),
+            ConsumerRetryInterval = Timeout.InfiniteTimeSpan,
+        });
+        return "";
+    }
+
+    private string Close(AgentCommand command)
+    {
+        _queue?.Dispose();
+        (_queue, _producer, _consumer) = (null, null, null);
+        return "";
+    }
+
+    private string Trap(AgentCommand command)
+    {
+        Action action = command["do"] switch
+        {
+            "kill" => ProcessSignals.Kill,
+            "stop" => ProcessSignals.Stop,
+            "sleep" => () => Thread.Sleep(Timeout.Infinite),
+            string other => throw new ArgumentException(other),
+        };
+        StepTrap.Arm(Enum.Parse<ProtocolStep>(command["step"]), command.Number("hit", 1), action);
+        return "";
+    }
+
+    private string OpenProducer(AgentCommand command)
+    {
+        _ = Producer;
+        return "";
+    }
+
+    /// <summary>Appends units one after the other, each acknowledged by a line: messages, claims, or batches.</summary>
+    private string Append(AgentCommand command)
+    {
+        string prefix = command["prefix"];
+        int size = command.Number("size", 0);
+        int first = command.Number("first", 0);
+        for (int i = first; i < first + command.Number("count", 1); i++)
+        {
+            string unit = string.Create(CultureInfo.InvariantCulture, $"{prefix}-{i}");
+            AppendUnit(command.Text("what", "single"), unit, size);
+            Console.WriteLine($"acked {i}");
+        }
+
+        return "";
+    }
+
+    private void AppendUnit(string what, string unit, int size)
+    {
+        if (what == "batch")
+        {
+            Producer.ProduceBatch([.. CrashUnits.OfBatch(unit).Select(text => (ReadOnlyMemory<byte>)CrashMessage.Make(text, size))]);
+            return;
+        }
+
+        byte[] message = CrashMessage.Make(unit, size);
+        if (what == "single")
+        {
+            Producer.Produce(message);
+            return;
+        }
+
+        using MessageClaim claim = Producer.DangerousClaim(message.Length + 64);
+        message.CopyTo(claim.Span);
+        claim.Publish(message.Length);
+    }
+
+    /// <summary>Opens a claim and fills it; the next line on standard input says whether it is published, or says to go away.</summary>
+    private string Hold(AgentCommand command)
+    {
+        byte[] message = CrashMessage.Make(command["text"], command.Number("size", 0));
+        MessageClaim claim = Producer.DangerousClaim(message.Length);
+        message.CopyTo(claim.Span);
+        Console.WriteLine("held");
+        switch (Console.ReadLine())
+        {
+            case "publish":
+                return claim.Publish(message.Length).ToString(CultureInfo.InvariantCulture);
+            case "abandon":
+                claim.Dispose();
+                return "";
+            default:
+                // The claim stays open: what it leads to is the caller's business.
+                return "left";
+        }
+    }
+
+    private string OpenConsumer(AgentCommand command)
+    {
+        _consumer = Queue.OpenConsumer(command.Text("name", ""));
+        return "";
+    }
+
+    private string Consume(AgentCommand command)
+    {
+        int count = command.Number("count", 1);
+        var texts = new List<string>();
+        while (texts.Count < count
+            && Consumer.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromMilliseconds(command.Number("timeout", 0))))
+        {
+            texts.Add(CrashMessage.Read(message));
+            Consumer.Commit();
+        }
+
+        return string.Join(' ', texts);
+    }
+
+    /// <summary>A thread that consumes for ever and writes a line for each message.</summary>
+    private string Watch(AgentCommand command)
+    {
+        MappedFileConsumer consumer = Queue.OpenConsumer(command["name"]);
+        var thread = new Thread(() =>
+        {
+            try
+            {
+                while (true)
+                {
+                    string text = CrashMessage.Read(consumer.Consume());
+                    consumer.Commit();
+                    Console.WriteLine($"got {text}");
+                }
+            }
+            catch (ObjectDisposedException)
+            {
+                Console.WriteLine("watch ended");
+            }
+        }) { IsBackground = true };
+        thread.Start();
+        return "";
+    }
+
+    private string Seek(AgentCommand command)
+    {
+        Consumer.AdjustOffset(command.Number("offset"));
+        return "";
+    }
+
+    /// <summary>From now on no descriptor can be opened; the runtime's own first uses of files were made before.</summary>
+    private string LimitFiles(AgentCommand command)
+    {
+        ProcessSignals.LimitFiles((ulong)command.Number("files"));
+        return "";
+    }
+
+    private string SetSleepMax(AgentCommand command)
+    {
+        WakeSignal.SleepMax = TimeSpan.FromMilliseconds(command.Number("ms"));
+        return "";
+    }
+}

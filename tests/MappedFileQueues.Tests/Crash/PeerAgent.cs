@@ -1,0 +1,107 @@
+using System.Globalization;
+
+namespace MappedFileQueues.Tests.Crash;
+
+/// <summary>A child process that does what it is told, and that can be stopped or killed between any two steps of the protocol.</summary>
+internal sealed class PeerAgent : IDisposable
+{
+    private readonly ChildProcess _child;
+    private int _seen;
+
+    private PeerAgent(ChildProcess child)
+    {
+        _child = child;
+        NextLine(line => line == "ready");
+    }
+
+    public int Id => _child.Id;
+
+    /// <summary>How many units the child's appends have returned for.</summary>
+    public int AckedCount => _child.Lines.Count(line => line.StartsWith("acked ", StringComparison.Ordinal));
+
+    /// <summary>What a `watch` of the child has received.</summary>
+    public IReadOnlyList<string> Received =>
+        [.. _child.Lines.Where(line => line.StartsWith("got ", StringComparison.Ordinal)).Select(line => line[4..])];
+
+    /// <summary>Starts one; with a boot id it lives in another boot than this process.</summary>
+    public static PeerAgent Start(Guid? bootId = null)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Signals are sent on Linux only");
+        Dictionary<string, string> environment = new() { ["DOTNET_TieredPGO"] = "0" };
+        if (bootId is { } id)
+            environment["MFQ_TEST_BOOT_ID"] = id.ToString();
+        return new PeerAgent(ChildProcess.Start(Repository.TestPeerPath, ["agent"], environment));
+    }
+
+    /// <summary>Sends a command and returns what the child answers; fails when that is an error.</summary>
+    public string Ask(string command)
+    {
+        Send(command);
+        string answer = Answer();
+        Assert.True(answer.StartsWith("ok", StringComparison.Ordinal), $"{command}: {answer}");
+        return answer.Length > 3 ? answer[3..] : "";
+    }
+
+    /// <summary>Sends a command that must fail; returns the exception's name and message.</summary>
+    public string AskForError(string command)
+    {
+        Send(command);
+        string answer = Answer();
+        Assert.True(answer.StartsWith("error ", StringComparison.Ordinal), $"{command}: {answer}");
+        return answer["error ".Length..];
+    }
+
+    public void Send(string command) => _child.Input.WriteLine(command);
+
+    /// <summary>Waits for the answer to a command that was sent before.</summary>
+    public string Answer() => NextLine(line => line.StartsWith("ok", StringComparison.Ordinal)
+        || line.StartsWith("error ", StringComparison.Ordinal));
+
+    /// <summary>Waits for a line behind those that were waited for before.</summary>
+    public string NextLine(Func<string, bool> predicate)
+    {
+        string found = _child.WaitForLine(predicate, fromIndex: _seen);
+        IReadOnlyList<string> lines = _child.Lines;
+        while (!ReferenceEquals(lines[_seen], found))
+            _seen++;
+        _seen++;
+        return found;
+    }
+
+    /// <summary>Makes the child kill, stop or hang itself when it comes to a step for the N-th time.</summary>
+    public void Trap(string step, int hit, string what = "kill") =>
+        Ask(string.Create(CultureInfo.InvariantCulture, $"trap step={step} hit={hit} do={what}"));
+
+    /// <summary>Waits until the child has killed itself at the step that was set.</summary>
+    public void ExpectKilled() => _child.ExpectExit(ChildProcess.ExitCodeKilled);
+
+    public void Kill() => _child.KillAndWait();
+
+    /// <summary>Stops the child wherever it is.</summary>
+    public void Stop() => _child.Stop();
+
+    public void Continue() => _child.Continue();
+
+    /// <summary>Waits until the child stands at the step that was set.</summary>
+    public void WaitUntilStopped()
+    {
+        string tasks = string.Create(CultureInfo.InvariantCulture, $"/proc/{_child.Id}/task");
+        Eventually.True(() => Directory.GetDirectories(tasks).All(IsStopped), "every thread of the child stands");
+    }
+
+    public void Dispose() => _child.Dispose();
+
+    private static bool IsStopped(string task)
+    {
+        try
+        {
+            string stat = File.ReadAllText(Path.Combine(task, "stat"));
+            return stat[stat.LastIndexOf(')') + 2] == 'T';
+        }
+        catch (IOException)
+        {
+            // The thread ended between the listing and the look.
+            return true;
+        }
+    }
+}

@@ -1,0 +1,90 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Tests.Crash;
+
+/// <summary>The raw words of a store, for tests that look at them, or that change one as another process would.</summary>
+internal sealed unsafe class StoreWords : IDisposable
+{
+    private readonly StoreDirectory _directory;
+
+    public StoreWords(string path)
+    {
+        _directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)!;
+        Meta = StoreMetaFile.Read(_directory)!;
+        Control = ControlPage.Open(_directory);
+    }
+
+    public StoreMeta Meta { get; }
+
+    public ControlPage Control { get; }
+
+    public ulong WakeSequence => SharedWord.ReadAcquire(Control.WakeSequence);
+
+    public ulong WaiterFlag => SharedWord.ReadAcquire(Control.WaiterFlag);
+
+    public long TailHint => SharedWord.ReadAcquire(Control.TailHint);
+
+    public long DirectoryFlushed => SharedWord.ReadAcquire(Control.DirectoryFlushed);
+
+    /// <summary>The header of the frame at an offset, as the file holds it.</summary>
+    public ulong HeaderAt(long offset) => BitConverter.ToUInt64(BytesAt(offset, sizeof(ulong)));
+
+    public FrameState StateAt(long offset) => FrameHeader.State(HeaderAt(offset));
+
+    /// <summary>Bytes of the log that lie in one segment.</summary>
+    public byte[] BytesAt(long offset, int length)
+    {
+        byte[] bytes = new byte[length];
+        using PlatformFile file = OpenSegment(offset);
+        Assert.Equal(length, file.ReadAt(bytes, offset % Meta.SegmentLength));
+        return bytes;
+    }
+
+    /// <summary>Damages the log.</summary>
+    public void WriteAt(long offset, params ReadOnlySpan<byte> bytes)
+    {
+        using PlatformFile file = OpenSegment(offset);
+        file.WriteAt(bytes, offset % Meta.SegmentLength);
+    }
+
+    public bool HasSegment(long offset) => _directory.Identify(SegmentName(offset)) is not null;
+
+    /// <summary>What retention does: low water first, then the files.</summary>
+    public void RemoveBelow(long lowWater)
+    {
+        SharedWord.RaiseTo(Control.LowWater, lowWater);
+        Control.SealColdBlock(Meta.StoreId);
+        for (long start = 0; start < lowWater; start += Meta.SegmentLength)
+            _directory.Delete(SegmentName(start));
+    }
+
+    public uint GenerationOf(int slot)
+    {
+        byte[] bytes = new byte[sizeof(uint)];
+        using PlatformFile file = _directory.Open(StoreNames.Slots, FileOpening.Read)!;
+        file.ReadAt(bytes, SlotLayout.EntryAt(slot));
+        return BitConverter.ToUInt32(bytes);
+    }
+
+    public void SetGeneration(int slot, uint generation)
+    {
+        using PlatformFile file = _directory.Open(StoreNames.Slots, FileOpening.ReadWrite)!;
+        file.WriteAt(BitConverter.GetBytes(generation), SlotLayout.EntryAt(slot));
+    }
+
+    public PlatformLock? TryLock(string name, LockKind kind) => _directory.TryLock(name, kind);
+
+    public void Dispose()
+    {
+        Control.Dispose();
+        _directory.Dispose();
+    }
+
+    private string SegmentName(long offset) => StoreNames.Segment(offset - (offset % Meta.SegmentLength));
+
+    private PlatformFile OpenSegment(long offset) => _directory.Open(SegmentName(offset), FileOpening.ReadWrite)!;
+}
