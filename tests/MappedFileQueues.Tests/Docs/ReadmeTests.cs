@@ -4,7 +4,9 @@ using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Docs;
 
-/// <summary>What the README tells a newcomer to type works, and prints what the README says; its table of options is complete.</summary>
+/// <summary>
+/// What the README tells a newcomer to type works, and prints what the README says; its table of options is complete.
+/// </summary>
 public sealed partial class ReadmeTests : IDisposable
 {
     private const string TestCommand = "dotnet test MappedFileQueues.slnx";
@@ -47,7 +49,9 @@ public sealed partial class ReadmeTests : IDisposable
     /// <summary>`dotnet run samples/x.cs` is what .ci/run does with every sample.</summary>
     [Fact]
     public void Readme_Samples_AreThere() =>
-        Assert.All(SampleName().Matches(s_readme), sample => Assert.True(File.Exists(Repository.PathOf(sample.Value)), sample.Value));
+        Assert.All(
+            SampleName().Matches(s_readme).Select(sample => sample.Value),
+            sample => Assert.True(File.Exists(Repository.PathOf(sample)), sample));
 
     private static IEnumerable<string> Commands() =>
         ShellBlock().Matches(s_readme).SelectMany(block =>
@@ -55,7 +59,8 @@ public sealed partial class ReadmeTests : IDisposable
 
     private static string[] ToArguments(string line)
     {
-        string? start = new[] { ToolFromSources, InstalledTool }.FirstOrDefault(start => line.StartsWith(start, StringComparison.Ordinal));
+        string? start = new[] { ToolFromSources, InstalledTool }
+            .FirstOrDefault(start => line.StartsWith(start, StringComparison.Ordinal));
         Assert.True(start is not null, $"No test knows how to run this command of the README: {line}");
         string[] arguments = line[start.Length..].Split(' ', StringSplitOptions.RemoveEmptyEntries);
         return arguments[0] == "demo" ? [.. arguments, "--seconds", "1"] : arguments;
