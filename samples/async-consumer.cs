@@ -1,5 +1,5 @@
-// Asynchronous consumers: the simple loop over copies, and the loop that copies and allocates nothing. Waiting costs one thread a queue,
-// however many consumers wait, and cancellation ends it at once.
+// Asynchronous consumers: the simple loop over copies, and the loop that copies and allocates nothing. Waiting costs one thread
+// a queue, however many consumers wait, and cancellation ends it at once.
 // Run it with: dotnet run samples/async-consumer.cs
 #:project ../src/MappedFileQueues/MappedFileQueues.csproj
 using System.Text;

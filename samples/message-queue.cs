@@ -1,4 +1,5 @@
-// A queue of messages of any length: bytes, objects through a serializer, filling in place, named consumers, a reader without a trace.
+// A queue of messages of any length: bytes, objects through a serializer, filling in place, named consumers, a reader that leaves
+// no trace.
 // Run it with: dotnet run samples/message-queue.cs
 #:project ../src/MappedFileQueues/MappedFileQueues.csproj
 using System.Buffers;
@@ -16,7 +17,7 @@ try
     MappedFileProducer producer = queue.Producer;
     producer.Produce("plain bytes"u8);
     producer.Produce(new Order("A-1", 19.9m), new OrderSerializer());
-    long offset = producer.Produce(8, 42L, static (span, value) => BinaryPrimitives.WriteInt64LittleEndian(span, value));   // no copy
+    long offset = producer.Produce(8, 42L, static (place, number) => BinaryPrimitives.WriteInt64LittleEndian(place, number));
     producer.ProduceBatch(["one"u8.ToArray(), "two"u8.ToArray(), ReadOnlyMemory<byte>.Empty]);
 
     MappedFileConsumer billing = queue.OpenConsumer("billing");   // each name has its own place in the log
