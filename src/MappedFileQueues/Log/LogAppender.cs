@@ -160,7 +160,7 @@ internal abstract unsafe class LogAppender
         return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
     }
 
-    /// <summary>Writes the frames of a batch behind its first one, ready but for the first header, which publishes them all.</summary>
+    /// <summary>Writes the frames of a batch, ready but for the first header, which publishes them all.</summary>
     /// <returns>The first header.</returns>
     protected ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
     {
@@ -186,7 +186,7 @@ internal abstract unsafe class LogAppender
             byte* at = first + position;
             ReadOnlySpan<byte> message = messages[i].Span;
             *(ulong*)at = WritePayload(
-                at, offset + position, ref MemoryMarshal.GetReference(message), message.Length, batchGoesOn: i < messages.Length - 1);
+                at, offset + position, ref MemoryMarshal.GetReference(message), message.Length, i < messages.Length - 1);
             ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
             position += FrameHeader.FrameLength(message.Length);
         }

@@ -93,7 +93,7 @@ internal sealed unsafe class LogReader(ILogView log)
             return false;
         }
 
-        // One wide copy: the caller may load the message at any width, and a wide load over narrow stores would have to wait for them.
+        // One wide copy: the caller may load the message at any width, and a wide load over narrow stores would wait for them.
         Unsafe.CopyBlockUnaligned(ref destination, ref at[FrameHeader.Size], (uint)length);
         _inHand = frameLength;
         return true;
@@ -114,7 +114,8 @@ internal sealed unsafe class LogReader(ILogView log)
         ulong header = SharedWord.ReadAcquire((ulong*)at);
         length = FrameHeader.Length(header);
         long frameLength = FrameHeader.FrameLength(length);
-        if (((uint)header & FrameHeader.Extended) != 0 || at + frameLength > _bound || (_fixedLength >= 0 && length != _fixedLength))
+        bool isForeign = ((uint)header & FrameHeader.Extended) != 0 || (_fixedLength >= 0 && length != _fixedLength);
+        if (isForeign || at + frameLength > _bound)
             return false;
         FrameState state = FrameHeader.State(header);
         if (state is FrameState.Published or FrameState.PublishedInBatch)

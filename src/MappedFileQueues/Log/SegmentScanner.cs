@@ -31,8 +31,8 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
     }
 
     /// <summary>
-    /// Whether the file goes as far as this position. Its length is asked once: asked for each frame it made opening a store take most
-    /// of its time.
+    /// Whether the file goes as far as this position. Its length is asked once: asked for each frame it made opening a store
+    /// take most of its time.
     /// </summary>
     public bool Reaches(long position)
     {

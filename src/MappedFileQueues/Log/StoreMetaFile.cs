@@ -39,8 +39,8 @@ internal static class StoreMetaFile
                 file.FlushData();
             }
 
-            // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it. It names the boot, because
-            // it stands in for a control page that is damaged, or that an opener which died was just writing.
+            // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it. It names the
+            // boot, because it stands in for a control page that is damaged, or that an opener which died was just writing.
             new CheckpointFile(directory, meta.StoreId).Create(boot);
             directory.FlushEntries(StoreNames.Offsets);
             ProtocolSteps.Reach(ProtocolStep.MetaWritten);

@@ -158,8 +158,8 @@ internal static class StoreOpening
     }
 
     /// <summary>
-    /// Temporary files of makers that are gone. Their names carry the maker's slot and generation; while that slot is held by that maker the
-    /// file may still be renamed. Those named "open" were made under the lock that we hold.
+    /// Temporary files of makers that are gone. Their names carry the maker's slot and generation; while that slot is held by
+    /// that maker the file may still be renamed. Those named "open" were made under the lock that we hold.
     /// </summary>
     private static void RemoveDeadTemporaries(StoreDirectory directory, SlotTable slots)
     {

@@ -73,7 +73,9 @@ internal sealed unsafe class StoreRecovery(
         else
             directory.FlushEntries(StoreNames.CommitLog);
         slots.ResetWornOut();
-        Rebuild(tail, checkpoint, FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength), isCut && tail.CorruptAt >= 0 ? Guid.Empty : boot, epoch, isCut);
+        long lowWater = FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength);
+        Guid recovered = isCut && tail.CorruptAt >= 0 ? Guid.Empty : boot;
+        Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut);
         return tail.CorruptAt;
     }
 

@@ -14,7 +14,8 @@ internal readonly record struct TailSearchResult(long Offset, long CorruptAt);
 /// <param name="meta">Its geometry.</param>
 /// <param name="checksum">Of its frames.</param>
 /// <param name="isCut">After a power cut: what is not whole and valid ends the log.</param>
-/// <param name="hasCheckpoint">Without one nobody knows whether a frame without checksum was flushed: that is damage, not the tail.</param>
+/// <param name="hasCheckpoint">Without one nobody knows whether a frame without checksum was flushed: that is damage, not the
+/// tail.</param>
 internal sealed class TailSearch(
     StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, bool isCut, bool hasCheckpoint)
 {

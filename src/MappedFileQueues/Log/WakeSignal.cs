@@ -23,8 +23,8 @@ namespace MappedFileQueues.Log;
 internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage control)
 {
     /// <summary>
-    /// The longest single sleep, whatever the options say. Only tests change it, in processes of their own: with a long one a lost wake-up
-    /// is a hang and not a delay.
+    /// The longest single sleep, whatever the options say. Only tests change it, in processes of their own: with a long one a
+    /// lost wake-up is a hang and not a delay.
     /// </summary>
     public static TimeSpan SleepMax { get; set; } = TimeSpan.FromMilliseconds(100);
 

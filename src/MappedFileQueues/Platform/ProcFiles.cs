@@ -9,7 +9,9 @@ namespace MappedFileQueues.Platform;
 internal static class ProcFiles
 {
 #if MFQ_STEPS
-    /// <summary>Lets the tests' child processes live in another boot: to a store that is a power cut, or a machine that crashed.</summary>
+    /// <summary>
+    /// Lets the tests' child processes live in another boot: to a store that is a power cut, or a machine that crashed.
+    /// </summary>
     private const string BootIdVariable = "MFQ_TEST_BOOT_ID";
 
 #endif
