@@ -17,6 +17,9 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// </summary>
     private static readonly TimeSpan HoleSleepMax = TimeSpan.FromMilliseconds(2);
 
+    /// <summary>How often a waiting consumer looks whether the store is still the one that it opened.</summary>
+    private static readonly TimeSpan LookAfterStore = TimeSpan.FromMilliseconds(500);
+
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly Lock _disposing = new();
@@ -241,6 +244,7 @@ internal sealed unsafe class LogConsumer : IDisposable
             ? cancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), Store.Wake)
             : default;
         bool timedOut = false;
+        long looked = began;
         while (true)
         {
             TimeSpan sleep = Store.Wake.Prepare(out ulong sequence);
@@ -266,8 +270,11 @@ internal sealed unsafe class LogConsumer : IDisposable
             // Woken by nobody: time to see whether the store is still the one that was opened.
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;
-            if (!wasWoken && status == ReadStatus.Empty)
+            if (!wasWoken && status == ReadStatus.Empty && Stopwatch.GetElapsedTime(looked) >= LookAfterStore)
+            {
                 Store.ThrowIfReplaced();
+                looked = Stopwatch.GetTimestamp();
+            }
         }
     }
 

@@ -17,6 +17,12 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     private readonly PlatformLock _attached;
     private readonly FileIdentity? _metaIdentity;
     private readonly Lock _lock = new();
+
+    /// <summary>
+    /// Guards the list alone: the checkpoints' thread asks for it at a claim in its way, and the end of the last producer waits for that
+    /// thread while it holds the other lock.
+    /// </summary>
+    private readonly Lock _sharedAppendersLock = new();
     private readonly List<SharedAppender> _sharedAppenders = [];
     private OwnerSlot? _slot;
     private PlatformLock? _producersLock;
@@ -124,7 +130,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
                 else
                 {
                     var shared = new SharedAppender(this, _slot);
-                    _sharedAppenders.Add(shared);
+                    lock (_sharedAppendersLock)
+                        _sharedAppenders.Add(shared);
                     appender = shared;
                 }
 
@@ -155,7 +162,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             }
             else if (appender is SharedAppender shared)
             {
-                _sharedAppenders.Remove(shared);
+                lock (_sharedAppendersLock)
+                    _sharedAppenders.Remove(shared);
                 if (clean)
                     shared.LeaveSegments();
             }
@@ -169,7 +177,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     /// <summary>Throws when this thread has an open claim on this queue: it would wait for itself.</summary>
     public void ThrowIfOwnClaimIsOpen()
     {
-        lock (_lock)
+        lock (_sharedAppendersLock)
         {
             if (_sharedAppenders.Any(appender => appender.HasOwnOpenClaim()))
                 throw new InvalidOperationException(
