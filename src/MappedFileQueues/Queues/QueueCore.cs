@@ -33,7 +33,7 @@ internal sealed class QueueCore : IDisposable
         {
             if (TryOpenConsumer(name, start) is { } consumer)
                 return consumer;
-            if (Stopwatch.GetElapsedTime(began) >= Store.Settings.LockTimeout)
+            if (Stopwatch.GetElapsedTime(began) >= Store.Settings.LockTimeout && IsHeld(name))
                 throw NameInUse(name);
             Thread.Sleep(1);
         }
@@ -126,6 +126,16 @@ internal sealed class QueueCore : IDisposable
             cursor.Dispose();
             throw;
         }
+    }
+
+    /// <summary>
+    /// Whether a consumer holds the name. `info` asks the same question by a shared lock, which keeps the name from being taken
+    /// for a moment and is no reason to refuse it.
+    /// </summary>
+    private bool IsHeld(string name)
+    {
+        using PlatformLock? probe = Store.Directory.Probe(StoreNames.ConsumerLock(name));
+        return probe is null;
     }
 
     private QueueInUseException NameInUse(string name) => new(
