@@ -1,9 +1,9 @@
 /*
 Opening a store: who is alone, who recovers, and that nobody appends meanwhile.
 
-Models StoreOpening (the locks `open` and `attached`, the downgrade, the word "recovered in boot B") and LogRecovery (after a
-cut, after deaths); both in src/MappedFileQueues/Log. docs/PROTOCOL.md section 3. Appends are those of shared_append.pml, with
-frames of one word.
+Models StoreOpening (the locks `open` and `attached`, the downgrade, the word "recovered in boot B") with OpenLock, and
+StoreRecovery with TailSearch (after a cut, after deaths); all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 3.
+Appends are those of shared_append.pml, with frames of one word.
 
 The first opener stands before what a power cut left: a good frame, a claim of the boot before, behind it a whole frame that
 never was confirmed (stale), a tail hint that points past them, and a boot word of another boot. flock converts a lock by
@@ -15,7 +15,7 @@ Opener:
   3. alone, and the boot word is another's: recover after a cut. Walk from the checkpoint to the first frame that is free,
      claimed or bad, overwrite the tail hint, zero what lies behind, reset the generations, set the boot word last.
      Alone, and the boot word is this boot's: recover after deaths. Walk from the checkpoint, claims become padding, overwrite
-     the tail hint, then reset the generations;
+     the tail hint, then reset worn out generations (here: all);
   4. alone: down to shared. Not alone: lock `attached` shared, which nobody can hold exclusively now;
   5. let `open` go. Now attached: take a slot and append, starting at the tail hint.
   Killed anywhere: the locks go. In 3 after a cut, the boot word is still another's and the next one finds the same tail;
@@ -34,19 +34,19 @@ What must be true:
   robbed   a producer that lives always publishes;
   stuck    nobody waits for ever (an invalid end state).
 
-variant design                              holds
-variant design-many-deaths                  full-holds          -DDEATHS=3
-variant design-four-processes               full-holds          -DPROCESSES=4 -DCELLS=5
-variant design-two-appends                  full-holds          -DAPPENDS=2 -DCELLS=7
-variant witness                             fails:witness       -DWITNESS
-variant upgrade-shared-to-exclusive         fails:beside        -DUPGRADE
-variant downgrade-outside-open              fails:beside|refused  -DDOWNGRADE_OUTSIDE_OPEN
-variant no-open-lock                        fails:beside|refused  -DNO_OPEN_LOCK
-variant recovery-after-attaching            fails:early|beside  -DRECOVERY_LATE
-variant walk-from-hint                      fails:stuck         -DWALK_FROM_HINT
-variant hint-merged-by-recovery             fails:lost          -DHINT_MERGED
-variant boot-word-set-first                 fails:stale         -DBOOT_WORD_FIRST
-variant cut-taken-for-deaths                fails:stale         -DCUT_TAKEN_FOR_DEATHS
+variant design                       holds
+variant design-many-deaths           full-holds            -DDEATHS=3
+variant design-four-processes        full-holds            -DPROCESSES=4 -DCELLS=5
+variant design-two-appends           full-holds            -DAPPENDS=2 -DCELLS=7
+variant witness                      fails:witness         -DWITNESS
+variant upgrade-shared-to-exclusive  fails:beside          -DUPGRADE
+variant downgrade-outside-open       fails:beside|refused  -DDOWNGRADE_OUTSIDE_OPEN
+variant no-open-lock                 fails:beside|refused  -DNO_OPEN_LOCK
+variant recovery-after-attaching     fails:early|beside    -DRECOVERY_LATE
+variant walk-from-hint               fails:stuck           -DWALK_FROM_HINT
+variant hint-merged-by-recovery      fails:lost            -DHINT_MERGED
+variant boot-word-set-first          fails:stale           -DBOOT_WORD_FIRST
+variant cut-taken-for-deaths         fails:stale           -DCUT_TAKEN_FOR_DEATHS
 */
 
 #ifndef PROCESSES

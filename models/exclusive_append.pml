@@ -1,10 +1,10 @@
 /*
 Exclusive append: one producer at a time, without claims, and what the next producer of any mode must find.
 
-Models ExclusiveAppender (append, batch, abandon, orderly end), the attaching of a producer in StoreOpening (the producers'
-lock, "exclusive at work" and its cleaning), SharedAppender as the successor, and LogReader; all in src/MappedFileQueues/Log.
-docs/PROTOCOL.md section 1. Words, headers and hostile payload as in shared_append.pml. A consumer stays attached all the
-time, so that nobody is ever alone and no recovery runs between two producers.
+Models ExclusiveAppender (append, batch, abandon, orderly end), ProducerAdmission (the producers' lock, "exclusive at work"
+and its cleaning), SharedAppender as the successor, and LogReader; all in src/MappedFileQueues/Log. docs/PROTOCOL.md section
+1. Words, headers and hostile payload as in shared_append.pml. A consumer stays attached all the time, so that nobody is ever
+alone and no recovery runs between two producers.
 
 Exclusive producer:
   1. take `open`, then the producers' lock alone (held: QueueInUseException);
@@ -14,15 +14,16 @@ Exclusive producer:
      inner headers) into free space; zero the word where the next header will be; look that the own place still holds 0;
      publish the first header by a plain release store;
   4. an abandoned append just leaves its bytes where they are and remembers how far they reach;
-  5. orderly end, with no call in flight: zero from the tail to the highest word ever written, clear "exclusive at work", let
-     the lock go.
+  5. orderly end, with no call in flight and no claim open: zero from the tail to the highest word ever written, clear
+     "exclusive at work", let the lock go. While another thread's claim is still open, the lock is kept, for the life of the
+     process if need be: there is no claimed header that could become padding, so late stores would hit a successor's frames.
   Killed in 2: the word is still set, the next one cleans again. Killed in 3: bytes beyond the tail that look like headers,
   and the word set.
   Killed in 5: the word is still set until the zeroing is over.
 
 Shared producer:
-  1. take `open`, try the producers' lock alone. Got it: clean as above if the word is set, clear the word, go down to shared,
-     still under `open`. Not got: take it shared (an exclusive holder: QueueInUseException). Let `open` go;
+  1. take `open`, then the producers' lock shared (an exclusive holder: QueueInUseException). If the word is set, its setter
+     died, and no other shared holder has got past this step: clean as above, clear the word. Let `open` go;
   2. append by claim, copy and compare-and-swap. Killed in between: a hole, padded by any reader.
 
 What must be true:
@@ -48,6 +49,7 @@ variant bound-raised-after-store            fails:forged            -DBOUND_RAIS
 variant dispose-without-zeroing             fails:forged            -DDISPOSE_WITHOUT_ZEROING
 variant dispose-clears-word-first           fails:forged            -DDISPOSE_CLEARS_FIRST
 variant dispose-without-drain               fails:torn|overwritten  -DDISPOSE_WITHOUT_DRAIN
+variant lock-let-go-under-an-open-claim     fails:torn|overwritten  -DLOCK_LET_GO_UNDER_CLAIM
 variant batch-first-header-first            fails:unsaid|lost       -DBATCH_FIRST_HEADER_FIRST
 */
 
@@ -182,6 +184,12 @@ inline exclusiveAppend() {
 #ifdef BOUND_RAISED_LATE
   allocated = bound;
 #endif
+#ifdef LOCK_LET_GO_UNDER_CLAIM
+  if
+  :: atomic { producersAlone == _pid -> producersAlone = NOBODY }
+  :: true
+  fi;
+#endif
 #ifdef DISPOSE_WITHOUT_DRAIN
   if
   :: disposedEarly -> skip
@@ -259,28 +267,24 @@ proctype Producer(byte id) {
   atomic { openHolder == NOBODY && started == id - 1 -> started++; openHolder = _pid;
            if :: shared = false :: shared = true fi };
   if
-  :: atomic { producersAlone == NOBODY && producersShared == 0 -> producersAlone = _pid }
-  :: atomic { shared && producersAlone == NOBODY && producersShared > 0 -> producersShared++ }
+  :: atomic { !shared && producersAlone == NOBODY && producersShared == 0 -> producersAlone = _pid }
+  :: atomic { shared && producersAlone == NOBODY -> producersShared++ }
   :: atomic { producersAlone != NOBODY || (!shared && producersShared > 0) -> openHolder = NOBODY; goto done }
   fi;
   MAY_DIE;
 
   if
-  :: producersAlone == _pid && shared ->
+  :: shared ->
 #ifdef CLEANING_OUTSIDE_OPEN
-     mustClean = atWork;
-     atomic { producersAlone = NOBODY; producersShared++; openHolder = NOBODY };
+     atomic { mustClean = atWork; openHolder = NOBODY };
      if :: mustClean -> clean(); atWork = false :: else -> skip fi
 #else
 #ifndef SHARED_DOES_NOT_CLEAN
      if :: atWork -> clean() :: else -> skip fi;
 #endif
-     atWork = false;
-     /* Going down gives the lock up for a moment; only `open` keeps others out of the gap. */
-     producersAlone = NOBODY;
-     producersShared++
+     atWork = false
 #endif
-  :: producersAlone == _pid && !shared ->
+  :: !shared ->
 #ifndef EXCLUSIVE_DOES_NOT_CLEAN
      if :: atWork -> clean() :: else -> skip fi;
 #endif
@@ -289,7 +293,6 @@ proctype Producer(byte id) {
 #else
      skip
 #endif
-  :: producersAlone != _pid -> skip
   fi;
   atomic { if :: openHolder == _pid -> openHolder = NOBODY :: else -> skip fi };
 

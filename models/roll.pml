@@ -1,8 +1,9 @@
 /*
 Roll and retention: no message goes into a file that nobody reads.
 
-Models SegmentRoller (make the next segment, open it, start over), the retention that raises the low-water word, and the step
-of LogReader from one segment to the next; all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 2.
+Models SegmentRoller (step into the next segment, start over), SegmentMaker.Make (without replacing), the retention that
+raises the low-water word, and the step of LogReader from one segment to the next; all in src/MappedFileQueues/Log.
+docs/PROTOCOL.md section 2.
 
 A segment holds one message here, so that every append rolls. A name in commitlog/ leads to a file or to none; a file that was
 opened stays what it was when the name is gone or leads elsewhere. The danger: a producer sees that the next segment's name is
@@ -33,17 +34,17 @@ What must be true:
   stuck     nobody waits for ever (an invalid end state).
 
 variant design                              holds
-variant design-three-producers              holds           -DPRODUCERS=3 -DAPPENDS=1
-variant design-many-rolls                   full-holds      -DAPPENDS=3
-variant witness                             fails:witness   -DWITNESS
-variant low-water-not-read                  fails:ghost     -DLOW_WATER_NOT_READ
-variant low-water-read-before-making        fails:ghost     -DLOW_WATER_READ_EARLY
-variant unlink-before-raise                 fails:ghost|stranded   -DUNLINK_FIRST
-variant retention-takes-the-hint-s-segment  fails:astray|stuck  -DTAKES_HINT
-variant hint-may-be-lowered                 fails:astray    -DHINT_LOWERED
+variant design-three-producers              holds                      -DPRODUCERS=3 -DAPPENDS=1
+variant design-many-rolls                   full-holds                 -DAPPENDS=3
+variant witness                             fails:witness              -DWITNESS
+variant low-water-not-read                  fails:ghost                -DLOW_WATER_NOT_READ
+variant low-water-read-before-making        fails:ghost                -DLOW_WATER_READ_EARLY
+variant unlink-before-raise                 fails:ghost|stranded       -DUNLINK_FIRST
+variant retention-takes-the-hint-s-segment  fails:astray|stuck         -DTAKES_HINT
+variant hint-may-be-lowered                 fails:astray               -DHINT_LOWERED
 variant rename-replaces                     fails:ghost|lost|stranded  -DRENAME_REPLACES
-variant reader-waits-in-ghost               fails:stranded  -DREADER_TRUSTS_FILE
-variant reader-waits-for-removed            fails:stranded  -DREADER_WAITS_FOR_REMOVED
+variant reader-waits-in-ghost               fails:stranded             -DREADER_TRUSTS_FILE
+variant reader-waits-for-removed            fails:stranded             -DREADER_WAITS_FOR_REMOVED
 */
 
 #ifndef PRODUCERS

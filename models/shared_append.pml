@@ -1,8 +1,9 @@
 /*
 Shared append: any number of producers put frames into one segment at once.
 
-Models SharedAppender (claim, copy, publish, batch), HoleRepair (wait or repair), LogReader (the walk) and ProducerSlots
-(locks/slot-NNNN and the generations in locks/slots), all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 1.
+Models SharedAppender (claim, copy, publish, batch), HoleRepair (wait or repair), LogReader (the walk), ReadOnlyStore
+(stepping over), SlotTable and OwnerSlot (locks/slot-NNNN and the generations in locks/slots), LogAppender.Close (fencing an
+open claim); all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 1.
 
 The log is an array of words. A frame of n words is one header word and n - 1 payload words, in the same array, because in a
 segment too nothing but the walk tells a header from payload. The payload that is written here is the worst there is: it reads
@@ -20,8 +21,7 @@ Producer:
 
 Reader at a claimed header:
   1. remember the header;
-  2. probe the slot: a shared, non-blocking lock. Free: the owner is dead. Held: the owner is dead if the slot's generation is
-     another;
+  2. the slot's generation is another: the owner is dead. Else probe the slot, a shared, non-blocking lock. Free: dead;
   3. dead: compare-and-swap from the remembered header to padding, still under the probe. A reader without write access looks
      at the header again instead and steps over the frame if it is unchanged.
   Killed in between: the probe's lock goes, nothing else has changed.
@@ -39,21 +39,21 @@ What must be true:
   stuck    nobody waits for ever (an invalid end state).
 
 variant design                         holds
-variant design-late-publish            holds                     -DDISPOSERS=1 -DPRODUCERS=2
-variant design-lost-lock               holds                     -DLOST_LOCKS=1 -DREADONLY_READERS=0 -DPRODUCERS=2 -DCELLS=4
-variant design-long-log                full-holds                -DCELLS=4
-variant design-three-lost-lock         full-holds                -DLOST_LOCKS=1 -DREADONLY_READERS=0
-variant design-two-repairers           full-holds                -DCELLS=4 -DREPAIRERS=2 -DREADONLY_READERS=0
-variant design-three-late-publish      full-holds                -DDISPOSERS=1 -DDEATHS=0
-variant witness                        fails:witness             -DWITNESS
-variant no-generations                 fails:stuck               -DNO_GENERATIONS
-variant claim-by-store                 fails:lost|robbed         -DCLAIM_BY_STORE
-variant publish-by-store               fails:lost                -DPUBLISH_BY_STORE -DDISPOSERS=1 -DPRODUCERS=2
-variant publish-before-copy            fails:torn                -DPUBLISH_BEFORE_COPY
-variant batch-first-header-first       fails:robbed|lost         -DBATCH_FIRST_HEADER_FIRST
-variant repair-by-store                fails:lost                -DREPAIR_BY_STORE
-variant probe-before-header            fails:robbed              -DPROBE_BEFORE_HEADER
-variant step-over-without-second-look  fails:lost                -DNO_SECOND_LOOK
+variant design-late-publish            holds              -DDISPOSERS=1 -DPRODUCERS=2
+variant design-lost-lock               holds              -DLOST_LOCKS=1 -DREADONLY_READERS=0 -DPRODUCERS=2 -DCELLS=4
+variant design-long-log                full-holds         -DCELLS=4
+variant design-three-lost-lock         full-holds         -DLOST_LOCKS=1 -DREADONLY_READERS=0
+variant design-two-repairers           full-holds         -DCELLS=4 -DREPAIRERS=2 -DREADONLY_READERS=0
+variant design-three-late-publish      full-holds         -DDISPOSERS=1 -DDEATHS=0
+variant witness                        fails:witness      -DWITNESS
+variant no-generations                 fails:stuck        -DNO_GENERATIONS
+variant claim-by-store                 fails:lost|robbed  -DCLAIM_BY_STORE
+variant publish-by-store               fails:lost         -DPUBLISH_BY_STORE -DDISPOSERS=1 -DPRODUCERS=2
+variant publish-before-copy            fails:torn         -DPUBLISH_BEFORE_COPY
+variant batch-first-header-first       fails:robbed|lost  -DBATCH_FIRST_HEADER_FIRST
+variant repair-by-store                fails:lost         -DREPAIR_BY_STORE
+variant probe-before-header            fails:robbed       -DPROBE_BEFORE_HEADER
+variant step-over-without-second-look  fails:lost         -DNO_SECOND_LOOK
 */
 
 #ifndef CELLS
@@ -268,7 +268,7 @@ inline waitOrRepair() {
      atomic { probes[slot]--; header = 0; slot = 0 }
 #endif
 #ifndef NO_GENERATIONS
-  :: holder[slot] != NOBODY && generation[slot] != GENERATION(header) ->
+  :: generation[slot] != GENERATION(header) ->
      if :: writes -> toPadding() :: else -> stepOver() fi
 #endif
   fi

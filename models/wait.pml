@@ -1,8 +1,9 @@
 /*
 Waiting: no wake-up is lost, whoever dies, and wherever the fence stands.
 
-Models WakeSignal (flag, sequence, futex), the waiting loop of LogReader, and what SharedAppender, ExclusiveAppender and
-HoleRepair do after the store that makes frames readable; all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 5.
+Models WakeSignal (flag, sequence, futex), the waiting loops of LogConsumer and AsyncWaiter, and what SharedAppender,
+ExclusiveAppender and HoleRepair do after the store that makes frames readable; all in src/MappedFileQueues/Log.
+docs/PROTOCOL.md section 5.
 
 There is no time-out here: one would hide every defect for as long as it lasts. The log is a row of frames; a waiter can
 go on over published frames and padding, and stops at a free or a claimed one.
@@ -10,13 +11,14 @@ go on over published frames and padding, and stops at a free or a claimed one.
 Waiter, with nothing to read:
   1. s = acquire load of the sequence;
   2. raise the flag to s + 1 by compare-and-swap, never lower it (a full fence); nothing to do if it is as high already;
-  3. if producers publish without a fence: membarrier, which fences every running thread of the registered processes; also
-     when the flag was high already, because who raised it may not have come to its membarrier yet;
+  3. if the word "fence needed" says that producers publish without a fence: membarrier, which fences every running thread of
+     the registered processes; also when the flag was high already, because who raised it may not have come to its membarrier
+     yet;
   4. look again;
   5. futex wait while the sequence is s; then from the start.
   Killed anywhere: the flag may stay raised, which costs the next waker one system call.
 
-Waker (publish, abandon, and repair alike):
+Waker (publish, abandon, and repair alike; an exclusive one has set "fence needed" before its first publish):
   1. make the frame readable: a compare-and-swap (full fence), or a release store that may linger in the store buffer
      (-DEXCLUSIVE);
   2. f = load of the flag; 0: nobody waits;
@@ -30,34 +32,35 @@ Waker (publish, abandon, and repair alike):
 What must be true:
   overlooked  when nothing moves any more, no living waiter has a readable frame before it.
 
-variant design                              holds
-variant design-dying-claimant               holds             -DDYING_CLAIMANTS=1 -DWAITERS=1
-variant design-dying-waker                  holds             -DDYING_WAKERS=1 -DFRAMES=1
-variant design-dying-waiter                 holds             -DDYING_WAITERS=1
-variant design-exclusive                    holds             -DEXCLUSIVE
-variant design-exclusive-dying-waker        holds             -DEXCLUSIVE -DDYING_WAKERS=1 -DFRAMES=1
-variant design-exclusive-dying-waiter       holds             -DEXCLUSIVE -DDYING_WAITERS=1
-variant design-one-process-unregistered     holds             -DEXCLUSIVE -DUNREGISTERED_EXCHANGES
-variant design-bounded-sleep-no-fence       holds             -DEXCLUSIVE -DNO_BARRIER -DBOUNDED_SLEEP
-variant design-everybody-dies               full-holds        -DDYING_WAITERS=1 -DDYING_WAKERS=1 -DDYING_CLAIMANTS=1 -DFRAMES=1
-variant design-dying-claimant-two-waiters   full-holds        -DDYING_CLAIMANTS=1
-variant design-two-wakers-one-dies          full-holds        -DDYING_WAKERS=1
-variant design-exclusive-two-wakers-one-dies full-holds       -DEXCLUSIVE -DDYING_WAKERS=1
-variant design-three-frames                 full-holds        -DFRAMES=3
-variant witness                             fails:witness     -DWITNESS
-variant exclusive-without-fence      fails:overlooked  -DEXCLUSIVE -DNO_BARRIER
-variant barrier-before-raise         fails:overlooked  -DEXCLUSIVE -DBARRIER_BEFORE_RAISE
-variant barrier-skipped-when-flag-is-high  fails:overlooked  -DEXCLUSIVE -DBARRIER_SKIPPED_WHEN_HIGH
-variant unregistered-producer        fails:overlooked  -DEXCLUSIVE -DUNREGISTERED
-variant raise-without-fence          fails:overlooked  -DRAISE_BUFFERED
-variant no-second-look               fails:overlooked  -DNO_SECOND_LOOK
-variant sequence-read-after-look     fails:overlooked  -DSEQUENCE_READ_LATE
-variant flag-may-be-lowered          fails:overlooked  -DRAISE_BY_STORE
-variant flag-cleared-by-store        fails:overlooked  -DCLEAR_BY_STORE
-variant flag-cleared-first           fails:overlooked  -DCLEAR_FIRST -DDYING_WAKERS=1
-variant wake-before-bump             fails:overlooked  -DWAKE_BEFORE_BUMP
-variant padding-does-not-wake        fails:overlooked  -DPADDING_IS_SILENT
-variant repair-does-not-wake         fails:overlooked  -DREPAIR_IS_SILENT -DDYING_CLAIMANTS=1
+variant design                                holds
+variant design-dying-claimant                 holds             -DDYING_CLAIMANTS=1 -DWAITERS=1
+variant design-dying-waker                    holds             -DDYING_WAKERS=1 -DFRAMES=1
+variant design-dying-waiter                   holds             -DDYING_WAITERS=1
+variant design-exclusive                      holds             -DEXCLUSIVE
+variant design-exclusive-dying-waker          holds             -DEXCLUSIVE -DDYING_WAKERS=1 -DFRAMES=1
+variant design-exclusive-dying-waiter         holds             -DEXCLUSIVE -DDYING_WAITERS=1
+variant design-one-process-unregistered       holds             -DEXCLUSIVE -DUNREGISTERED_EXCHANGES
+variant design-bounded-sleep-no-fence         holds             -DEXCLUSIVE -DNO_BARRIER -DBOUNDED_SLEEP
+variant design-everybody-dies                 full-holds        -DDYING_WAITERS=1 -DDYING_WAKERS=1 -DDYING_CLAIMANTS=1 -DFRAMES=1
+variant design-dying-claimant-two-waiters     full-holds        -DDYING_CLAIMANTS=1
+variant design-two-wakers-one-dies            full-holds        -DDYING_WAKERS=1
+variant design-exclusive-two-wakers-one-dies  full-holds        -DEXCLUSIVE -DDYING_WAKERS=1
+variant design-three-frames                   full-holds        -DFRAMES=3
+variant witness                               fails:witness     -DWITNESS
+variant exclusive-without-fence               fails:overlooked  -DEXCLUSIVE -DNO_BARRIER
+variant barrier-before-raise                  fails:overlooked  -DEXCLUSIVE -DBARRIER_BEFORE_RAISE
+variant barrier-skipped-when-flag-is-high     fails:overlooked  -DEXCLUSIVE -DBARRIER_SKIPPED_WHEN_HIGH
+variant fence-word-read-before-raise          fails:overlooked  -DEXCLUSIVE -DFENCE_WORD_READ_FIRST -DFRAMES=1
+variant unregistered-producer                 fails:overlooked  -DEXCLUSIVE -DUNREGISTERED
+variant raise-without-fence                   fails:overlooked  -DRAISE_BUFFERED
+variant no-second-look                        fails:overlooked  -DNO_SECOND_LOOK
+variant sequence-read-after-look              fails:overlooked  -DSEQUENCE_READ_LATE
+variant flag-may-be-lowered                   fails:overlooked  -DRAISE_BY_STORE
+variant flag-cleared-by-store                 fails:overlooked  -DCLEAR_BY_STORE
+variant flag-cleared-first                    fails:overlooked  -DCLEAR_FIRST -DDYING_WAKERS=1
+variant wake-before-bump                      fails:overlooked  -DWAKE_BEFORE_BUMP
+variant padding-does-not-wake                 fails:overlooked  -DPADDING_IS_SILENT
+variant repair-does-not-wake                  fails:overlooked  -DREPAIR_IS_SILENT -DDYING_CLAIMANTS=1
 */
 
 #ifndef FRAMES
@@ -97,6 +100,7 @@ byte reached[WAITERS];
 byte finished = 0;           /* producers that are through or dead */
 byte claims = 0;
 byte wakersDied = 0, waitersDied = 0, claimantsDied = 0;
+bool fenceNeeded = false;    /* some producer publishes without a fence */
 bool overlooked, witness, slept;
 
 #define WAKER_MAY_DIE \
@@ -160,11 +164,10 @@ inline drain(producer) {
 proctype Producer(byte me) {
   byte f = 0, other = 0;
   claims == me;
-#if defined(UNREGISTERED_EXCHANGES)
-  if
-  :: me == ALL - 1 -> frame[me] = READABLE          /* membarrier does not reach its process, so it publishes by an exchange */
-  :: else -> buffered[me] = me + 1
-  fi;
+  fenceNeeded = true;                         /* an interlocked instruction, at attach */
+#ifdef UNREGISTERED_EXCHANGES
+  /* membarrier does not reach the last one's process, so it publishes by an exchange. */
+  if :: me == ALL - 1 -> frame[me] = READABLE :: else -> buffered[me] = me + 1 fi;
 #else
   buffered[me] = me + 1;
 #endif
@@ -225,8 +228,8 @@ dead:
 }
 #endif
 
-inline membarrier() {
-#if defined(EXCLUSIVE) && !defined(NO_BARRIER)
+#ifdef EXCLUSIVE
+inline fenceProducers() {
   d_step {
     other = 0;
     do
@@ -241,6 +244,15 @@ inline membarrier() {
     od;
     other = 0
   }
+}
+#endif
+
+inline membarrier() {
+#if defined(EXCLUSIVE) && !defined(NO_BARRIER)
+#ifndef FENCE_WORD_READ_FIRST
+  needed = fenceNeeded;
+#endif
+  if :: needed -> fenceProducers(); needed = false :: else -> skip fi
 #else
   skip
 #endif
@@ -266,7 +278,7 @@ inline look() {
 
 proctype Waiter(byte me) {
   byte s = 0, other = 0;
-  bool moved = false;
+  bool moved = false, needed = false;
   do
   :: look();
      if
@@ -274,6 +286,9 @@ proctype Waiter(byte me) {
      :: !moved ->
         WAITER_MAY_DIE;
         s = sequence;
+#ifdef FENCE_WORD_READ_FIRST
+        needed = fenceNeeded;
+#endif
 #ifdef BARRIER_BEFORE_RAISE
         membarrier();
 #endif
@@ -317,7 +332,7 @@ endAsleep: atomic { !asleep[me] -> s = 0 }
      fi
   od;
 dead:
-  atomic { asleep[me] = false; gone[me] = reached[me] < ALL && waitersDied > 0; s = 0; other = 0; moved = false }
+  atomic { asleep[me] = false; gone[me] = reached[me] < ALL && waitersDied > 0; s = 0; other = 0; moved = false; needed = false }
 }
 
 #ifdef RAISE_BUFFERED
