@@ -16,7 +16,7 @@ Call:
      fence, look at `disposed` again: a Dispose that took the bound away in between must not be undone. Set: bound to 0,
      leave;
   4. touch the mapping (copy, publish, read);
-  5. a read that hands out a span notes so, still in the call; the user reads the span outside any call;
+  5. a read that hands out a span has noted so before the call ends; the user reads the span outside any call;
   6. store 0 to the cell (release: not before the touches of 4).
   The thread's next call ends its span. If it finds the reader disposed and its own span left behind, it gives the
   reference back.
