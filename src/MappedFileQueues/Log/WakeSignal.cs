@@ -7,7 +7,7 @@ namespace MappedFileQueues.Log;
 
 /// <summary>
 /// Sleeping and waking across processes, without a lost wake-up and without a flag that stays stuck when a waiter or a waker
-/// dies anywhere (models/wake.pml; any other order of these steps loses one). Both words are 64 bits in the control page.
+/// dies anywhere (models/wait.pml; any other order of these steps loses one). Both words are 64 bits in the control page.
 /// <code>
 /// waiter                                                waker
 /// 1 s = sequence (acquire)                              1 publish

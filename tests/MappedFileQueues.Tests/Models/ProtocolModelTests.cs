@@ -1,0 +1,118 @@
+using System.Diagnostics;
+using System.Globalization;
+using System.Text.RegularExpressions;
+
+namespace MappedFileQueues.Tests.Models;
+
+/// <summary>
+/// The protocol models in `models/`: the design holds in its whole state space, and every variant that leaves a rule out fails as
+/// the head of its file says. spin and gcc do the work; models/run compares.
+/// </summary>
+public sealed partial class ProtocolModelTests
+{
+    /// <summary>It takes half a minute on two idle cores; the tests beside it may take most of them.</summary>
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(8);
+
+    [Fact]
+    public void Run_AllVariants_BehaveAsTheirHeadsSay()
+    {
+        SkipWithoutSpin();
+        int expected = Variants().Count(line => !line.Contains(" full-", StringComparison.Ordinal));
+
+        using ChildProcess run = StartModels(Repository.PathOf("models/run"));
+        run.ExpectExit(0, s_deadline);
+
+        string summary = run.Lines[^1];
+        Match counts = Summary().Match(summary);
+        Assert.True(counts.Success, $"No summary in the last line: {summary}");
+        Assert.Equal(expected, Count(counts, 1));
+        Assert.Equal(expected, Count(counts, 2));
+        Assert.Equal(0, Count(counts, 3));
+    }
+
+    /// <summary>A search that ends otherwise than its head says must not pass, whichever way round it is.</summary>
+    [Theory]
+    [InlineData("variant no-barrier fails:crashed -DNO_BARRIER", "variant no-barrier holds -DNO_BARRIER")]
+    [InlineData("variant no-barrier fails:crashed -DNO_BARRIER", "variant no-barrier fails:stuck -DNO_BARRIER")]
+    [InlineData("variant no-barrier fails:crashed -DNO_BARRIER", "variant no-barrier fails:crashed -DTHREADS=2")]
+    public void Run_VariantThatEndsOtherwise_IsCountedAsDifferent(string line, string changed)
+    {
+        SkipWithoutSpin();
+        using var folder = new TempStore();
+        string script = Path.Combine(folder.Root, "run");
+        File.Copy(Repository.PathOf("models/run"), script);
+        string head = Blanks().Replace(File.ReadAllText(Repository.PathOf("models/dispose.pml")), " ");
+        Assert.Contains(line, head, StringComparison.Ordinal);
+        File.WriteAllText(
+            Path.Combine(folder.Root, "dispose.pml"), head.Replace(line, changed, StringComparison.Ordinal));
+
+        using ChildProcess run = StartModels(script, "dispose/no-barrier");
+
+        Assert.Equal(1, run.WaitForExit(s_deadline));
+        Assert.StartsWith("1 variants: 0 as expected, 1 different,", run.Lines[^1], StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Run_WithoutTools_ExitsWithTwoAndSaysWhatToInstall()
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "The script needs bash.");
+        using var empty = new TempStore();
+
+        using ChildProcess run = ChildProcess.Start(
+            new ProcessStartInfo("/bin/bash", [Repository.PathOf("models/run")]),
+            new Dictionary<string, string> { ["PATH"] = empty.Root });
+
+        Assert.Equal(2, run.WaitForExit());
+        Assert.Contains("spin is not installed", run.ErrorText, StringComparison.Ordinal);
+        Assert.Contains("apt-get install spin", run.ErrorText, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Heads_All_NameTheDesignAWitnessAndWhatBreaks()
+    {
+        string[] models = [.. Repository.SourceFiles("models", "*.pml")];
+        Assert.Equal(6, models.Length);
+        foreach (string model in models)
+        {
+            string[] variants = [.. File.ReadLines(model).Where(line => line.StartsWith("variant ", StringComparison.Ordinal))];
+            Assert.Contains(variants, line => DesignVariant().IsMatch(line));
+            Assert.Contains(variants, line => WitnessVariant().IsMatch(line));
+            Assert.All(variants, line => Assert.Matches(Variant(), line));
+            Assert.True(variants.Length >= 6, $"{Repository.RelativePath(model)}: {variants.Length} variants");
+        }
+    }
+
+    private static IEnumerable<string> Variants() =>
+        from model in Repository.SourceFiles("models", "*.pml")
+        from line in File.ReadLines(model)
+        where line.StartsWith("variant ", StringComparison.Ordinal)
+        select line;
+
+    /// <summary>With less of a claim on the processors than the tests beside it, some of which measure time.</summary>
+    private static ChildProcess StartModels(string script, params IEnumerable<string> arguments) =>
+        ChildProcess.Start(new ProcessStartInfo("nice", ["-n", "10", "bash", script, .. arguments]));
+
+    private static void SkipWithoutSpin()
+    {
+        string[] folders = (Environment.GetEnvironmentVariable("PATH") ?? "").Split(Path.PathSeparator);
+        if (!folders.Any(folder => File.Exists(Path.Combine(folder, "spin"))))
+            Assert.Skip("spin is not installed");
+    }
+
+    private static int Count(Match match, int group) => int.Parse(match.Groups[group].ValueSpan, CultureInfo.InvariantCulture);
+
+    [GeneratedRegex(@"^(\d+) variants: (\d+) as expected, (\d+) different, \d+ s$")]
+    private static partial Regex Summary();
+
+    [GeneratedRegex(@"^variant design\s+holds\b")]
+    private static partial Regex DesignVariant();
+
+    [GeneratedRegex(@"^variant witness\s+fails:witness\s+-DWITNESS$")]
+    private static partial Regex WitnessVariant();
+
+    [GeneratedRegex(@"^variant [a-z-]+\s+(full-)?(holds|fails:[a-z]+(\|[a-z]+)*)(\s+-D[A-Z_]+(=\d+)?)*$")]
+    private static partial Regex Variant();
+
+    [GeneratedRegex(" {2,}")]
+    private static partial Regex Blanks();
+}
