@@ -302,10 +302,14 @@ internal sealed unsafe class LogReader(ILogView log)
         log.ThrowIfReadingEnded(this);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
-        if (segment is null)
+        // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are gone, also
+        // when a file of that name is there: a slow producer may have made it anew, and nobody will ever append to it.
+        bool isGone = start < log.LowWater;
+        if (segment is null || isGone)
         {
-            // At or above low water "nothing yet": the next look opens again. Below it the messages are gone.
-            if (start < log.LowWater)
+            if (segment is not null)
+                log.Window.Release(segment);
+            if (isGone)
                 throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
                     + $"first={log.LowWater}, path={log.Path}. Move the consumer with SeekToStart or AdjustOffset.");
             return false;

@@ -265,8 +265,15 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         _preparer = null;
         _checkpointer?.Dispose();
         _checkpointer = null;
-        if (clean && Settings.Exclusive)
+        if (Settings.Exclusive)
+        {
+            // Another thread may still write into its open claim, which has no header in the log that could be fenced: the next
+            // producer would write into the same bytes. The lock then stays with this process for its life.
+            if (!clean)
+                return;
             ProducerAdmission.ClearExclusive(this);
+        }
+
         // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
         // padding already.
         _producersLock?.Dispose();

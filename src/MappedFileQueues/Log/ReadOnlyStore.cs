@@ -89,6 +89,9 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// </summary>
     public HoleFate Repair(ulong* header, ulong claim, long offset)
     {
+        // Not recovered in this boot: what lies behind the claim is not trusted yet, and will be cut off.
+        if (RecoveredIn() != StoreRecovery.BootOf(OperatingSystemServices.Current))
+            return HoleFate.Living;
         uint owner = FrameHeader.HighHalf(claim);
         int slot = SlotLayout.Slot(owner);
         bool isDead = Generation(slot) is { } generation && generation != SlotLayout.Generation(owner);
@@ -131,6 +134,10 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         _control?.Dispose();
         _directory.Dispose();
     }
+
+    private Guid RecoveredIn() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
+        ? _control.BootId
+        : new CheckpointFile(_directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
 
     private uint? Generation(int slot)
     {
