@@ -77,14 +77,6 @@ internal sealed unsafe class LogConsumer : IDisposable
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out int length) =>
         TryWait(timeout, cancellationToken, out _, out length);
 
-    /// <summary>As the other, but leaves the message to be read again.</summary>
-    public bool TryReach(TimeSpan timeout)
-    {
-        bool found = TryWait(timeout, CancellationToken.None, out _);
-        Reader.PutBack();
-        return found;
-    }
-
     /// <summary>As the other; copies the message, while the mapping is held.</summary>
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged

@@ -94,12 +94,17 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             return 0;
         if (_reader.HasMessage)
             _core.Advance();
-        int count = 0;
-        do
+        // What the fast path leaves (a frame across the bound, one without checksum, a hole, a roll) the slow one must take
+        // itself, not only look at: the fast path would leave it again.
+        int count = TakeRun(destination);
+        while (count < destination.Length
+            && Wait(count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, CancellationToken.None, out destination[count]))
         {
+            _core.Advance();
+            count++;
             count += TakeRun(destination[count..]);
         }
-        while (count < destination.Length && Wait(count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero));
+
         return count;
     }
 
@@ -204,9 +209,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _reader.LeaveCall();
         return count;
     }
-
-    /// <summary>Brings the next message within reach of the fast path, and keeps it in hand no longer than that.</summary>
-    private bool Wait(TimeSpan timeout) => _core.TryReach(timeout);
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>

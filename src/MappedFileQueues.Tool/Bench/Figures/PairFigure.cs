@@ -20,7 +20,7 @@ internal abstract class PairFigure(ChildContext context)
     /// <summary>The names and units of the values that <see cref="MeasureRaw"/> and <see cref="MeasureQueue"/> return.</summary>
     protected abstract IReadOnlyList<(string Name, string Unit)> Values { get; }
 
-    /// <summary>Enough that every loop is compiled fully after four rounds.</summary>
+    /// <summary>Enough that every loop is compiled fully after a few rounds.</summary>
     protected abstract long WarmUpCount { get; }
 
     /// <summary>How many messages or round trips a repetition has.</summary>

@@ -12,6 +12,8 @@ internal static class BenchTable
     {
         foreach ((string name, string value) in BenchHead.Lines(settings))
             Console.Out.WriteLine($"{name + ":",-13}{value}");
+        if (Environment.ProcessorCount < 2)
+            Console.Out.WriteLine("warning:     one CPU: two processes take turns on it, and code is not fully compiled in time");
         Console.Out.WriteLine();
     }
 
