@@ -45,7 +45,7 @@ variant design-everybody-dies                 full-holds        -DDYING_WAITERS=
 variant design-dying-claimant-two-waiters     full-holds        -DDYING_CLAIMANTS=1
 variant design-two-wakers-one-dies            full-holds        -DDYING_WAKERS=1
 variant design-exclusive-two-wakers-one-dies  full-holds        -DEXCLUSIVE -DDYING_WAKERS=1
-variant design-three-frames                   full-holds        -DFRAMES=3
+variant design-three-frames                   full-holds        -DFRAMES=3 -DWAITERS=1
 variant witness                               fails:witness     -DWITNESS
 variant exclusive-without-fence               fails:overlooked  -DEXCLUSIVE -DNO_BARRIER
 variant barrier-before-raise                  fails:overlooked  -DEXCLUSIVE -DBARRIER_BEFORE_RAISE
