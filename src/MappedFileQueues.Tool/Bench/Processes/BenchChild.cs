@@ -9,13 +9,20 @@ namespace MappedFileQueues.Tool.Bench.Processes;
 /// <summary>A running child process of the bench. Disposing kills it if it still runs.</summary>
 internal sealed class BenchChild : IDisposable
 {
+    /// <summary>Far beyond what any figure takes on a busy machine; a loop that never ends must not look like a long run.</summary>
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(15);
+
+    private static readonly TimeSpan s_deadlineQuick = TimeSpan.FromMinutes(3);
+
     private readonly Process _process;
     private readonly object _gate = new();
     private readonly StringBuilder _errors = new();
     private readonly string _role;
+    private readonly Timer _deadline;
+    private volatile bool _isLate;
     private bool _isDisposed;
 
-    private BenchChild(Process process, string role)
+    private BenchChild(Process process, string role, TimeSpan deadline)
     {
         _process = process;
         _role = role;
@@ -25,6 +32,7 @@ internal sealed class BenchChild : IDisposable
                 _errors.AppendLine(line.Data);
         };
         process.BeginErrorReadLine();
+        _deadline = new Timer(_ => KillLate(), null, deadline, Timeout.InfiniteTimeSpan);
     }
 
     public int Id => _process.Id;
@@ -35,7 +43,7 @@ internal sealed class BenchChild : IDisposable
         ProcessStartInfo start = SelfLauncher.StartInfo("bench", ChildCommand.Name, json);
         Process process = Process.Start(start)
             ?? throw new ToolException($"The process of a figure did not start: role={task.Role}.");
-        return new BenchChild(process, task.Role);
+        return new BenchChild(process, task.Role, task.IsQuick ? s_deadlineQuick : s_deadline);
     }
 
     /// <summary>Waits for a line that the child prints before its samples.</summary>
@@ -52,7 +60,7 @@ internal sealed class BenchChild : IDisposable
         string output = _process.StandardOutput.ReadToEnd();
         _process.WaitForExit();
         if (_process.ExitCode != 0)
-            throw Failure($"its exit code was {_process.ExitCode}");
+            throw Failure(_isLate ? "it did not end in time" : $"its exit code was {_process.ExitCode}");
         return JsonSerializer.Deserialize(output, BenchJson.Default.SamplesArray) ?? throw Failure("it printed no samples");
     }
 
@@ -75,8 +83,15 @@ internal sealed class BenchChild : IDisposable
             if (!_isDisposed && !_process.HasExited)
                 Kill();
             _isDisposed = true;
+            _deadline.Dispose();
             _process.Dispose();
         }
+    }
+
+    private void KillLate()
+    {
+        _isLate = true;
+        Kill();
     }
 
     private ToolException Failure(string reason)
