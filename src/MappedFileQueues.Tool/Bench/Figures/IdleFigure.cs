@@ -18,10 +18,13 @@ internal static class IdleFigure
     private const string Ready = "idle";
     private const int QueueCount = 3;
 
-    /// <summary>The runtime compiles in the background for a while after the start; more than that is the queue's.</summary>
-    private static readonly TimeSpan s_settleMax = TimeSpan.FromSeconds(3);
+    /// <summary>
+    /// A waiting consumer looks around ten times a second, and code is compiled again after 30 calls, twice: so long the
+    /// runtime's compiler runs now and then, which is no cost of waiting. A quick run does not wait for the end of that.
+    /// </summary>
+    private static readonly TimeSpan s_settle = TimeSpan.FromSeconds(8);
 
-    private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(250);
+    private static readonly TimeSpan s_settleQuick = TimeSpan.FromSeconds(1.5);
 
     public static IReadOnlyList<Samples> Measure(BenchRun run)
     {
@@ -31,7 +34,7 @@ internal static class IdleFigure
         using BenchChild queues = run.StartChild(QueueRole);
         raw.WaitForLine(Ready);
         queues.WaitForLine(Ready);
-        Settle(raw.Id, queues.Id);
+        Thread.Sleep(run.Settings.IsQuick ? s_settleQuick : s_settle);
         double[] rawShares = new double[repetitions];
         double[] queueShares = new double[repetitions];
         for (int i = 0; i < repetitions; i++)
@@ -72,20 +75,6 @@ internal static class IdleFigure
 
         WaitForEver([.. consumers]);
         return [];
-    }
-
-    /// <summary>Waits until neither has run for more than a thousandth of a look's time.</summary>
-    private static void Settle(int rawId, int queuesId)
-    {
-        long start = Clock.Now;
-        TimeSpan ran;
-        do
-        {
-            TimeSpan before = ProcessorTime.Of(rawId) + ProcessorTime.Of(queuesId);
-            Thread.Sleep(s_look);
-            ran = ProcessorTime.Of(rawId) + ProcessorTime.Of(queuesId) - before;
-        }
-        while (ran > s_look / 1000 && Clock.MillisecondsSince(start) < s_settleMax.TotalMilliseconds);
     }
 
     private static void WaitForEver(params Action[] waits)
