@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tool.Bench.Processes;
 /// <summary>A running child process of the bench. Disposing kills it if it still runs.</summary>
 internal sealed class BenchChild : IDisposable
 {
-    /// <summary>Far beyond what any figure takes on a busy machine; a loop that never ends must not look like a long run.</summary>
+    /// <summary>Far beyond what any figure takes on a busy machine; a loop without end must not pass for a long run.</summary>
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(15);
 
     private static readonly TimeSpan s_deadlineQuick = TimeSpan.FromMinutes(3);
