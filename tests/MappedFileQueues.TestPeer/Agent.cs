@@ -7,8 +7,8 @@ namespace MappedFileQueues.TestPeer;
 
 /// <summary>
 /// A process that does what it is told, a command a line on standard input: a word, then key=value pairs. It answers each with a
-/// line `ok …` or `error TYPE MESSAGE`; what it acknowledges or receives on the way are lines of their own, written before it goes on, so
-/// that they are there when it is killed at the next step.
+/// line `ok …` or `error TYPE MESSAGE`; what it acknowledges or receives on the way are lines of their own, written before it
+/// goes on, so that they are there when it is killed at the next step.
 /// </summary>
 internal sealed class Agent
 {
@@ -123,7 +123,7 @@ internal sealed class Agent
     {
         if (what == "batch")
         {
-            Producer.ProduceBatch([.. CrashUnits.OfBatch(unit).Select(text => (ReadOnlyMemory<byte>)CrashMessage.Make(text, size))]);
+            Producer.ProduceBatch(CrashUnits.MakeBatch(unit, size));
             return;
         }
 
@@ -139,7 +139,9 @@ internal sealed class Agent
         claim.Publish(message.Length);
     }
 
-    /// <summary>Opens a claim and fills it; the next line on standard input says whether it is published, or says to go away.</summary>
+    /// <summary>
+    /// Opens a claim and fills it; the next line on standard input says whether it is published, or says to go away.
+    /// </summary>
     private string Hold(AgentCommand command)
     {
         byte[] message = CrashMessage.Make(command["text"], command.Number("size", 0));

@@ -6,21 +6,22 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.TestPeer;
 
 /// <summary>
-/// One victim of a kill storm. Its arguments: store, board, its line there, the seed, `producer` or `consumer`, the step at which it
-/// kills itself ("-": somebody else does), how often it comes there before. It starts on a line on standard input.
+/// One victim of a kill storm. Its arguments: store, board, its line there, the seed, `producer` or `consumer`, the step at
+/// which it kills itself ("-": somebody else does), how often it comes there before. It starts on a line on standard input.
 /// </summary>
 internal sealed class StormVictim(StormBoard board, int line, int seed)
 {
     private const int MessageSizeMax = 400;
     private const int BatchMax = 5;
+    private const int UnitsPerPause = 4;
 
     private readonly Random _random = new(seed);
     private long _next;
 
     public static int Run(string[] arguments)
     {
-        if (arguments is not [string path, string boardPath, string lineText, string seedText, string role, string step, string hit])
-            return 64;
+        (string path, string boardPath, string lineText, string seedText) = (arguments[0], arguments[1], arguments[2], arguments[3]);
+        (string role, string step, string hit) = (arguments[4], arguments[5], arguments[6]);
         int line = int.Parse(lineText, CultureInfo.InvariantCulture);
         using var board = new StormBoard(boardPath, 0);
         var victim = new StormVictim(board, line, int.Parse(seedText, CultureInfo.InvariantCulture));
@@ -45,8 +46,11 @@ internal sealed class StormVictim(StormBoard board, int line, int seed)
 
     private void Produce(MappedFileProducer producer)
     {
-        while (true)
+        for (int unit = 0; ; unit++)
         {
+            // Not faster than the survivors read, or their messages would wait behind a backlog and not for the dead.
+            if (unit % UnitsPerPause == 0)
+                Thread.Sleep(1);
             int kind = _random.Next(10);
             if (kind < 7)
                 AppendUnit(1, messages => producer.Produce(messages[0].Span));
@@ -81,7 +85,7 @@ internal sealed class StormVictim(StormBoard board, int line, int seed)
 
     private static void Consume(MappedFileQueue queue, string name)
     {
-        using MappedFileConsumer consumer = queue.OpenConsumer(name);
+        using MappedFileConsumer consumer = queue.OpenConsumer(name, QueueStart.Latest);
         while (true)
         {
             _ = CrashMessage.Read(consumer.Consume());

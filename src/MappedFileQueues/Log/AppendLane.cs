@@ -38,6 +38,9 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>The length of the open claim's frame in bytes.</summary>
     public long ClaimLength;
 
+    /// <summary>Exclusive: 1 once the open claim is ended, by whoever was first.</summary>
+    public int ClaimEnded;
+
     /// <summary>Exclusive: the highest offset that may hold bytes which were never published.</summary>
     public long DirtyTo;
 

@@ -10,7 +10,9 @@ public sealed class AppendStepTests
     private const string Shared = nameof(ProducerMode.Shared);
     private const string Exclusive = nameof(ProducerMode.Exclusive);
 
-    /// <summary>Mode, what is appended, step and how often it is reached before the end, whether the last unit is in the log then.</summary>
+    /// <summary>
+    /// Mode, what is appended, step and how often it is reached before the end, whether the last unit is in the log then.
+    /// </summary>
     public static TheoryData<string, string, string, int, bool> Steps => new()
     {
         { Shared, "single", "Claimed", 1, false },

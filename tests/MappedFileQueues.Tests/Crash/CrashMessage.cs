@@ -5,8 +5,8 @@ using System.Text;
 namespace MappedFileQueues.Tests.Crash;
 
 /// <summary>
-/// A message that can be told whole from torn: a length, a sum, a text, then words that each look like the header of a short message
-/// without checksum. Wherever the engine would read a stale byte as a header, a ghost appears that does not parse.
+/// A message that can be told whole from torn: a length, a sum, a text, then words that each look like the header of a short
+/// message without checksum. Wherever the engine would read a stale byte as a header, a ghost appears that does not parse.
 /// </summary>
 internal static class CrashMessage
 {
@@ -33,7 +33,9 @@ internal static class CrashMessage
         return bytes;
     }
 
-    /// <summary>The text; a message that was not made by <see cref="Make"/> as it stands is an <see cref="InvalidDataException"/>.</summary>
+    /// <summary>
+    /// The text; a message that was not made by <see cref="Make"/> as it stands is an <see cref="InvalidDataException"/>.
+    /// </summary>
     public static string Read(ReadOnlySpan<byte> bytes)
     {
         int length = bytes.Length < TextAt ? -1 : BinaryPrimitives.ReadInt32LittleEndian(bytes);
@@ -64,4 +66,8 @@ internal static class CrashUnits
 
     /// <summary>The texts of the messages of a batch.</summary>
     public static IEnumerable<string> OfBatch(string unit) => Enumerable.Range(0, BatchCount).Select(i => $"{unit}.{i}");
+
+    /// <summary>The messages themselves.</summary>
+    public static ReadOnlyMemory<byte>[] MakeBatch(string unit, int size) =>
+        [.. OfBatch(unit).Select(text => (ReadOnlyMemory<byte>)CrashMessage.Make(text, size))];
 }

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tests.Crash;
 
 /// <summary>
-/// docs/PROTOCOL.md section 1, Append Exclusive: what a dead one wrote beyond the tail looks like headers here, and must be zero before
-/// anybody appends, whatever the next producer's mode and whoever is attached.
+/// docs/PROTOCOL.md section 1, Append Exclusive: what a dead one wrote beyond the tail looks like headers here, and must be
+/// zero before anybody appends, whatever the next producer's mode and whoever is attached.
 /// </summary>
 [Collection(CrashCollection.Name)]
 public sealed class ExclusiveDirtTests

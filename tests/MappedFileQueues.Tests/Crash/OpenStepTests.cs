@@ -1,6 +1,8 @@
 namespace MappedFileQueues.Tests.Crash;
 
-/// <summary>An opener that kills itself at each step, of a store that it makes and of one that is there. docs/PROTOCOL.md section 3.</summary>
+/// <summary>
+/// An opener that kills itself at each step, of a store that it makes and of one that is there. docs/PROTOCOL.md section 3.
+/// </summary>
 [Collection(CrashCollection.Name)]
 public sealed class OpenStepTests
 {
@@ -75,8 +77,8 @@ public sealed class OpenStepTests
     }
 
     /// <summary>
-    /// The look for foreign files comes before the lock: who finds no meta page and then another's fresh store beside it must not take that
-    /// for foreign files.
+    /// The look for foreign files comes before the lock: who finds no meta page and then another's fresh store beside it must
+    /// not take that for foreign files.
     /// </summary>
     [Fact]
     public void Open_FreshStoreBySixAtOnce_AllGetTheSameStore()
@@ -85,7 +87,8 @@ public sealed class OpenStepTests
         {
             using var store = new CrashStore(4096);
             MappedFileQueue[] queues = new MappedFileQueue[6];
-            Parallel.For(0, queues.Length, new ParallelOptions { MaxDegreeOfParallelism = queues.Length }, i => queues[i] = store.Open());
+            Parallel.For(
+                0, queues.Length, new ParallelOptions { MaxDegreeOfParallelism = queues.Length }, i => queues[i] = store.Open());
             Assert.Single(queues.Select(queue => queue.GetInfo().StoreId).Distinct());
             foreach (MappedFileQueue queue in queues)
                 queue.Dispose();

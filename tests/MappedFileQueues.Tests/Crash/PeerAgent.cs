@@ -2,7 +2,9 @@ using System.Globalization;
 
 namespace MappedFileQueues.Tests.Crash;
 
-/// <summary>A child process that does what it is told, and that can be stopped or killed between any two steps of the protocol.</summary>
+/// <summary>
+/// A child process that does what it is told, and that can be stopped or killed between any two steps of the protocol.
+/// </summary>
 internal sealed class PeerAgent : IDisposable
 {
     private readonly ChildProcess _child;

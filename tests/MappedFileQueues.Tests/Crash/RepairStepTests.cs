@@ -1,6 +1,8 @@
 namespace MappedFileQueues.Tests.Crash;
 
-/// <summary>A consumer that kills itself in a repair, or in a commit. docs/PROTOCOL.md section 1: its only change is one compare-and-swap.</summary>
+/// <summary>
+/// A consumer that kills itself in a repair, or in a commit. docs/PROTOCOL.md section 1: its only change is one compare-and-swap.
+/// </summary>
 [Collection(CrashCollection.Name)]
 public sealed class RepairStepTests
 {
@@ -16,7 +18,8 @@ public sealed class RepairStepTests
         MappedFileQueue survivor = store.Open();
         using var ending = survivor;
         CrashStore.Append(survivor, "before");
-        // With a producer of its own the survivor does not take the dead one's slot, so that the claim's death shows by the probe alone.
+        // With a producer of its own the survivor does not take the dead one's slot, so that the claim's death shows by the
+        // probe alone.
         MappedFileProducer own = survivor.OpenProducer();
         using (PeerAgent producer = store.StartAttached())
         {
@@ -41,7 +44,9 @@ public sealed class RepairStepTests
         store.ExpectHealthy(["before", "behind"]);
     }
 
-    /// <summary>Two repairers at one hole: one of them stopped between probe and compare-and-swap finds padding when it goes on.</summary>
+    /// <summary>
+    /// Two repairers at one hole: one of them stopped between probe and compare-and-swap finds padding when it goes on.
+    /// </summary>
     [Fact]
     public void Repair_StoppedAfterItsProbe_FindsTheOthersPadding()
     {
@@ -67,7 +72,9 @@ public sealed class RepairStepTests
         Assert.Equal(1, survivor.GetInfo().RepairCount);
     }
 
-    /// <summary>A commit is one store: killed behind it the next consumer of that name goes on there, killed before it reads again.</summary>
+    /// <summary>
+    /// A commit is one store: killed behind it the next consumer of that name goes on there, killed before it reads again.
+    /// </summary>
     [Fact]
     public void Commit_KilledBehindTheStore_NextConsumerGoesOnThere()
     {

@@ -7,8 +7,8 @@ namespace MappedFileQueues.Tests.Crash;
 public sealed class SlotRuleTests
 {
     /// <summary>
-    /// The taker of a dead one's slot raises its generation. Without that the slot's lock, held again, would keep the dead one's hole
-    /// alive for ever.
+    /// The taker of a dead one's slot raises its generation. Without that the slot's lock, held again, would keep the dead
+    /// one's hole alive for ever.
     /// </summary>
     [Fact]
     public void Slot_TakenOverFromTheDead_HoleOfTheDeadBecomesPadding()
@@ -53,7 +53,9 @@ public sealed class SlotRuleTests
         Assert.Equal(["m-0", "m-1"], CrashStore.ReadAll(alone, "all"));
     }
 
-    /// <summary>A probe that fails for want of descriptors means "unknown": it is thrown, and the claim stays, dead or not.</summary>
+    /// <summary>
+    /// A probe that fails for want of descriptors means "unknown": it is thrown, and the claim stays, dead or not.
+    /// </summary>
     [Theory]
     [InlineData(false)]
     [InlineData(true)]

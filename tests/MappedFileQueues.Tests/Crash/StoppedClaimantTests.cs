@@ -7,10 +7,14 @@ namespace MappedFileQueues.Tests.Crash;
 [Collection(CrashCollection.Name)]
 public sealed class StoppedClaimantTests
 {
-    /// <summary>Long against the 2 ms after which a waiting consumer probes a claim again; a passing test waits that long once.</summary>
+    /// <summary>
+    /// Long against the 2 ms after which a waiting consumer probes a claim again; a passing test waits that long once.
+    /// </summary>
     private static readonly TimeSpan s_watch = TimeSpan.FromMilliseconds(200);
 
-    /// <summary>What is appended, step and how often it is reached, how many units were appended before it, what becomes of the child.</summary>
+    /// <summary>
+    /// What is appended, step and how often it is reached, how many units were appended before it, what becomes of the child.
+    /// </summary>
     public static TheoryData<string, string, int, int, bool> Steps => new()
     {
         { "single", "Claimed", 1, 0, true },

@@ -62,6 +62,12 @@ internal sealed unsafe class StoreWords : IDisposable
             _directory.Delete(SegmentName(start));
     }
 
+    /// <summary>
+    /// As if nothing had been flushed so far: when the background writes its checkpoints depends on the machine's load.
+    /// </summary>
+    public void ResetCheckpoint() =>
+        new CheckpointFile(_directory, Meta.StoreId).WriteBoth(0, 0, Control.BootId);
+
     public uint GenerationOf(int slot)
     {
         byte[] bytes = new byte[sizeof(uint)];

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tests.Crash;
 
 /// <summary>
-/// docs/PROTOCOL.md section 5: wakers and waiters that die at any step lose nobody's wake-up. The waiting child sleeps without end until
-/// it is woken, so a lost wake-up is a hang here and not a delay.
+/// docs/PROTOCOL.md section 5: wakers and waiters that die at any step lose nobody's wake-up. The waiting child sleeps without
+/// end until it is woken, so a lost wake-up is a hang here and not a delay.
 /// </summary>
 [Collection(CrashCollection.Name)]
 public sealed class WakeRuleTests
@@ -120,7 +120,9 @@ public sealed class WakeRuleTests
         return sleeper;
     }
 
-    /// <summary>The flag is up, and a thread of the child waits on the futex of a file: its own locks are the private kind.</summary>
+    /// <summary>
+    /// The flag is up, and a thread of the child waits on the futex of a file: its own locks are the private kind.
+    /// </summary>
     private static void WaitUntilAsleep(CrashStore store, PeerAgent sleeper)
     {
         using var words = new StoreWords(store.Path);
@@ -129,7 +131,8 @@ public sealed class WakeRuleTests
 
     private static bool IsInSharedFutex(int processId)
     {
-        // docs.kernel.org, proc(5): number of the system call, then its arguments; FUTEX_WAIT without the PRIVATE flag is operation 0.
+        // docs.kernel.org, proc(5): number of the system call, then its arguments; FUTEX_WAIT without the PRIVATE flag is
+        // operation 0.
         string futex = System.Runtime.InteropServices.RuntimeInformation.ProcessArchitecture
             == System.Runtime.InteropServices.Architecture.Arm64 ? "98" : "202";
         foreach (string task in Directory.GetDirectories($"/proc/{processId}/task"))

@@ -1,0 +1,157 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tests.Crash;
+
+/// <summary>docs/PROTOCOL.md section 3: who counts as alone, and what an opener does then and does not do otherwise.</summary>
+[Collection(CrashCollection.Name)]
+public sealed unsafe class OpeningRuleTests
+{
+    private const ulong Mark = 12345;
+
+    /// <summary>Only a lone opener writes the control page anew; a counter that no rule needs shows who did.</summary>
+    [Fact]
+    public void Open_BesideOthers_RebuildsNothing()
+    {
+        using var store = new CrashStore();
+        MappedFileQueue first = store.Open();
+        using (var words = new StoreWords(store.Path))
+        {
+            SharedWord.WriteRelease(words.Control.RollCount, Mark);
+            using (MappedFileQueue second = store.Open())
+            {
+                using PeerAgent third = store.StartAttached();
+                first.Dispose();
+                third.Ask("close");
+                third.Ask(store.OpenCommand);
+                Assert.Equal(Mark, SharedWord.ReadAcquire(words.Control.RollCount));
+                third.Kill();
+            }
+
+            Assert.Equal(Mark, SharedWord.ReadAcquire(words.Control.RollCount));
+            using MappedFileQueue alone = store.Open();
+            Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RollCount));
+        }
+    }
+
+    /// <summary>A process that was killed is no longer attached: the next one is alone.</summary>
+    [Fact]
+    public void Open_AfterEverybodyWasKilled_IsAlone()
+    {
+        using var store = new CrashStore();
+        using (PeerAgent one = store.StartAttached())
+        using (PeerAgent two = store.StartAttached())
+        {
+            one.Ask("append prefix=c count=3");
+            using (var words = new StoreWords(store.Path))
+                SharedWord.WriteRelease(words.Control.RollCount, Mark);
+            one.Kill();
+            two.Kill();
+        }
+
+        using MappedFileQueue alone = store.Open();
+        using var after = new StoreWords(store.Path);
+        Assert.Equal(0u, SharedWord.ReadAcquire(after.Control.RollCount));
+        Assert.Equal(["c-0", "c-1", "c-2"], CrashStore.ReadAll(alone, "all"));
+    }
+
+    /// <summary>
+    /// `attached` is shared by everyone once open, also by the one who was alone, and nobody upgrades it again when the others
+    /// have gone (a failed upgrade would drop it).
+    /// </summary>
+    [Fact]
+    public void Attached_AfterOpening_IsSharedAndNeverUpgraded()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue first = store.Open();
+        using var words = new StoreWords(store.Path);
+        ExpectShared(words);
+        using (MappedFileQueue second = store.Open())
+        {
+            second.OpenProducer();
+            ExpectShared(words);
+        }
+
+        CrashStore.Append(first, "m");
+        ExpectShared(words);
+    }
+
+    /// <summary>Waiting for the producers' lock happens without `open` in the hand.</summary>
+    [Fact]
+    public void Open_WhileAnotherWaitsForTheProducersLock_DoesNotWait()
+    {
+        using var store = new CrashStore(mode: ProducerMode.Exclusive);
+        using PeerAgent holder = store.StartAttached();
+        holder.Ask("append prefix=c");
+        using PeerAgent waiting = PeerAgent.Start();
+        waiting.Ask(store.OpenCommand + " wait=600000");
+        waiting.Send("append prefix=w");
+
+        for (int i = 0; i < 20; i++)
+        {
+            using MappedFileQueue queue = store.Open();
+            Assert.Equal(["c-0"], CrashStore.ReadAll(queue, $"reads-{i}"));
+        }
+
+        holder.Ask("close");
+        Assert.Equal("ok", waiting.Answer());
+        Assert.Equal(["c-0", "w-0"], store.Peek());
+    }
+
+    /// <summary>The holder of the producers' lock dies instead: who waits gets it.</summary>
+    [Fact]
+    public void Producer_HolderOfTheLockKilled_WaiterGetsIt()
+    {
+        using var store = new CrashStore(mode: ProducerMode.Exclusive);
+        using PeerAgent holder = store.StartAttached();
+        holder.Ask("append prefix=c");
+        using PeerAgent waiting = PeerAgent.Start();
+        waiting.Ask(store.OpenCommand + " wait=600000");
+        waiting.Send("append prefix=w");
+        Assert.Throws<QueueInUseException>(() =>
+        {
+            using MappedFileQueue queue = store.Open();
+            queue.OpenProducer();
+        });
+
+        holder.Kill();
+        Assert.Equal("ok", waiting.Answer());
+        Assert.Equal(["c-0", "w-0"], store.Peek());
+    }
+
+    /// <summary>
+    /// Producers walk over claims of the living, so the hint may stand above a hole. A lone opener walks from the checkpoint:
+    /// the hole is padding before anybody reads.
+    /// </summary>
+    [Fact]
+    public void Recover_HoleBelowTheHint_BecomesPadding()
+    {
+        using var store = new CrashStore(65536);
+        long hole;
+        using (MappedFileQueue queue = store.Open())
+        {
+            using PeerAgent child = store.StartAttached();
+            child.Trap("PayloadWritten", 3);
+            child.Send("append prefix=c count=5 size=300");
+            child.ExpectKilled();
+            hole = Assert.Single(queue.GetInfo().OpenClaims).Offset;
+            CrashStore.Append(queue, Enumerable.Range(0, 3000).Select(i => $"m-{i}"));
+            using var words = new StoreWords(store.Path);
+            Assert.True(words.TailHint > hole + 65536, "the hint stands above the hole");
+            Assert.Equal(FrameState.Claimed, words.StateAt(hole));
+        }
+
+        using MappedFileQueue alone = store.Open();
+        using var after = new StoreWords(store.Path);
+        Assert.Equal(FrameState.Padding, after.StateAt(hole));
+        Assert.Equal(["c-0", "c-1", .. Enumerable.Range(0, 3000).Select(i => $"m-{i}")], CrashStore.ReadAll(alone, "all"));
+    }
+
+    private static void ExpectShared(StoreWords words)
+    {
+        Assert.Null(words.TryLock(StoreNames.AttachedLock, LockKind.Exclusive));
+        using PlatformLock? shared = words.TryLock(StoreNames.AttachedLock, LockKind.Shared);
+        Assert.NotNull(shared);
+    }
+}
