@@ -15,6 +15,10 @@ internal static class Program
         ["agent"] = static _ => new Agent().Run(),
         ["echo"] = Echo,
         ["storm"] = StormVictim.Run,
+        ["hostile"] = Verbs.HostileVerb.Run,
+        ["open"] = Verbs.OpenVerb.Open,
+        ["first-append"] = Verbs.OpenVerb.FirstAppend,
+        ["fill"] = Verbs.FillVerb.Run,
     };
 
     private static int Main(string[] arguments)

@@ -88,7 +88,8 @@ internal static class FrameHeader
     /// <summary>
     /// Whether a header that is not free can stand where <paramref name="room"/> bytes are left in the segment. What comes
     /// from the file is hostile: an unknown state, a zero state with a length, an extended frame (which this version never
-    /// writes) and a frame beyond the end are all damage.
+    /// writes), a frame beyond the end, and a message without checksum whose high half is not zero are all damage. The last
+    /// is what one flipped bit makes of a message that has a checksum, or of a claim: it must not pass unverified.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static bool IsPlausible(ulong header, long room)
@@ -96,6 +97,7 @@ internal static class FrameHeader
         FrameState state = State(header);
         return state is not FrameState.Free and <= FrameState.PublishedInBatchUnchecked
             && ((uint)header & Extended) == 0
+            && (state < FrameState.PublishedUnchecked || HighHalf(header) == 0)
             && FrameLength(Length(header)) <= room;
     }
 }

@@ -76,6 +76,7 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
 
     private void Run()
     {
+        long looked = Stopwatch.GetTimestamp();
         while (true)
         {
             TimeSpan sleep = store.Wake.Prepare(out ulong sequence);
@@ -94,7 +95,33 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
                 }
             }
 
+            long slept = Stopwatch.GetTimestamp();
             store.Wake.Sleep(sequence, sleep);
+            // Woken by nobody: time to see whether the store is still the one that was opened.
+            if (Stopwatch.GetElapsedTime(slept) < sleep || Stopwatch.GetElapsedTime(looked) < LogConsumer.LookAfterStore)
+                continue;
+            EndWaitsIfReplaced();
+            looked = Stopwatch.GetTimestamp();
+        }
+    }
+
+    private void EndWaitsIfReplaced()
+    {
+        try
+        {
+            store.ThrowIfReplaced();
+        }
+        catch (MappedFileQueueException error)
+        {
+            List<PendingRead> ended;
+            lock (_lock)
+            {
+                ended = [.. _pending];
+                _pending.Clear();
+            }
+
+            foreach (PendingRead wait in ended)
+                wait.Fail(error);
         }
     }
 

@@ -40,7 +40,8 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
 
         ClampCursors(tail);
         ProtocolSteps.Reach(ProtocolStep.CursorsClamped);
-        directory.FlushEntries(StoreNames.Salvage);
+        if (directory.Identify(StoreNames.Salvage) is not null)
+            directory.FlushEntries(StoreNames.Salvage);
         directory.FlushEntries(StoreNames.CommitLog);
         directory.FlushEntries("");
     }

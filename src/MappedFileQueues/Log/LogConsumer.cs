@@ -18,7 +18,7 @@ internal sealed unsafe class LogConsumer : IDisposable
     private static readonly TimeSpan HoleSleepMax = TimeSpan.FromMilliseconds(2);
 
     /// <summary>How often a waiting consumer looks whether the store is still the one that it opened.</summary>
-    private static readonly TimeSpan LookAfterStore = TimeSpan.FromMilliseconds(500);
+    public static readonly TimeSpan LookAfterStore = TimeSpan.FromMilliseconds(500);
 
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;

@@ -123,7 +123,8 @@ internal sealed unsafe class LogReader(ILogView log)
             if (_verifies && !Verify(at, header, length))
                 return false;
         }
-        else if (state is not (FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked))
+        else if (state is not (FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked)
+            || FrameHeader.HighHalf(header) != 0)
         {
             return false;
         }

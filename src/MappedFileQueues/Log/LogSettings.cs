@@ -22,4 +22,9 @@ internal sealed record LogSettings
     public required UnixFileMode? FileMode { get; init; }
 
     public required TimeProvider TimeProvider { get; init; }
+
+    /// <summary>
+    /// For tests that compare bytes: the identity of a store that is made; null, as everywhere else, for a random one.
+    /// </summary>
+    public Guid? StoreId { get; init; }
 }

@@ -29,7 +29,7 @@ internal static class StoreMetaFile
     public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings, Guid boot)
     {
         var meta = new StoreMeta(request.Kind, request.SegmentLength, request.StructSize, request.LayoutFingerprint,
-            Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
+            settings.StoreId ?? Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
         directory.Delete(Temporary);
         try
         {

@@ -44,6 +44,8 @@ internal static class StoreOpening
             else
             {
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
+                // It holds nothing but locks and generations, so copies of a store may lack it.
+                directory.CreateSubdirectory(StoreNames.Locks);
             }
 
             using PlatformLock open = OpenLock.Take(directory, settings.LockTimeout);

@@ -68,12 +68,19 @@ internal sealed unsafe class StoreRecovery(
             ZeroDirtyBytes(tail.Offset, allocatedBefore, segments);
         }
 
+        if (isNew && checkpoint!.BootId != boot)
+            checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
         if (segments.Count == 0)
             segments.Add(MakeFirstSegment(from));
         else
             directory.FlushEntries(StoreNames.CommitLog);
         slots.ResetWornOut();
-        long lowWater = FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength);
+        // After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
+        // what it was, and a segment that is missing above it hides nothing of what lies before it.
+        // P16 acquire: alone; pairs with P16 full in LogOrigin.
+        long lowWater = isControlValid && !isCut
+            ? SharedWord.ReadAcquire(control.LowWater)
+            : FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength);
         Guid recovered = isCut && tail.CorruptAt >= 0 ? Guid.Empty : boot;
         Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut);
         return tail.CorruptAt;

@@ -32,6 +32,9 @@ internal sealed class TailSearch(
             using PlatformFile file = directory.Open(
                 StoreNames.Segment(start), isCut ? FileOpening.Read : FileOpening.ReadWrite)!;
             var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+            // What lies below the checkpoint was on the disk: a file that ends before it was damaged, not cut off.
+            if (offset == from && !scanner.Reaches(offset - start))
+                return new TailSearchResult(offset, offset);
             TailSearchResult? found = SearchSegment(file, scanner, ref offset);
             if (found is not null)
                 return found.Value;

@@ -1,0 +1,129 @@
+using System.Buffers.Binary;
+
+namespace MappedFileQueues.Tests.Format;
+
+/// <summary>
+/// Format version 2 once more, written from docs/FORMAT.md alone: it shares no code with the library, not even the checksum,
+/// so that page and library can be held against each other.
+/// </summary>
+internal static class FormatTwo
+{
+    /// <summary>CRC-32C bit by bit, reflected, without the final inversion.</summary>
+    public static uint Crc(uint crc, ReadOnlySpan<byte> bytes)
+    {
+        foreach (byte value in bytes)
+        {
+            crc ^= value;
+            for (int bit = 0; bit < 8; bit++)
+                crc = (crc & 1) != 0 ? (crc >> 1) ^ 0x82F6_3B78 : crc >> 1;
+        }
+
+        return crc;
+    }
+
+    /// <summary>The finished checksum of pages and records.</summary>
+    public static uint PageCrc(ReadOnlySpan<byte> bytes) => ~Crc(0xFFFF_FFFF, bytes);
+
+    /// <summary>
+    /// The checksum of a frame: store id, then the word of offset and low half, then the payload filled up with zeros.
+    /// </summary>
+    public static uint FrameCrc(ReadOnlySpan<byte> storeId, long offset, uint low, ReadOnlySpan<byte> payload)
+    {
+        byte[] first = new byte[8];
+        BinaryPrimitives.WriteUInt64LittleEndian(first, ((ulong)offset / 8) ^ ((ulong)low << 32));
+        byte[] filled = new byte[(payload.Length + 7) / 8 * 8];
+        payload.CopyTo(filled);
+        return Crc(Crc(Crc(0xFFFF_FFFF, storeId), first), filled);
+    }
+
+    /// <summary>Reads the meta page.</summary>
+    public static Meta ReadMeta(ReadOnlySpan<byte> page)
+    {
+        Assert.Equal(4096, page.Length);
+        Assert.Equal("MFQSTORE"u8, page[..8]);
+        Assert.Equal(PageCrc(page[..4092]), BinaryPrimitives.ReadUInt32LittleEndian(page[4092..]));
+        Assert.Equal(2u, BinaryPrimitives.ReadUInt32LittleEndian(page[8..]));
+        Assert.Equal(0ul, BinaryPrimitives.ReadUInt64LittleEndian(page[24..]));
+        return new Meta(
+            BinaryPrimitives.ReadInt32LittleEndian(page[12..]),
+            BinaryPrimitives.ReadInt64LittleEndian(page[32..]),
+            BinaryPrimitives.ReadInt32LittleEndian(page[40..]),
+            BinaryPrimitives.ReadUInt64LittleEndian(page[48..]),
+            page.Slice(56, 16).ToArray(),
+            BinaryPrimitives.ReadInt64LittleEndian(page[72..]));
+    }
+
+    /// <summary>Walks one segment to its first free header, or to its end.</summary>
+    public static IEnumerable<Frame> Walk(byte[] segment, long start, byte[] storeId)
+    {
+        for (int position = 0; position < segment.Length;)
+        {
+            ulong header = BinaryPrimitives.ReadUInt64LittleEndian(segment.AsSpan(position));
+            if (header == 0)
+                yield break;
+            uint low = (uint)header;
+            uint high = (uint)(header >> 32);
+            int length = (int)(low & 0x0FFF_FFFF);
+            int state = (int)(low >> 28) & 7;
+            Assert.InRange(state, 1, 6);
+            Assert.Equal(0u, low >> 31);
+            Assert.InRange(position + 8 + length, 8, segment.Length);
+            byte[] payload = segment.AsSpan(position + 8, length).ToArray();
+            uint expected = state switch
+            {
+                2 or 4 => FrameCrc(storeId, start + position, low, payload),
+                3 => FrameCrc(storeId, start + position, low, []),
+                1 => high,
+                _ => 0,
+            };
+            Assert.Equal(expected, high);
+            yield return new Frame(start + position, state, high, payload);
+            position += (8 + length + 7) / 8 * 8;
+        }
+    }
+
+    /// <summary>The slot that counts.</summary>
+    public static Checkpoint ReadCheckpoint(ReadOnlySpan<byte> file, byte[] storeId)
+    {
+        Checkpoint? newest = null;
+        foreach (int at in new[] { 0, 4096 })
+        {
+            ReadOnlySpan<byte> slot = file.Slice(at, 64);
+            bool isValid = BinaryPrimitives.ReadUInt32LittleEndian(slot[60..]) == PageCrc(slot[..60])
+                && slot.Slice(40, 16).SequenceEqual(storeId);
+            long sequence = BinaryPrimitives.ReadInt64LittleEndian(slot[16..]);
+            if (!isValid || sequence <= (newest?.Sequence ?? -1))
+                continue;
+            Assert.Equal(at, (int)(sequence % 2) * 4096);
+            newest = new Checkpoint(
+                BinaryPrimitives.ReadInt64LittleEndian(slot),
+                BinaryPrimitives.ReadInt64LittleEndian(slot[8..]),
+                sequence,
+                slot.Slice(24, 16).ToArray());
+        }
+
+        return newest!;
+    }
+
+    /// <summary>Whether the cold block of a control page, with its two words outside, is what somebody sealed.</summary>
+    public static bool IsColdBlockValid(ReadOnlySpan<byte> control, ReadOnlySpan<byte> storeId)
+    {
+        byte[] covered = [.. control[..48], .. control.Slice(768, 8), .. control.Slice(1024, 8)];
+        return control[..8].SequenceEqual("MFQCTRL2"u8)
+            && control.Slice(8, 16).SequenceEqual(storeId)
+            && BinaryPrimitives.ReadUInt32LittleEndian(control[48..]) == PageCrc(covered);
+    }
+
+    /// <summary>A cursor's offset; -1 while the consumer is new.</summary>
+    public static long ReadCursor(ReadOnlySpan<byte> file)
+    {
+        ulong word = BinaryPrimitives.ReadUInt64LittleEndian(file);
+        return (word >> 63) == 0 ? -1 : (long)(word & (ulong.MaxValue >> 1));
+    }
+
+    public sealed record Meta(int Kind, long SegmentLength, int StructSize, ulong Fingerprint, byte[] StoreId, long Created);
+
+    public sealed record Frame(long Offset, int State, uint High, byte[] Payload);
+
+    public sealed record Checkpoint(long Offset, long Epoch, long Sequence, byte[] BootId);
+}

@@ -1,0 +1,67 @@
+using System.Globalization;
+
+namespace MappedFileQueues.Tests.Hostile;
+
+/// <summary>
+/// What the files hold is hostile. A small store is damaged in thousands of ways, one after the other, by a child process that
+/// reads it back after each: every message that lies wholly before the damage must be there, then the end or an exception of
+/// the library; never a wrong message, never a crash or a hang, which is why it is a child that does it.
+/// <para>By default a sample, of which the seed is printed; with MFQ_HOSTILE=all every byte and every length. MFQ_SEED
+/// repeats a sample.</para>
+/// </summary>
+public sealed class HostileBytesTests(ITestOutputHelper output)
+{
+    private const int SamplesPerFile = 40;
+    private const int ExitHang = 3;
+
+    /// <summary>
+    /// Where damaged stores are written: in memory where there is such a place, since none of this is about disks.
+    /// </summary>
+    private const string MemoryFolder = "/dev/shm";
+
+    private static readonly bool s_isExhaustive = Environment.GetEnvironmentVariable("MFQ_HOSTILE") == "all";
+
+    [Theory]
+    [InlineData("messages", "checked", "same")]
+    [InlineData("messages", "unchecked", "same")]
+    [InlineData("messages", "checked", "cut")]
+    [InlineData("messages", "unchecked", "cut")]
+    [InlineData("struct", "checked", "same")]
+    [InlineData("struct", "unchecked", "same")]
+    [InlineData("struct", "checked", "cut")]
+    [InlineData("struct", "unchecked", "cut")]
+    public void Read_DamagedStore_GivesWhatLiesBeforeTheDamage(string kind, string checksum, string boot)
+    {
+        int seed = Environment.GetEnvironmentVariable("MFQ_SEED") is { } text
+            ? int.Parse(text, CultureInfo.InvariantCulture)
+            : Random.Shared.Next();
+        output.WriteLine($"MFQ_SEED={seed}");
+        string folder = Path.Combine(
+            Directory.Exists(MemoryFolder) ? MemoryFolder : Path.GetTempPath(), $"mfq-hostile-{Guid.NewGuid():n}");
+        Directory.CreateDirectory(folder);
+        try
+        {
+            string count = s_isExhaustive ? "all" : SamplesPerFile.ToString(CultureInfo.InvariantCulture);
+            using ChildProcess child = ChildProcess.StartPeer(
+                "hostile", folder, kind, checksum, boot, seed.ToString(CultureInfo.InvariantCulture), count, "0", "1");
+            int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(3));
+            Judge(child, code, seed);
+        }
+        finally
+        {
+            Directory.Delete(folder, recursive: true);
+        }
+    }
+
+    private static void Judge(ChildProcess child, int code, int seed)
+    {
+        IReadOnlyList<string> lines = child.Lines;
+        string last = lines.LastOrDefault(line => line.StartsWith("AT ", StringComparison.Ordinal)) ?? "before the first damage";
+        string[] bad = [.. lines.Where(line => line.StartsWith("BAD ", StringComparison.Ordinal))];
+        Assert.True(bad.Length == 0, $"MFQ_SEED={seed}, {bad.Length} complaints, the first:\n{string.Join('\n', bad.Take(20))}");
+        Assert.True(code != ExitHang, $"MFQ_SEED={seed}: the child hung: {last}");
+        Assert.True(code == 0, $"MFQ_SEED={seed}: the child ended with exit code {code}: {last}\n{child.ErrorText}");
+        string done = Assert.Single(lines, line => line.StartsWith("DONE ", StringComparison.Ordinal));
+        Assert.True(int.Parse(done[5..], CultureInfo.InvariantCulture) > 300, $"Too few damages were tried: {done}");
+    }
+}

@@ -1,0 +1,160 @@
+namespace MappedFileQueues.Tests.Opening;
+
+/// <summary>
+/// A store that is deleted, moved away or replaced under an open queue: what is mapped lives on, so nobody crashes, but
+/// whoever rolls, waits, flushes or asks for its state is told.
+/// </summary>
+public sealed class DeletedStoreTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("move")]
+    [InlineData("replace")]
+    [InlineData("meta")]
+    public void Flush_StoreIsGone_Throws(string how) => Told(how, queue => queue.Flush());
+
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("move")]
+    [InlineData("replace")]
+    [InlineData("meta")]
+    public void GetInfo_StoreIsGone_Throws(string how) => Told(how, queue => queue.GetInfo());
+
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("move")]
+    [InlineData("replace")]
+    [InlineData("meta")]
+    public void OpenConsumer_StoreIsGone_Throws(string how) => Told(how, queue => queue.OpenConsumer("another"));
+
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("move")]
+    [InlineData("replace")]
+    [InlineData("meta")]
+    public void Consume_StoreIsGone_ThrowsAfterAWait(string how) => Told(how, queue => queue.Consumer.Consume());
+
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("move")]
+    [InlineData("replace")]
+    [InlineData("meta")]
+    public async Task ConsumeAsync_StoreIsGone_ThrowsAfterAWait(string how)
+    {
+        using MappedFileQueue queue = Open();
+        MappedFileConsumer consumer = queue.Consumer;
+        Task<ReadOnlyMemory<byte>> pending = consumer.ConsumeAsync(TestContext.Current.CancellationToken).AsTask();
+        Remove(how);
+        await Assert.ThrowsAsync<QueueDeletedException>(() => pending.WaitAsync(Eventually.DefaultDeadline));
+    }
+
+    [Theory]
+    [InlineData("delete", ProducerMode.Shared)]
+    [InlineData("move", ProducerMode.Exclusive)]
+    [InlineData("replace", ProducerMode.Shared)]
+    [InlineData("meta", ProducerMode.Exclusive)]
+    public void Produce_StoreIsGone_ThrowsAtARoll(string how, ProducerMode mode)
+    {
+        using MappedFileQueue queue = Open(mode);
+        queue.Producer.Produce(new byte[1000]);
+        Remove(how);
+        const int EnoughToRoll = 1000;
+        QueueDeletedException error = Assert.Throws<QueueDeletedException>(() =>
+        {
+            for (int i = 0; i < EnoughToRoll; i++)
+                queue.Producer.Produce(new byte[1000]);
+        });
+        Refusal.CheckMessage(error.Message, _temp.StorePath);
+    }
+
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("replace")]
+    public void TryRead_StoreIsGone_ThrowsAfterAWait(string how)
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileReader reader = queue.OpenReader();
+        Remove(how);
+        Assert.Throws<QueueDeletedException>(() => reader.TryRead(out _, Eventually.DefaultDeadline));
+    }
+
+    [Fact]
+    public void Dispose_StoreIsGone_LeavesTheNewOneAlone()
+    {
+        using (MappedFileQueue queue = Open())
+        {
+            queue.Producer.Produce([9]);
+            Remove("replace");
+        }
+
+        Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
+    }
+
+    /// <summary>The library's own deletion asks first.</summary>
+    [Fact]
+    public void Delete_StoreIsOpen_IsRefused()
+    {
+        using (MappedFileQueue queue = Open())
+        {
+            QueueInUseException error = Assert.Throws<QueueInUseException>(() => MappedFileQueue.Delete(_temp.StorePath));
+            Refusal.CheckMessage(error.Message, _temp.StorePath, "holder=");
+            queue.Producer.Produce([1, 2, 3, 0]);
+        }
+
+        Assert.Equal(1, Refusal.CountMessages(_temp.StorePath));
+        MappedFileQueue.Delete(_temp.StorePath);
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    private void Told(string how, Action<MappedFileQueue> act)
+    {
+        using MappedFileQueue queue = Open();
+        _ = queue.Consumer;
+        Remove(how);
+        QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => act(queue));
+        Refusal.CheckMessage(error.Message, _temp.StorePath);
+    }
+
+    private MappedFileQueue Open(ProducerMode mode = ProducerMode.Shared) =>
+        new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 64 * 1024, ProducerMode = mode });
+
+    private void Remove(string how)
+    {
+        string aside = Path.Combine(_temp.Root, "aside");
+        switch (how)
+        {
+            case "delete":
+                Eventually.True(TryDelete, "the folder is gone");
+                break;
+            case "meta":
+                File.Delete(_temp.PathOf("queue.meta"));
+                break;
+            case "move":
+                Directory.Move(_temp.StorePath, aside);
+                break;
+            default:
+                Directory.Move(_temp.StorePath, aside);
+                Refusal.MakeStore(_temp.StorePath);
+                break;
+        }
+    }
+
+    /// <summary>The queue may be making segments ahead while its folder is being emptied.</summary>
+    private bool TryDelete()
+    {
+        try
+        {
+            Directory.Delete(_temp.StorePath, recursive: true);
+        }
+        catch (IOException)
+        {
+            // Looked at again.
+        }
+
+        return !Directory.Exists(_temp.StorePath);
+    }
+}

@@ -1,0 +1,104 @@
+using System.Globalization;
+using MappedFileQueues.Tests.Platform;
+
+namespace MappedFileQueues.Tests.Opening;
+
+/// <summary>
+/// A full disk is an exception before anything is written, never the death of whoever stores into a hole of a mapped file.
+/// That would kill the test too, so a child fills the disk.
+/// </summary>
+public sealed class FullDiskTests : IDisposable
+{
+    private const int Enospc = 28;
+    private const int BallastLength = 1024 * 1024;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData("tmpfs", 65536, "shared", 100)]
+    [InlineData("tmpfs", 4096, "exclusive", 100)]
+    [InlineData("tmpfs", 16777216, "exclusive", 3000)]
+    [InlineData("ext4", 65536, "exclusive", 100)]
+    [InlineData("ext4", 4096, "shared", 100)]
+    [InlineData("ext4", 16777216, "shared", 3000)]
+    public void Append_DiskFillsUp_ThrowsLosesNothingAndGoesOn(string fileSystem, int segmentLength, string mode, int length)
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make(fileSystem, _temp.Root);
+        WriteBallast(disk, BallastLength);
+        string[] numbers = [.. new[] { segmentLength, length }.Select(number => number.ToString(CultureInfo.InvariantCulture))];
+        using ChildProcess child = ChildProcess.StartPeer("fill", disk.PathOf("store"), numbers[0], mode, numbers[1]);
+
+        string full = child.WaitForLine(line => line.StartsWith("FULL ", StringComparison.Ordinal));
+        Assert.StartsWith($"FULL {Enospc} ", full, StringComparison.Ordinal);
+        int count = int.Parse(full.Split(' ')[2], CultureInfo.InvariantCulture);
+        Assert.InRange(count, 100, 100_000);
+        child.WaitForLine(line => line.StartsWith("COMMITTED ", StringComparison.Ordinal));
+        File.Delete(disk.PathOf("ballast"));
+        child.Input.WriteLine("freed");
+
+        string done = child.WaitForLine(line => line.StartsWith("DONE ", StringComparison.Ordinal));
+        child.ExpectExit();
+        Assert.Equal(string.Create(CultureInfo.InvariantCulture, $"DONE {count + 100}"), done);
+    }
+
+    [Theory]
+    [InlineData("tmpfs")]
+    [InlineData("ext4")]
+    public void Create_DiskIsFull_ThrowsAndWorksOnceSpaceIsFreed(string fileSystem)
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make(fileSystem, _temp.Root);
+        string path = disk.PathOf("store");
+        WriteBallast(disk, long.MaxValue);
+
+        QueueDiskException error = Assert.Throws<QueueDiskException>(() => Refusal.MakeStore(path));
+        Assert.Equal(Enospc, error.Errno);
+        Refusal.CheckMessage(error.Message, path, "Free space");
+
+        File.Delete(disk.PathOf("ballast"));
+        Refusal.MakeStore(path);
+        Assert.Equal(3, Refusal.CountMessages(path));
+    }
+
+    /// <summary>Wherever in the making of a store the room ends, what is left is no obstacle to making it later.</summary>
+    [Fact]
+    public void Create_DiskFillsUpOnTheWay_ThrowsAndWorksOnceSpaceIsFreed()
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root);
+        for (int room = 4096; room < 512 * 1024; room += 20_480)
+        {
+            string path = disk.PathOf($"store-{room}");
+            WriteBallast(disk, new DriveInfo(disk.Path).AvailableFreeSpace - room);
+            try
+            {
+                Refusal.MakeStore(path);
+            }
+            catch (QueueDiskException error)
+            {
+                Assert.Equal(Enospc, error.Errno);
+            }
+
+            File.Delete(disk.PathOf("ballast"));
+            using (MappedFileQueue queue = new(Refusal.Options(path)))
+                queue.Producer.Produce([1]);
+            Directory.Delete(path, recursive: true);
+        }
+    }
+
+    /// <summary>Writes a file of that length, or until the disk is full to its last block.</summary>
+    private static void WriteBallast(MountedFileSystem disk, long length)
+    {
+        using FileStream file = new(disk.PathOf("ballast"), FileMode.CreateNew, FileAccess.Write, FileShare.None, 1);
+        byte[] chunk = new byte[4096];
+        try
+        {
+            for (long written = 0; written < length; written += chunk.Length)
+                file.Write(chunk);
+        }
+        catch (IOException)
+        {
+            // Full.
+        }
+    }
+}
