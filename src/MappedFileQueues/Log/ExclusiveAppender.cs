@@ -89,11 +89,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         return offset;
     }
 
-    public override void AbandonClaim(AppendLane lane)
-    {
-        lane.HasOpenClaim = false;
-        Leave(lane);
-    }
+    public override void AbandonClaim(AppendLane lane) => Leave(lane);
 
     public override long AppendBatch(ref byte messages, int messageLength, int count)
     {
@@ -144,16 +140,31 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     protected override void EndOwnClaims()
     {
-        if (_lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId)
+        if (HasOwnOpenClaim && _lane.TryFenceClaim())
             AbandonClaim(_lane);
     }
 
     protected override bool DrainLanes() => LaneDrain.Drain([_lane], Store.Settings.LockTimeout, lane =>
     {
-        // A claim of another thread that did not end in time: nothing of it is in the log, but that thread may still write.
-        lane.HasOpenClaim = false;
-        return false;
+        if (!lane.TryFenceClaim())
+            return false;
+        // The claim of another thread that did not end in time: that thread may still write there, so nobody else may.
+        PadFencedClaim(lane);
+        return true;
     });
+
+    /// <summary>Whether this thread has the claim open: then it must not wait for a message.</summary>
+    public bool HasOwnOpenClaim => _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId;
+
+    private void PadFencedClaim(AppendLane lane)
+    {
+        if (lane.Position + lane.ClaimLength < lane.Segment!.SegmentLength)
+            *(ulong*)(lane.Next + lane.ClaimLength) = 0;
+        // P1 full: the claim's place is closed to everybody; pairs with P1 acquire in LogReader.
+        SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
+        lane.Next += lane.ClaimLength;
+        Store.Wake.WakeIfAwaited();
+    }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendRarely(ref byte payload, int length)
@@ -179,7 +190,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);
-        lane.HasOpenClaim = false;
         if (_publishesWithFence)
             SharedWord.Exchange((ulong*)at, header); // P1 full: publishes and fences; pairs with P1 acquire in LogReader.
         else
