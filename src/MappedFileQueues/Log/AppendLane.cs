@@ -26,8 +26,17 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>The segment that <see cref="Next"/> points into; this lane holds a reference on it.</summary>
     public SegmentMapping? Segment;
 
+    private int _openClaim;
+    private int _claimCount;
+
     /// <summary>True while a claim of this thread is open.</summary>
-    public bool HasOpenClaim;
+    public bool HasOpenClaim => Volatile.Read(ref _openClaim) != 0; // P7 acquire: pairs with P7 full in TryEndClaim.
+
+    /// <summary>The last claim was taken away by a Dispose that another thread called.</summary>
+    public bool IsFenced { get; private set; }
+
+    /// <summary>The number of the open claim, or of the last one: a copy of an older claim must not end it.</summary>
+    public int ClaimNumber => _claimCount;
 
     /// <summary>The thread that opened the claim.</summary>
     public int ClaimThreadId;
@@ -37,9 +46,6 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
 
     /// <summary>The length of the open claim's frame in bytes.</summary>
     public long ClaimLength;
-
-    /// <summary>Exclusive: 1 once the open claim is ended, by whoever was first.</summary>
-    public int ClaimEnded;
 
     /// <summary>Exclusive: the highest offset that may hold bytes which were never published.</summary>
     public long DirtyTo;
@@ -61,6 +67,30 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
 
     /// <summary>The position of <see cref="Next"/> in its segment.</summary>
     public long Position => Next - Segment!.Pointer;
+
+    /// <summary>Numbers and opens a claim.</summary>
+    public void BeginClaim()
+    {
+        if (++_claimCount == 0)
+            _claimCount = 1;
+        Volatile.Write(ref _openClaim, _claimCount); // P7 release: pairs with P7 acquire in HasOpenClaim.
+    }
+
+    /// <summary>
+    /// Ends the claim of that number; false when it is not open: ended before, or fenced. One of two callers gets it.
+    /// </summary>
+    // P7 full: who ends the claim may write its header; pairs with P7 acquire in HasOpenClaim.
+    public bool TryEndClaim(int number) => Interlocked.CompareExchange(ref _openClaim, 0, number) == number;
+
+    /// <summary>Takes the open claim away from its thread; false when that thread has just ended it.</summary>
+    public bool TryFenceClaim()
+    {
+        int open = Volatile.Read(ref _openClaim); // P7 acquire: pairs with P7 release in BeginClaim.
+        if (open == 0 || !TryEndClaim(open))
+            return false;
+        IsFenced = true;
+        return true;
+    }
 
     /// <summary>Moves to a position of a segment, whose reference the lane takes over.</summary>
     public void MoveTo(SegmentMapping segment, long position)

@@ -22,7 +22,8 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
             if (_stopping)
                 throw new ObjectDisposedException("MappedFileQueue");
             if (_pending.Exists(other => other.Reader == reader))
-                throw new InvalidOperationException("This consumer is waiting already; it is for one caller at a time.");
+                throw AlreadyWaiting();
+            reader.IsAwaited = true;
             _pending.Add(wait);
             if (_thread is null)
             {
@@ -36,10 +37,17 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
         {
             wait.Registration = cancellationToken.UnsafeRegister(
                 static (state, token) => ((PendingRead)state!).Cancel(token), wait);
+            // The wait may have ended before there was a registration to end with it.
+            if (wait.Task.IsCompleted)
+                wait.Registration.Unregister();
         }
 
         return wait.Task;
     }
+
+    /// <summary>The error of a second call while one is waiting.</summary>
+    public static InvalidOperationException AlreadyWaiting() =>
+        new("An asynchronous call of this consumer is waiting already; a consumer is for one caller at a time.");
 
     /// <summary>
     /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader any
@@ -145,6 +153,8 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
             lock (waiter._lock)
             {
                 waiter._pending.Remove(this);
+                if (!Task.IsCompleted)
+                    reader.IsAwaited = false;
                 _completion.TrySetCanceled(token);
             }
         }
@@ -167,10 +177,12 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
                 SawHole = !reader.TryRepairHole();
                 if (SawHole)
                     return false;
+                reader.IsAwaited = false;
                 _completion.TrySetResult();
             }
             catch (Exception error)
             {
+                reader.IsAwaited = false;
                 // Damage, poison, a deleted store: the consumer's own call shall throw it.
                 Debug.Assert(error is MappedFileQueueException or ObjectDisposedException or InvalidOperationException);
                 _completion.TrySetException(error);

@@ -47,9 +47,9 @@ internal sealed class Checkpointer : IDisposable
             {
                 _store.Flusher.FlushCompletedSegments();
             }
-            catch (MappedFileQueueException)
+            catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
             {
-                // Poisoned, deleted, or damaged: whoever appends, reads or flushes meets it.
+                // Poisoned, deleted, or damaged: whoever appends, reads or flushes meets it. Or the queue is closing.
             }
 
             TimeSpan rest = Interval - Stopwatch.GetElapsedTime(began);

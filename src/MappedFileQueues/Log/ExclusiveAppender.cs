@@ -77,15 +77,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         long frameLength = FrameHeader.FrameLength(payloadLength);
         Enter(_lane, frameLength);
         _lane.DirtyTo = Math.Max(_lane.DirtyTo, _lane.Offset + frameLength);
-        _lane.ClaimEnded = 0;
         return OpenClaim(_lane, frameLength);
     }
 
     public override long PublishClaim(AppendLane lane, int payloadLength)
     {
-        if (!TryEndClaim(lane))
-            ThrowFenced(lane);
-        lane.HasOpenClaim = false;
         long offset = lane.Offset;
         long frameLength = FrameHeader.FrameLength(payloadLength);
         ulong header = SealPayload(lane.Next, offset, payloadLength);
@@ -93,13 +89,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         return offset;
     }
 
-    public override void AbandonClaim(AppendLane lane)
-    {
-        if (!TryEndClaim(lane))
-            return;
-        lane.HasOpenClaim = false;
-        Leave(lane);
-    }
+    public override void AbandonClaim(AppendLane lane) => Leave(lane);
 
     public override long AppendBatch(ref byte messages, int messageLength, int count)
     {
@@ -150,45 +140,31 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     protected override void EndOwnClaims()
     {
-        if (_lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId)
+        if (HasOwnOpenClaim && _lane.TryFenceClaim())
             AbandonClaim(_lane);
     }
 
     protected override bool DrainLanes() => LaneDrain.Drain([_lane], Store.Settings.LockTimeout, lane =>
     {
-        if (TryEndClaim(lane))
-        {
-            Fence(lane);
+        if (!lane.TryFenceClaim())
             return false;
-        }
-
-        // Its own thread was faster, and is publishing or abandoning it.
-        var spinner = new SpinWait();
-        while (Volatile.Read(ref lane.InCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release.
-            spinner.SpinOnce();
+        // The claim of another thread that did not end in time: that thread may still write there, so nobody else may.
+        PadFencedClaim(lane);
         return true;
     });
 
-    /// <summary>
-    /// A claim of another thread that did not end in time. That thread may still write there, so the place becomes padding, which
-    /// nobody enters: as free space it would be the next producer's, whose messages those late stores would tear.
-    /// </summary>
-    private void Fence(AppendLane lane)
-    {
-        byte* end = lane.Next + lane.ClaimLength;
-        if (lane.Position + lane.ClaimLength < lane.Segment!.SegmentLength)
-            *(ulong*)end = 0;
-        ulong padding = Checksum.PaddingHeader(lane.Offset, lane.ClaimLength);
-        // P4 full: free to padding; pairs with P4 acquire in SegmentRoller.TryStepOver.
-        SharedWord.CompareExchange((ulong*)lane.Next, 0, padding);
-        lane.Next = end;
-        lane.HasOpenClaim = false;
-    }
+    /// <summary>Whether this thread has the claim open: then it must not wait for a message.</summary>
+    public bool HasOwnOpenClaim => _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId;
 
-    /// <summary>An open claim is ended once: by its own thread, or by a Dispose that waited long enough.</summary>
-    private static bool TryEndClaim(AppendLane lane) =>
-        // P24 full: the loser leaves the place alone; pairs with P24 full in ExclusiveAppender.TryEndClaim.
-        Interlocked.Exchange(ref lane.ClaimEnded, 1) == 0;
+    private void PadFencedClaim(AppendLane lane)
+    {
+        if (lane.Position + lane.ClaimLength < lane.Segment!.SegmentLength)
+            *(ulong*)(lane.Next + lane.ClaimLength) = 0;
+        // P1 full: the claim's place is closed to everybody; pairs with P1 acquire in LogReader.
+        SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
+        lane.Next += lane.ClaimLength;
+        Store.Wake.WakeIfAwaited();
+    }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendRarely(ref byte payload, int length)
@@ -214,7 +190,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);
-        lane.HasOpenClaim = false;
         if (_publishesWithFence)
             SharedWord.Exchange((ulong*)at, header); // P1 full: publishes and fences; pairs with P1 acquire in LogReader.
         else
@@ -225,14 +200,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             lane.Bound = null;
         WakeWaiters(lane);
         Leave(lane);
-    }
-
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private void ThrowFenced(AppendLane lane)
-    {
-        Leave(lane);
-        throw new ProducerFencedException("The claim was taken away from this producer, which was disposed meanwhile; the message "
-            + $"was not published: path={Store.Directory.Path}. Open a new producer and produce the message again.");
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]

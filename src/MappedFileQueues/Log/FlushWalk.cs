@@ -10,11 +10,25 @@ internal sealed unsafe class FlushWalk(LogStore store)
     /// <summary>The walk met messages without checksum: recovery trusts those only below the checkpoint.</summary>
     public bool SawUnchecked { get; private set; }
 
+    /// <summary>
+    /// No frame that is published now begins at or above this. Without a limit a walk behind a producer that is faster than it
+    /// would never end. Everybody raises the tail hint when he enters a segment, before his first frame there.
+    /// </summary>
+    public long NowLimit
+    {
+        get
+        {
+            // P14 acquire: pairs with P14 full in SegmentRoller.Raise.
+            long hint = SharedWord.ReadAcquire(store.Control.TailHint);
+            return store.Window.StartOf(hint) + store.Window.SegmentLength;
+        }
+    }
+
     /// <summary>The end of the last frame that is published by now, holes before it included.</summary>
     public long FindPublishedEnd(long from)
     {
         long published = from;
-        Walk(from, long.MaxValue, (header, offset, end) =>
+        Walk(from, NowLimit, (header, offset, end) =>
         {
             if (FrameHeader.State(*header) != FrameState.Claimed)
                 published = end;
@@ -50,16 +64,15 @@ internal sealed unsafe class FlushWalk(LogStore store)
         return Walk(store.Window.StartOf(offset), offset, (_, _, _) => true) == offset;
     }
 
+    /// <summary>
+    /// A segment file may be there long before the tail reaches it: its start counts once a frame stands there, or when the
+    /// segment before it is full.
+    /// </summary>
     private bool IsSegmentStart(long offset)
     {
-        SegmentMapping? segment = store.Window.TryAcquire(offset);
-        if (segment is not null)
-        {
-            store.Window.Release(segment);
+        if (offset == store.LowWater)
             return true;
-        }
-
-        return offset > 0 && Walk(offset - store.Window.SegmentLength, offset, (_, _, _) => true) == offset;
+        return Walk(offset - store.Window.SegmentLength, offset, (_, _, _) => true) == offset;
     }
 
     /// <summary>

@@ -11,7 +11,8 @@ internal static unsafe class LaneDrain
 {
     /// <summary>
     /// Drains the lanes. The calling thread's own open claims are the caller's business before; those of other threads are
-    /// waited for as long as <paramref name="claimTimeout"/> says, then handed to <paramref name="fence"/>.
+    /// waited for as long as <paramref name="claimTimeout"/> says, then handed to <paramref name="fence"/>, which says whether
+    /// it took the claim away.
     /// </summary>
     /// <returns>False when a lane had to be given up: its mapping must stay.</returns>
     public static bool Drain(IReadOnlyList<AppendLane> lanes, TimeSpan claimTimeout, Func<AppendLane, bool> fence)
@@ -26,9 +27,9 @@ internal static unsafe class LaneDrain
             var spinner = new SpinWait();
             while (Volatile.Read(ref lane.InCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release.
             {
-                if (lane.HasOpenClaim && Stopwatch.GetElapsedTime(began) >= claimTimeout)
+                if (lane.HasOpenClaim && Stopwatch.GetElapsedTime(began) >= claimTimeout && fence(lane))
                 {
-                    clean &= fence(lane);
+                    clean = false;
                     break;
                 }
 

@@ -105,7 +105,7 @@ internal abstract unsafe class LogAppender
     {
         lane.ClaimLength = frameLength;
         lane.ClaimThreadId = Environment.CurrentManagedThreadId;
-        lane.HasOpenClaim = true;
+        lane.BeginClaim();
         lane.Bound = null;
         return lane;
     }

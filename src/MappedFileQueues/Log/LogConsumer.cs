@@ -26,6 +26,7 @@ internal sealed unsafe class LogConsumer : IDisposable
     private bool _disposed;
     private bool _isOrphaned;
     private int _spanThreadId;
+    private long _committed;
 
     public LogConsumer(LogStore store, string name, CursorFile cursor, long offset)
     {
@@ -44,15 +45,11 @@ internal sealed unsafe class LogConsumer : IDisposable
 
     public LogReader Reader { get; }
 
-    /// <summary>The stored offset: what lies before it is done.</summary>
-    public long CommittedOffset
-    {
-        get
-        {
-            ThrowIfDisposed();
-            return CursorWord.Offset(SharedWord.ReadAcquire(_cursor)); // P15 acquire: pairs with P15 release in StoreCursor.
-        }
-    }
+    /// <summary>
+    /// The stored offset: what lies before it is done. A copy: this consumer alone writes the cursor, and a look from another
+    /// thread must not meet a page that is gone.
+    /// </summary>
+    public long CommittedOffset => Volatile.Read(ref _committed); // P15 acquire: pairs with P15 release in StoreCursor.
 
     /// <summary>
     /// Waits for a message as long as the time-out says (infinite: <see cref="Timeout.InfiniteTimeSpan"/>); false when it ran
@@ -63,7 +60,7 @@ internal sealed unsafe class LogConsumer : IDisposable
         Reader.EnterCall();
         try
         {
-            ThrowIfDisposed();
+            ThrowIfBarred();
             return TryLook(out payload, out length) == ReadStatus.Message
                 || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out length));
         }
@@ -84,7 +81,7 @@ internal sealed unsafe class LogConsumer : IDisposable
         Reader.EnterCall();
         try
         {
-            ThrowIfDisposed();
+            ThrowIfBarred();
             bool found = TryLook(out byte* payload, out _) == ReadStatus.Message
                 || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out _));
             message = found ? Unsafe.ReadUnaligned<T>(payload) : default;
@@ -108,8 +105,8 @@ internal sealed unsafe class LogConsumer : IDisposable
     {
         LogReader reader = Reader;
         reader.EnterCall();
-        if (reader.IsClosed)
-            ThrowClosed();
+        if (reader.IsBarred)
+            ThrowBarred();
         StoreCursor(reader.AdvanceToNext());
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
         reader.LeaveCall();
@@ -121,7 +118,7 @@ internal sealed unsafe class LogConsumer : IDisposable
         Reader.EnterCall();
         try
         {
-            ThrowIfDisposed();
+            ThrowIfBarred();
             if (nextOffset > Reader.OffsetBehind || nextOffset < 0)
                 throw new OffsetOutOfRangeException($"Only what was read can be committed: offset={nextOffset}, "
                     + $"read={Reader.OffsetBehind}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
@@ -137,7 +134,7 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// <summary>Goes on behind the message in hand without committing.</summary>
     public void Advance()
     {
-        ThrowIfDisposed();
+        ThrowIfBarred();
         Reader.Advance();
     }
 
@@ -147,7 +144,7 @@ internal sealed unsafe class LogConsumer : IDisposable
         Reader.EnterCall();
         try
         {
-            ThrowIfDisposed();
+            ThrowIfBarred();
             ThrowIfNoFrameStart(offset);
             Reader.MoveTo(offset);
             StoreCursor(offset);
@@ -161,12 +158,11 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// <summary>Back to the stored offset.</summary>
     public void Rewind()
     {
-        long committed = CommittedOffset;
         Reader.EnterCall();
         try
         {
-            ThrowIfDisposed();
-            Reader.MoveTo(committed);
+            ThrowIfBarred();
+            Reader.MoveTo(CommittedOffset);
         }
         finally
         {
@@ -177,17 +173,20 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// <summary>Completes when a look would find a message, or something to throw.</summary>
     public Task WaitAsync(CancellationToken cancellationToken)
     {
-        ThrowIfDisposed();
+        ThrowIfBarred();
         return Store.AsyncWaits.WaitAsync(Reader, cancellationToken);
     }
 
     /// <summary>Makes the stored offset survive a power cut.</summary>
     public void FlushCursor() => _cursorFile.Flush();
 
-    public void ThrowIfDisposed()
+    /// <summary>
+    /// Throws when the consumer is disposed, or an asynchronous call of it is waiting: that one owns the reader.
+    /// </summary>
+    public void ThrowIfBarred()
     {
-        if (Reader.IsClosed)
-            ThrowClosed();
+        if (Reader.IsBarred)
+            ThrowBarred();
     }
 
     /// <summary>
@@ -196,13 +195,18 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// </summary>
     public void Dispose()
     {
+        // A second caller, the queue's own end say, returns only when the first is through: afterwards the store is unmapped.
         lock (_disposing)
         {
             if (_disposed)
                 return;
             _disposed = true;
+            Close();
         }
+    }
 
+    private void Close()
+    {
         Reader.Close(Store.Wake.Interrupt);
         Store.AsyncWaits.Forget(Reader);
         if (Reader.HasMessage && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
@@ -229,6 +233,10 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// <summary>Spins, then goes through the waiter's steps of <see cref="WakeSignal"/>.</summary>
     private bool TryWaitLong(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
+        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
+        // A Shared producer's open claim is in the log and is met there; an Exclusive one's is not, and the wait would never end.
+        if (Store.Settings.Exclusive)
+            Store.ThrowIfOwnClaimIsOpen();
         long began = Stopwatch.GetTimestamp();
         if (TrySpin(began, timeout, cancellationToken, out payload, out length))
             return true;
@@ -254,7 +262,8 @@ internal sealed unsafe class LogConsumer : IDisposable
             {
                 TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
                 timedOut = left <= sleep;
-                sleep = Shorter(sleep, left);
+                // Nothing left is one more look without a sleep; below zero would mean for ever.
+                sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
             }
 
             long slept = Stopwatch.GetTimestamp();
@@ -304,14 +313,19 @@ internal sealed unsafe class LogConsumer : IDisposable
             + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
     }
 
-    private void StoreCursor(long offset) =>
+    private void StoreCursor(long offset)
+    {
+        Volatile.Write(ref _committed, offset); // P15 release: pairs with P15 acquire in LogConsumer.CommittedOffset.
         // P15 release: the messages before it were read; pairs with P15 acquire in CursorFile.
         SharedWord.WriteRelease(_cursor, CursorWord.From(offset));
+    }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private void ThrowClosed()
+    private void ThrowBarred()
     {
         Reader.LeaveCall();
+        if (!Reader.IsClosed)
+            throw AsyncWaiter.AlreadyWaiting();
         if (_isOrphaned && _spanThreadId == Environment.CurrentManagedThreadId)
         {
             _isOrphaned = false;

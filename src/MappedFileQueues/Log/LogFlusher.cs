@@ -38,6 +38,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             long confirmed = FlushOnce(goal, checkpointNow: false);
             if (confirmed >= goal)
                 return confirmed;
+            store.ThrowIfClosing();
             Thread.Sleep(HolePause);
         }
     }
@@ -108,6 +109,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
 
             if (store.Wake.IsPoisoned)
                 throw store.Poisoned();
+            store.ThrowIfClosing();
             pause.SpinOnce();
         }
     }

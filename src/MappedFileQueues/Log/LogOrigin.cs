@@ -54,8 +54,23 @@ internal static unsafe class LogOrigin
         // P18 full: nothing lies before it; pairs with P18 acquire in LogFlusher.
         SharedWord.RaiseTo(store.Control.Confirmed, start);
         store.Flusher.CheckpointAt(start);
-        store.Directory.Delete(StoreNames.Segment(origin));
+        DeleteSegments(store, origin, start);
         return true;
+    }
+
+    /// <summary>
+    /// The first segment, and those that were made ahead of a tail which never came there: left in front of the new start they
+    /// would pass for the beginning of the log when the store is next opened alone. The nearest goes first, so that a crash
+    /// leaves a gap before the start.
+    /// </summary>
+    private static void DeleteSegments(LogStore store, long origin, long start)
+    {
+        IEnumerable<long> old = store.Directory.List(StoreNames.CommitLog)
+            .Select(name => StoreNames.TryParseSegment(name, out long at) ? at : -1)
+            .Where(at => at >= origin && at < start)
+            .OrderDescending();
+        foreach (long at in old)
+            store.Directory.Delete(StoreNames.Segment(at));
     }
 
     /// <summary>

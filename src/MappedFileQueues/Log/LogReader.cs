@@ -31,6 +31,9 @@ internal enum ReadStatus
 /// </summary>
 internal sealed unsafe class LogReader(ILogView log)
 {
+    private const int BarClosed = 1;
+    private const int BarAwaited = 2;
+
     private readonly FrameChecksum _checksum = log.Checksum;
     private readonly bool _verifies = log.VerifiesChecksum;
     private readonly int _fixedLength = log.FixedLength;
@@ -42,7 +45,7 @@ internal sealed unsafe class LogReader(ILogView log)
     private long _pendingOffset;
     private long _messageOffset = -1;
     private int _inCall;
-    private volatile bool _closed;
+    private int _bars;
 
     /// <summary>The offset of the message in hand, or else of the next one to read.</summary>
     public long Offset => _segment is null ? _pendingOffset : (long)_next + _addressToOffset;
@@ -56,7 +59,17 @@ internal sealed unsafe class LogReader(ILogView log)
     /// <summary>True between a read and the Advance or Commit that follows it.</summary>
     public bool HasMessage => _inHand != 0;
 
-    public bool IsClosed => _closed;
+    /// <summary>True once the reader is closed, and while an asynchronous wait owns it: calls are refused.</summary>
+    public bool IsBarred => Volatile.Read(ref _bars) != 0; // P7 acquire: pairs with P7 full in Close.
+
+    public bool IsClosed => (Volatile.Read(ref _bars) & BarClosed) != 0; // P7 acquire: pairs with P7 full in Close.
+
+    /// <summary>True while the thread of <see cref="AsyncWaiter"/> looks through this reader.</summary>
+    public bool IsAwaited
+    {
+        // P7 full: calls of others are refused from here on; pairs with P7 acquire in IsBarred.
+        set => _ = value ? Interlocked.Or(ref _bars, BarAwaited) : Interlocked.And(ref _bars, ~BarAwaited);
+    }
 
     /// <summary>Marks a call, so that Dispose waits for it. A plain store: Dispose pays for the fence.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -197,7 +210,7 @@ internal sealed unsafe class LogReader(ILogView log)
         return fate != HoleFate.Living;
     }
 
-    /// <summary>Goes on behind the message in hand.</summary>
+    /// <summary>Goes on behind the message in hand, if there is one.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Advance()
     {
@@ -225,8 +238,8 @@ internal sealed unsafe class LogReader(ILogView log)
     /// <summary>Moves to a frame's start that the caller has verified.</summary>
     public void MoveTo(long offset)
     {
+        Advance();
         ReleaseSegment();
-        _inHand = 0;
         _pendingOffset = offset;
     }
 
@@ -236,7 +249,7 @@ internal sealed unsafe class LogReader(ILogView log)
     /// <param name="wake">Wakes a call that sleeps.</param>
     public void Close(Action wake)
     {
-        _closed = true;
+        Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
         _bound = null;
         Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in EnterCall.
         wake();
@@ -341,7 +354,7 @@ internal sealed unsafe class LogReader(ILogView log)
 
         _bound = segment.Pointer + bound;
         Interlocked.MemoryBarrier(); // P7 full: bound before the look at closed; pairs with P7 full in Close.
-        if (_closed)
+        if (IsClosed)
             _bound = null;
         log.ThrowIfReadingEnded(this);
         return true;

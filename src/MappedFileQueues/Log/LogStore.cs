@@ -30,6 +30,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     private Checkpointer? _checkpointer;
     private int _producerCount;
     private bool _mustStayMapped;
+    private ExclusiveAppender? _exclusiveAppender;
+    private volatile bool _closing;
     private volatile bool _disposed;
 
     public LogStore(OpenedStore opened, LogSettings settings)
@@ -125,7 +127,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
                 LogAppender appender;
                 if (Settings.Exclusive)
                 {
-                    appender = new ExclusiveAppender(this, fences);
+                    _exclusiveAppender = new ExclusiveAppender(this, fences);
+                    appender = _exclusiveAppender;
                 }
                 else
                 {
@@ -179,11 +182,17 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     {
         lock (_sharedAppendersLock)
         {
-            if (_sharedAppenders.Any(appender => appender.HasOwnOpenClaim()))
+            if (_exclusiveAppender?.HasOwnOpenClaim == true || _sharedAppenders.Any(appender => appender.HasOwnOpenClaim()))
                 throw new InvalidOperationException(
                     "This thread has an open claim on this queue and would wait for itself. Publish or dispose the claim first.");
         }
     }
+
+    /// <summary>From here on calls that wait for others give up with <see cref="ObjectDisposedException"/>.</summary>
+    public void BeginClosing() => _closing = true;
+
+    /// <summary>Called in every loop that waits for another process or thread.</summary>
+    public void ThrowIfClosing() => ObjectDisposedException.ThrowIf(_closing, this);
 
     /// <summary>Turns a dead owner's claim into padding; true when the header is no longer this claim.</summary>
     public bool TryRepair(ulong* header, ulong claim, long offset)
@@ -265,15 +274,9 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         _preparer = null;
         _checkpointer?.Dispose();
         _checkpointer = null;
-        if (Settings.Exclusive)
-        {
-            // Another thread may still write into its open claim, which has no header in the log that could be fenced: the next
-            // producer would write into the same bytes. The lock then stays with this process for its life.
-            if (!clean)
-                return;
+        // Not clean: the word stays, and the next producer looks for dirty bytes beyond the tail.
+        if (clean && Settings.Exclusive)
             ProducerAdmission.ClearExclusive(this);
-        }
-
         // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
         // padding already.
         _producersLock?.Dispose();

@@ -27,6 +27,7 @@ internal static unsafe class ProducerAdmission
         long began = Stopwatch.GetTimestamp();
         while (true)
         {
+            store.ThrowIfClosing();
             store.ThrowIfReplaced();
             using (OpenLock.Take(store.Directory, store.Settings.LockTimeout))
             {

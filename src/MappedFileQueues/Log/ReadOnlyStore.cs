@@ -65,10 +65,12 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         if (offset < LowWater || offset % FrameHeader.Size != 0)
             return false;
         long start = Window.StartOf(offset);
-        bool isEdge = offset == start && _directory.Identify(StoreNames.Segment(start)) is null;
-        if (isEdge)
+        if (offset == LowWater)
+            return true;
+        // A segment file may be there long before the tail reaches it: the one before must lead up to its start.
+        if (offset == start)
             start -= Meta.SegmentLength;
-        using PlatformFile? file = start < 0 ? null : _directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        using PlatformFile? file = _directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;
         var scanner = new SegmentScanner(file, start, Meta.SegmentLength, Checksum);

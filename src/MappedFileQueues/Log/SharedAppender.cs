@@ -87,14 +87,12 @@ internal sealed unsafe class SharedAppender : LogAppender
         if (used < lane.ClaimLength)
             *(ulong*)(lane.Next + used) = Checksum.PaddingHeader(offset + used, lane.ClaimLength - used);
         ulong header = SealPayload(lane.Next, offset, payloadLength);
-        lane.HasOpenClaim = false;
         Publish(lane, header, lane.ClaimLength);
         return offset;
     }
 
     public override void AbandonClaim(AppendLane lane)
     {
-        lane.HasOpenClaim = false;
         Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
         Leave(lane);
     }
@@ -158,7 +156,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         AppendLane? own;
         lock (_lock)
             own = _lanes.Find(lane => lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId);
-        if (own is not null)
+        if (own?.TryFenceClaim() == true)
             AbandonClaim(own);
     }
 
@@ -169,7 +167,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             return LaneDrain.Drain(_lanes, Store.Settings.LockTimeout, lane =>
             {
                 Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
-                return false;
+                return true;
             });
         }
     }

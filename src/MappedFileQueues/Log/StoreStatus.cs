@@ -49,13 +49,20 @@ internal sealed unsafe record StoreStatus
 
     public static StoreStatus Gather(StoreDirectory directory, StoreMeta meta, ControlPage? control)
     {
-        int segmentCount = directory.List(StoreNames.CommitLog).Count(name => StoreNames.TryParseSegment(name, out _));
+        List<long> segments = [];
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (StoreNames.TryParseSegment(name, out long start))
+                segments.Add(start);
+        }
+
         long first = FirstOffset.Find(directory, meta, control);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
         // P18 acquire: pairs with P18 full in LogFlusher.
         long confirmed = control is null ? checkpoint?.Offset ?? 0 : SharedWord.ReadAcquire(control.Confirmed);
         List<OpenClaimStatus> claims = [];
-        (long published, long tail) = Walk(directory, meta, Math.Max(first, checkpoint?.Offset ?? 0), claims);
+        (long published, long tail) = Walk(
+            directory, meta, Math.Max(first, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
         return new StoreStatus
@@ -70,7 +77,7 @@ internal sealed unsafe record StoreStatus
             // P13 acquire: pairs with P13 full in HoleRepair.
             RepairCount = control is null ? 0 : (long)SharedWord.ReadAcquire(control.RepairCount),
             IsPoisoned = isPoisoned || directory.Identify(StoreNames.Poison) is not null,
-            SegmentCount = segmentCount,
+            SegmentCount = segments.Count,
             BytesOnDisk = MeasureDisk(directory),
             Consumers = FindConsumers(directory),
             OpenClaims = claims,
@@ -79,8 +86,9 @@ internal sealed unsafe record StoreStatus
         };
     }
 
+    /// <summary>Ends with the last segment that was there at the beginning: a fast producer is not chased for ever.</summary>
     private static (long Published, long Tail) Walk(
-        StoreDirectory directory, StoreMeta meta, long from, List<OpenClaimStatus> claims)
+        StoreDirectory directory, StoreMeta meta, long from, long lastSegment, List<OpenClaimStatus> claims)
     {
         var checksum = new FrameChecksum(meta.StoreId);
         long offset = from;
@@ -88,7 +96,7 @@ internal sealed unsafe record StoreStatus
         while (true)
         {
             long start = offset - (offset % meta.SegmentLength);
-            using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+            using PlatformFile? file = start > lastSegment ? null : directory.Open(StoreNames.Segment(start), FileOpening.Read);
             if (file is null)
                 break;
             var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);

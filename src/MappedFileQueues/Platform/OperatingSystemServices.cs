@@ -9,8 +9,19 @@ internal abstract class OperatingSystemServices
     /// <summary>The AppContext switch that selects the portable implementation on Linux too.</summary>
     public const string PortableSwitch = "MappedFileQueues.UsePortablePlatform";
 
-    /// <summary>The implementation for this process, chosen once at first use.</summary>
-    public static OperatingSystemServices Current { get; } = Choose();
+    private static readonly OperatingSystemServices s_chosen = Choose();
+
+    private static readonly AsyncLocal<OperatingSystemServices?> s_override = new();
+
+    /// <summary>
+    /// The implementation for this process, chosen once at first use. Setting it, for this flow of control alone, is the seam
+    /// by which one test process runs both; it counts for what is opened afterwards.
+    /// </summary>
+    public static OperatingSystemServices Current
+    {
+        get => s_override.Value ?? s_chosen;
+        internal set => s_override.Value = value;
+    }
 
     /// <summary>True for the implementation that uses nothing but the BCL.</summary>
     public abstract bool IsPortable { get; }

@@ -113,6 +113,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
     public async ValueTask<ReadOnlyMemory<byte>> ConsumeAsync(CancellationToken cancellationToken = default)
     {
+        // Before the look: it must not touch the reader under the thread that waits for another call.
+        _core.ThrowIfBarred();
         while (true)
         {
             cancellationToken.ThrowIfCancellationRequested();
@@ -155,10 +157,10 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     }
 
     /// <summary>Moves behind the last published message and stores the place.</summary>
-    public void SeekToEnd() => _core.Move(StartPlace.FindNew(_core.Store, QueueStart.Latest));
+    public void SeekToEnd() => Seek(QueueStart.Latest);
 
     /// <summary>Moves to the oldest message that the store holds and stores the place.</summary>
-    public void SeekToStart() => _core.Move(StartPlace.FindNew(_core.Store, QueueStart.Earliest));
+    public void SeekToStart() => Seek(QueueStart.Earliest);
 
     /// <summary>Ends the consumer and lets its name go.</summary>
     public void Dispose()
@@ -181,6 +183,12 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
         message = new ReadOnlySpan<byte>(payload, length);
         return true;
+    }
+
+    private void Seek(QueueStart start)
+    {
+        using CallGate.Call call = _queue.EnterCall();
+        _core.Move(StartPlace.FindNew(_core.Store, start));
     }
 }
 

@@ -129,6 +129,8 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
     public async ValueTask<T> ConsumeAsync(CancellationToken cancellationToken = default)
     {
+        // Before the look: it must not touch the reader under the thread that waits for another call.
+        _core.ThrowIfBarred();
         while (true)
         {
             cancellationToken.ThrowIfCancellationRequested();
@@ -170,16 +172,22 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     }
 
     /// <summary>Moves behind the last published message and stores the place.</summary>
-    public void SeekToEnd() => _core.Move(StartPlace.FindNew(_core.Store, QueueStart.Latest));
+    public void SeekToEnd() => Seek(QueueStart.Latest);
 
     /// <summary>Moves to the oldest message that the store holds and stores the place.</summary>
-    public void SeekToStart() => _core.Move(StartPlace.FindNew(_core.Store, QueueStart.Earliest));
+    public void SeekToStart() => Seek(QueueStart.Earliest);
 
     /// <summary>Ends the consumer and lets its name go. See the type for spans and references that are out.</summary>
     public void Dispose()
     {
         _core.Dispose();
         _queue.Remove(this);
+    }
+
+    private void Seek(QueueStart start)
+    {
+        using CallGate.Call call = _queue.EnterCall();
+        _core.Move(StartPlace.FindNew(_core.Store, start));
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

@@ -112,11 +112,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// </summary>
     /// <param name="bytes">Frames, that is messages with 8 bytes of header each, rounded up to 8.</param>
     /// <exception cref="QueueDiskException">The disk has not that much room.</exception>
-    public void Prepare(long bytes)
-    {
-        ArgumentOutOfRangeException.ThrowIfNegative(bytes);
-        _core.Appender.Prepare(bytes);
-    }
+    public void Prepare(long bytes) => _core.Prepare(bytes);
 
     /// <summary>Lets an empty store begin at another offset.</summary>
     /// <param name="offset">A multiple of 8.</param>
@@ -126,5 +122,5 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     void IMappedFileProducer<T>.Produce(ref T message) => Produce(ref message);
 
     /// <summary>Ends the producer: calls under way end first. An open claim of this thread is abandoned.</summary>
-    public void Dispose() => _core.Dispose();
+    public void Dispose() => _core.Dispose(this);
 }

@@ -53,7 +53,11 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the
     /// holder.</exception>
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
-    public MappedFileProducer<T> OpenProducer() => _core.Add(new MappedFileProducer<T>(_core));
+    public MappedFileProducer<T> OpenProducer()
+    {
+        using CallGate.Call call = _core.EnterCall();
+        return _core.Add(new MappedFileProducer<T>(_core));
+    }
 
     /// <summary>Opens a consumer under a name.</summary>
     /// <param name="name">Up to 100 of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
@@ -61,8 +65,11 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <returns>The consumer; disposed with the queue at the latest.</returns>
     /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
     /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
-    public MappedFileConsumer<T> OpenConsumer(string name, QueueStart start = default) =>
-        _core.Add(new MappedFileConsumer<T>(_core, _core.OpenConsumer(name, start)));
+    public MappedFileConsumer<T> OpenConsumer(string name, QueueStart start = default)
+    {
+        using CallGate.Call call = _core.EnterCall();
+        return _core.Add(new MappedFileConsumer<T>(_core, _core.OpenConsumer(name, start)));
+    }
 
     /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
     /// <param name="name">As <see cref="OpenConsumer"/>.</param>
@@ -70,15 +77,18 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <param name="ct">Ends the wait.</param>
     /// <returns>The consumer.</returns>
     public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
-        string name, QueueStart start = default, CancellationToken ct = default) =>
-        _core.Add(new MappedFileConsumer<T>(_core, await _core.OpenConsumerAsync(name, start, ct).ConfigureAwait(false)));
+        string name, QueueStart start = default, CancellationToken ct = default)
+    {
+        using CallGate.Call call = _core.EnterCall();
+        return _core.Add(new MappedFileConsumer<T>(_core, await _core.OpenConsumerAsync(name, start, ct).ConfigureAwait(false)));
+    }
 
     /// <summary>Opens a reader: no name, no lock, no trace.</summary>
     /// <param name="start">Where it begins.</param>
     /// <returns>The reader; the caller disposes it.</returns>
     public MappedFileReader<T> OpenReader(QueueStart start = default)
     {
-        _core.ThrowIfDisposed();
+        using CallGate.Call call = _core.EnterCall();
         return MappedFileReader<T>.Open(_core.Store.Path, start);
     }
 

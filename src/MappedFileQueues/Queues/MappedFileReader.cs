@@ -16,7 +16,9 @@ public sealed unsafe class MappedFileReader : IDisposable
 
     private readonly ReadOnlyStore _store;
     private readonly LogReader _reader;
-    private volatile bool _disposed;
+    private int _disposed;
+    private int _spanThreadId;
+    private bool _isOrphaned;
 
     private MappedFileReader(ReadOnlyStore store, QueueStart start)
     {
@@ -66,22 +68,24 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
-        ObjectDisposedException.ThrowIf(_disposed, this);
-        if (_reader.HasMessage)
-            _reader.Advance();
-        while (true)
+        _reader.EnterCall();
+        try
         {
-            ReadStatus status = _reader.TryRead(out byte* payload, out int length);
-            if (status == ReadStatus.Message)
+            ThrowIfDisposed();
+            _spanThreadId = Environment.CurrentManagedThreadId;
+            _reader.Advance();
+            while (true)
             {
+                ReadStatus status = _reader.TryRead(out byte* payload, out int length);
+                if (status == ReadStatus.Hole && _reader.TryRepairHole())
+                    continue;
                 message = new ReadOnlySpan<byte>(payload, length);
-                return true;
+                return status == ReadStatus.Message;
             }
-
-            if (status == ReadStatus.Hole && _reader.TryRepairHole())
-                continue;
-            message = default;
-            return false;
+        }
+        finally
+        {
+            _reader.LeaveCall();
         }
     }
 
@@ -94,6 +98,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default)
     {
+        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
         long began = Stopwatch.GetTimestamp();
         int pauseMs = PauseMinMs;
         while (!TryRead(out message))
@@ -101,7 +106,7 @@ public sealed unsafe class MappedFileReader : IDisposable
             cancellationToken.ThrowIfCancellationRequested();
             if (timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(began) >= timeout)
                 return false;
-            _store.ThrowIfReplaced();
+            ThrowIfReplaced();
             cancellationToken.WaitHandle.WaitOne(pauseMs);
             pauseMs = Math.Min(pauseMs * 2, PauseMaxMs);
         }
@@ -114,25 +119,46 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="OffsetOutOfRangeException">The exact offset is no frame's start.</exception>
     public void Seek(QueueStart start)
     {
-        ObjectDisposedException.ThrowIf(_disposed, this);
-        _reader.MoveTo(Find(start));
+        _reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            _reader.MoveTo(Find(start));
+        }
+        finally
+        {
+            _reader.LeaveCall();
+        }
     }
 
     /// <summary>A snapshot of the store, read from its files.</summary>
     /// <returns>The snapshot.</returns>
     public MappedFileQueueInfo GetInfo()
     {
-        ObjectDisposedException.ThrowIf(_disposed, this);
-        return MappedFileQueueInfo.From(_store.Status());
+        _reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            return MappedFileQueueInfo.From(_store.Status());
+        }
+        finally
+        {
+            _reader.LeaveCall();
+        }
     }
 
-    /// <summary>Ends the reader; spans end here.</summary>
+    /// <summary>
+    /// Ends the reader, from any thread, once its call under way has ended. A span that another thread has out stays readable
+    /// until that thread's next call.
+    /// </summary>
     public void Dispose()
     {
-        if (_disposed)
+        if (Interlocked.Exchange(ref _disposed, 1) != 0)
             return;
-        _disposed = true;
-        _reader.ReleaseSegment();
+        _reader.Close(static () => { });
+        _isOrphaned = _reader.HasMessage && _spanThreadId != Environment.CurrentManagedThreadId;
+        if (!_isOrphaned)
+            _reader.ReleaseSegment();
         _store.Dispose();
     }
 
@@ -143,6 +169,33 @@ public sealed unsafe class MappedFileReader : IDisposable
             return;
         throw new QueueFormatException($"The store does not hold this struct: path={_store.Path}, "
             + $"structSize={meta.StructSize}, expected={structSize}. Open it with the struct that made it, or as bytes.");
+    }
+
+    private void ThrowIfReplaced()
+    {
+        _reader.EnterCall();
+        try
+        {
+            ThrowIfDisposed();
+            _store.ThrowIfReplaced();
+        }
+        finally
+        {
+            _reader.LeaveCall();
+        }
+    }
+
+    private void ThrowIfDisposed()
+    {
+        if (!_reader.IsClosed)
+            return;
+        if (_isOrphaned && _spanThreadId == Environment.CurrentManagedThreadId)
+        {
+            _isOrphaned = false;
+            _reader.ReleaseSegment();
+        }
+
+        throw new ObjectDisposedException(nameof(MappedFileReader));
     }
 
     private long Find(QueueStart start)

@@ -7,12 +7,14 @@ namespace MappedFileQueues;
 public unsafe ref struct MessageClaim
 {
     private readonly ProducerCore _core;
+    private readonly int _number;
     private AppendLane? _lane;
 
     internal MessageClaim(ProducerCore core, int lengthMax)
     {
         _core = core;
         _lane = core.Appender.Claim(lengthMax);
+        _number = _lane.ClaimNumber;
         Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
     }
 
@@ -26,11 +28,13 @@ public unsafe ref struct MessageClaim
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     public long Publish(int length)
     {
-        AppendLane lane = _lane ?? throw new InvalidOperationException("This claim was published or abandoned already.");
+        AppendLane lane = _lane ?? throw Ended();
         ArgumentOutOfRangeException.ThrowIfNegative(length);
         ArgumentOutOfRangeException.ThrowIfGreaterThan(length, Span.Length);
         _lane = null;
         Span = default;
+        if (!lane.TryEndClaim(_number))
+            throw lane.IsFenced ? Fenced() : Ended();
         long offset = _core.Appender.PublishClaim(lane, length);
         if (_core.CountsFlushes)
             _core.CountProduced(1);
@@ -43,7 +47,14 @@ public unsafe ref struct MessageClaim
         AppendLane? lane = _lane;
         _lane = null;
         Span = default;
-        if (lane is { HasOpenClaim: true })
+        // False for a copy of a claim that has ended, and for one that was fenced.
+        if (lane is not null && lane.TryEndClaim(_number))
             _core.Appender.AbandonClaim(lane);
     }
+
+    private static InvalidOperationException Ended() => new("This claim was published or abandoned already.");
+
+    private static ProducerFencedException Fenced() =>
+        new("The producer was disposed while this claim was open; the message was not published. "
+            + "Open a new producer and produce the message again.");
 }

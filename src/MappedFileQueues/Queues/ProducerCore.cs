@@ -3,16 +3,17 @@ using MappedFileQueues.Log;
 namespace MappedFileQueues;
 
 /// <summary>What the producers of both kinds of queue share: the appender of their mode, counted flushes, the end.</summary>
-internal sealed class ProducerCore : IDisposable
+internal sealed class ProducerCore
 {
     private readonly QueueCore _queue;
     private readonly long _flushEvery;
     private long _produced;
-    private int _disposed;
+    private readonly Lock _disposing = new();
+    private bool _disposed;
 
     public ProducerCore(QueueCore queue)
     {
-        queue.ThrowIfDisposed();
+        using CallGate.Call call = queue.EnterCall();
         _queue = queue;
         Appender = queue.Store.OpenAppender();
         Exclusive = Appender as ExclusiveAppender;
@@ -29,9 +30,14 @@ internal sealed class ProducerCore : IDisposable
 
     public bool CountsFlushes => _flushEvery > 0;
 
-    public LogStore Store => _queue.Store;
-
-    public long ConfirmedOffset => Store.Flusher.ConfirmedOffset;
+    public long ConfirmedOffset
+    {
+        get
+        {
+            using CallGate.Call call = _queue.EnterCall();
+            return _queue.Store.Flusher.ConfirmedOffset;
+        }
+    }
 
     /// <summary>
     /// Flushes when the counted interval is reached. The messages are published already, also when this throws.
@@ -40,26 +46,42 @@ internal sealed class ProducerCore : IDisposable
     {
         long produced = Interlocked.Add(ref _produced, count);
         if (produced / _flushEvery != (produced - count) / _flushEvery)
-            Store.Flusher.Flush();
+            _queue.Flush();
     }
 
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
     {
         if (upTo <= ConfirmedOffset)
             return ValueTask.FromResult(ConfirmedOffset);
-        return new ValueTask<long>(Task.Run(Store.Flusher.Flush, cancellationToken));
+        return new ValueTask<long>(Task.Run(_queue.Flush, cancellationToken));
     }
 
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
-        LogOrigin.Move(Store, Appender, offset);
+        using CallGate.Call call = _queue.EnterCall();
+        LogOrigin.Move(_queue.Store, Appender, offset);
     }
 
-    public void Dispose()
+    public void Prepare(long bytes)
     {
-        if (Interlocked.Exchange(ref _disposed, 1) != 0)
-            return;
-        Store.CloseAppender(Appender);
+        ArgumentOutOfRangeException.ThrowIfNegative(bytes);
+        using CallGate.Call call = _queue.EnterCall();
+        Appender.Prepare(bytes);
+    }
+
+    /// <summary>Ends the producer, whose public face the queue forgets.</summary>
+    public void Dispose(IDisposable face)
+    {
+        // A second caller, the queue's own end say, returns only when the first is through: afterwards the store is unmapped.
+        lock (_disposing)
+        {
+            if (_disposed)
+                return;
+            _disposed = true;
+            _queue.Store.CloseAppender(Appender);
+        }
+
+        _queue.Remove(face);
     }
 }

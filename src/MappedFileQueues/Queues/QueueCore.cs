@@ -12,7 +12,8 @@ internal sealed class QueueCore : IDisposable
 {
     private readonly Lock _lock = new();
     private readonly List<IDisposable> _children = [];
-    private bool _disposed;
+    private readonly CallGate _gate = new();
+    private volatile bool _disposed;
 
     public QueueCore(MappedFileQueueOptions options, StoreKind kind, int structSize, ulong fingerprint)
     {
@@ -23,6 +24,13 @@ internal sealed class QueueCore : IDisposable
     }
 
     public LogStore Store { get; }
+
+    /// <summary>Marks a call that Dispose has to wait for; throws when the queue is disposed.</summary>
+    public CallGate.Call EnterCall()
+    {
+        ThrowIfDisposed();
+        return _gate.Enter();
+    }
 
     /// <summary>Takes a consumer's name, waiting as long as LockTimeout says.</summary>
     public LogConsumer OpenConsumer(string name, QueueStart start)
@@ -81,18 +89,20 @@ internal sealed class QueueCore : IDisposable
 
     public long Flush()
     {
-        ThrowIfDisposed();
+        using CallGate.Call call = EnterCall();
         return Store.Flusher.Flush();
     }
 
     public MappedFileQueueInfo GetInfo()
     {
-        ThrowIfDisposed();
+        using CallGate.Call call = EnterCall();
         Store.ThrowIfReplaced();
         return MappedFileQueueInfo.From(StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control));
     }
 
-    /// <summary>Consumers first: producers' ends may have to wake them.</summary>
+    /// <summary>
+    /// Producers and consumers first, then the calls that belong to neither; nothing is unmapped under any of them.
+    /// </summary>
     public void Dispose()
     {
         List<IDisposable> children;
@@ -105,14 +115,16 @@ internal sealed class QueueCore : IDisposable
             _children.Clear();
         }
 
+        Store.BeginClosing();
         foreach (IDisposable child in children)
             child.Dispose();
+        _gate.Close();
         Store.Dispose();
     }
 
     private LogConsumer? TryOpenConsumer(string name, QueueStart start)
     {
-        ThrowIfDisposed();
+        using CallGate.Call call = EnterCall();
         Store.ThrowIfReplaced();
         CursorFile? cursor = CursorFile.TryOpen(Store.Directory, name);
         if (cursor is null)

@@ -32,7 +32,11 @@ internal static unsafe class StartPlace
     public static long FindNew(LogStore store, QueueStart start)
     {
         if (start.IsLatest)
-            return new FlushWalk(store).FindContiguousEnd(SafeWalkStart(store), long.MaxValue);
+        {
+            var walk = new FlushWalk(store);
+            return walk.FindContiguousEnd(SafeWalkStart(store), walk.NowLimit);
+        }
+
         if (start.ExactOffset is not { } offset)
             return store.LowWater;
         if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !new FlushWalk(store).IsFrameStart(offset))

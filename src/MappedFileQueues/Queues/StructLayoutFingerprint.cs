@@ -38,11 +38,29 @@ internal static class StructLayoutFingerprint
             Type kind = field.FieldType.IsEnum ? Enum.GetUnderlyingType(field.FieldType) : field.FieldType;
             Add(ref hash, at);
             Add(ref hash, SizeOf(kind));
-            if (kind.IsPrimitive || kind.IsPointer || kind.IsFunctionPointer)
+            if (Nullable.GetUnderlyingType(kind) is { } inner)
+                AddNullable(ref hash, inner, at, SizeOf(kind));
+            else if (kind.IsPrimitive || kind.IsPointer || kind.IsFunctionPointer)
                 Add(ref hash, KindOf(kind));
             else
                 AddFields(ref hash, kind, at);
         }
+    }
+
+    /// <summary>
+    /// A nullable value cannot be boxed as itself, so its two fields are not looked for: a flag comes first, the value last.
+    /// </summary>
+    private static void AddNullable(ref ulong hash, Type inner, int offset, int size)
+    {
+        Type kind = inner.IsEnum ? Enum.GetUnderlyingType(inner) : inner;
+        Add(ref hash, KindOf(typeof(bool)));
+        int at = offset + size - SizeOf(kind);
+        Add(ref hash, at);
+        Add(ref hash, SizeOf(kind));
+        if (kind.IsPrimitive)
+            Add(ref hash, KindOf(kind));
+        else
+            AddFields(ref hash, kind, at);
     }
 
     /// <summary>Stable numbers, whatever later runtimes do to <see cref="TypeCode"/>.</summary>
@@ -72,8 +90,10 @@ internal static class StructLayoutFingerprint
         Span<byte> bytes = BytesOf(box, SizeOf(type));
         if (field.FieldType.IsPointer || field.FieldType.IsFunctionPointer)
             return PointerOffset(type, field);
-        object ones = Box(field.FieldType);
-        BytesOf(ones, SizeOf(field.FieldType)).Fill(0xFF);
+        // A box of a nullable type is a box of its value; setting it sets the flag too, which comes first.
+        Type boxed = Nullable.GetUnderlyingType(field.FieldType) ?? field.FieldType;
+        object ones = Box(boxed);
+        BytesOf(ones, SizeOf(boxed)).Fill(0xFF);
         field.SetValue(box, ones);
         return Math.Max(0, bytes.IndexOfAnyExcept((byte)0));
     }

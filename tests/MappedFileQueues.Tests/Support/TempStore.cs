@@ -16,6 +16,13 @@ internal sealed class TempStore : IDisposable
             Directory.CreateDirectory(StorePath);
     }
 
+    /// <summary>Makes the folder inside another one, which stays.</summary>
+    public TempStore(string parent)
+    {
+        Root = Path.Combine(parent, $"mfq-test-{Path.GetRandomFileName()}");
+        Directory.CreateDirectory(Root);
+    }
+
     /// <summary>The folder that is removed at the end.</summary>
     public string Root { get; }
 

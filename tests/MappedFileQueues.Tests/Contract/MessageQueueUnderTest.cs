@@ -1,0 +1,135 @@
+using System.Runtime.CompilerServices;
+
+namespace MappedFileQueues.Tests.Contract;
+
+internal sealed class MessageQueueUnderTest(MappedFileQueue queue) : QueueUnderTest
+{
+    private MessageProducerUnderTest? _producer;
+    private MessageConsumerUnderTest? _consumer;
+
+    public override ProducerUnderTest Producer => _producer ??= new MessageProducerUnderTest(queue.Producer);
+
+    public override ConsumerUnderTest Consumer => _consumer ??= new MessageConsumerUnderTest(queue.Consumer);
+
+    public override ProducerUnderTest OpenProducer() => new MessageProducerUnderTest(queue.OpenProducer());
+
+    public override ConsumerUnderTest OpenConsumer(string name, QueueStart start = default) =>
+        new MessageConsumerUnderTest(queue.OpenConsumer(name, start));
+
+    public override async ValueTask<ConsumerUnderTest> OpenConsumerAsync(string name, CancellationToken cancellationToken) =>
+        new MessageConsumerUnderTest(await queue.OpenConsumerAsync(name, default, cancellationToken));
+
+    public override List<long> ReadAll(QueueStart start = default)
+    {
+        using MappedFileReader reader = queue.OpenReader(start);
+        List<long> numbers = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> bytes))
+            numbers.Add(Payload.Verify(bytes).Number);
+        return numbers;
+    }
+
+    public override long Flush() => queue.Flush();
+
+    public override MappedFileQueueInfo GetInfo() => queue.GetInfo();
+
+    public override ValueTask DisposeAsync() => queue.DisposeAsync();
+
+    public override void Dispose() => queue.Dispose();
+}
+
+internal sealed class MessageProducerUnderTest(MappedFileProducer producer) : ProducerUnderTest
+{
+    public override long Offset => producer.Offset;
+
+    public override long ConfirmedOffset => producer.ConfirmedOffset;
+
+    public override long Produce(long number, int producerId = 0) => producer.Produce(Payload.Make(producerId, number));
+
+    public override long Produce(long number, in ProduceOptions options) => producer.Produce(Payload.Make(0, number), options);
+
+    public override bool TryProduce(long number) => producer.TryProduce(Payload.Make(0, number));
+
+    public override ValueTask<long> ProduceAsync(long number, CancellationToken cancellationToken = default) =>
+        producer.ProduceAsync(Payload.Make(0, number), cancellationToken);
+
+    public override long ProduceBatch(params IEnumerable<long> numbers) =>
+        producer.ProduceBatch([.. numbers.Select(number => new ReadOnlyMemory<byte>(Payload.Make(0, number)))]);
+
+    public override ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
+        producer.FlushAsync(upTo, cancellationToken);
+
+    public override void AdjustOffset(long offset) => producer.AdjustOffset(offset);
+
+    public override void Prepare(long bytes) => producer.Prepare(bytes);
+
+    public override void Dispose() => producer.Dispose();
+}
+
+internal sealed class MessageConsumerUnderTest(MappedFileConsumer consumer) : ConsumerUnderTest
+{
+    public override string Name => consumer.Name;
+
+    public override long Offset => consumer.Offset;
+
+    public override long CommittedOffset => consumer.CommittedOffset;
+
+    public override long MessageOffset => consumer.MessageOffset;
+
+    public override long Consume(CancellationToken cancellationToken = default) =>
+        Payload.Verify(consumer.Consume(cancellationToken)).Number;
+
+    public override (int Producer, long Number) ConsumeFrom() => Payload.Verify(consumer.Consume());
+
+    public override bool TryConsume(out long number)
+    {
+        bool found = consumer.TryConsume(out ReadOnlySpan<byte> bytes);
+        number = found ? Payload.Verify(bytes).Number : -1;
+        return found;
+    }
+
+    public override bool TryConsume(out long number, TimeSpan timeout)
+    {
+        bool found = consumer.TryConsume(out ReadOnlySpan<byte> bytes, timeout);
+        number = found ? Payload.Verify(bytes).Number : -1;
+        return found;
+    }
+
+    public override long Peek() => Payload.Verify(consumer.Consume()).Number;
+
+    public override List<long> ConsumeBatch(int countMax)
+    {
+        List<long> numbers = [];
+        foreach (ReadOnlySpan<byte> bytes in consumer.ConsumeBatch(countMax))
+            numbers.Add(Payload.Verify(bytes).Number);
+        return numbers;
+    }
+
+    public override async ValueTask<long> ConsumeAsync(CancellationToken cancellationToken = default) =>
+        Payload.Verify((await consumer.ConsumeAsync(cancellationToken)).Span).Number;
+
+    public override ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
+        consumer.WaitToConsumeAsync(cancellationToken);
+
+    public override async IAsyncEnumerable<long> ReadAllAsync(
+        [EnumeratorCancellation] CancellationToken cancellationToken = default)
+    {
+        await foreach (ReadOnlyMemory<byte> bytes in consumer.ReadAllAsync(cancellationToken))
+            yield return Payload.Verify(bytes.Span).Number;
+    }
+
+    public override void Advance() => consumer.Advance();
+
+    public override void Commit() => consumer.Commit();
+
+    public override void Commit(long nextOffset) => consumer.Commit(nextOffset);
+
+    public override void Rewind() => consumer.Rewind();
+
+    public override void AdjustOffset(long offset) => consumer.AdjustOffset(offset);
+
+    public override void SeekToEnd() => consumer.SeekToEnd();
+
+    public override void SeekToStart() => consumer.SeekToStart();
+
+    public override void Dispose() => consumer.Dispose();
+}

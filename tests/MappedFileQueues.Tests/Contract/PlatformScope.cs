@@ -1,0 +1,16 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tests.Contract;
+
+/// <summary>Chooses the platform for what this test opens from here on; other tests that run beside it keep theirs.</summary>
+internal static class PlatformScope
+{
+    private static readonly PortableServices s_portable = new();
+    private static readonly Lazy<LinuxServices> s_linux = new(() => new LinuxServices());
+
+    public static void Use(bool portable)
+    {
+        Assert.SkipUnless(portable || OperatingSystem.IsLinux(), "The Linux platform exists on Linux only.");
+        OperatingSystemServices.Current = portable ? s_portable : s_linux.Value;
+    }
+}

@@ -1,0 +1,91 @@
+namespace MappedFileQueues.Tests.Contract;
+
+/// <summary>
+/// What every queue promises, whatever its kind, its producer mode and its platform: one class of tests, run for each of them, in
+/// tiny, small and default segments, with one queue and with two on one path. Its parts: reading, producing, waiting, life,
+/// offsets, status.
+/// </summary>
+public abstract partial class QueueContract
+{
+    public enum Segments
+    {
+        /// <summary>4 KiB: rolls all the time.</summary>
+        Tiny,
+
+        /// <summary>64 KiB.</summary>
+        Small,
+
+        /// <summary>What the options say by themselves.</summary>
+        Default,
+    }
+
+    private readonly QueueKind _kind;
+    private readonly ProducerMode _mode;
+    private readonly bool _portable;
+
+    private protected QueueContract(QueueKind kind, ProducerMode mode, bool portable)
+    {
+        _kind = kind;
+        _mode = mode;
+        _portable = portable;
+    }
+
+    /// <summary>Segment length, and whether two queues share the path.</summary>
+    public static TheoryData<Segments, bool> Places => new()
+    {
+        { Segments.Tiny, false },
+        { Segments.Tiny, true },
+        { Segments.Small, false },
+        { Segments.Default, true },
+    };
+
+    private static CancellationToken Deadline => new CancellationTokenSource(Eventually.DefaultDeadline).Token;
+
+    private QueuePair Open(Segments segments, bool two, Action<MappedFileQueueOptions>? configure = null)
+    {
+        PlatformScope.Use(_portable);
+        return new QueuePair(_kind, two, inMemory: segments != Segments.Default && !two, options =>
+        {
+            options.ProducerMode = _mode;
+            if (segments != Segments.Default)
+                options.SegmentSize = segments == Segments.Tiny ? 4096 : 64 * 1024;
+            else if (_portable)
+                // It writes all of a segment when it makes one: the 64 MiB of the default are tried where that is the point.
+                options.SegmentSize = 1024 * 1024;
+            configure?.Invoke(options);
+        });
+    }
+
+    /// <summary>Enough messages for many rolls in tiny segments.</summary>
+    private const int Many = 500;
+
+    private static IEnumerable<long> Numbers(long from, int count)
+    {
+        for (int i = 0; i < count; i++)
+            yield return from + i;
+    }
+
+    private static List<long> ProduceMany(ProducerUnderTest producer, int count, long from = 0)
+    {
+        List<long> offsets = [];
+        foreach (long number in Numbers(from, count))
+            offsets.Add(producer.Produce(number));
+        return offsets;
+    }
+}
+
+public sealed class StructSharedContract() : QueueContract(QueueKind.Struct, ProducerMode.Shared, portable: false);
+
+public sealed class StructExclusiveContract() : QueueContract(QueueKind.Struct, ProducerMode.Exclusive, portable: false);
+
+public sealed class MessageSharedContract() : QueueContract(QueueKind.Message, ProducerMode.Shared, portable: false);
+
+public sealed class MessageExclusiveContract() : QueueContract(QueueKind.Message, ProducerMode.Exclusive, portable: false);
+
+public sealed class PortableStructSharedContract() : QueueContract(QueueKind.Struct, ProducerMode.Shared, portable: true);
+
+public sealed class PortableStructExclusiveContract() : QueueContract(QueueKind.Struct, ProducerMode.Exclusive, portable: true);
+
+public sealed class PortableMessageSharedContract() : QueueContract(QueueKind.Message, ProducerMode.Shared, portable: true);
+
+public sealed class PortableMessageExclusiveContract() : QueueContract(QueueKind.Message, ProducerMode.Exclusive, portable: true);

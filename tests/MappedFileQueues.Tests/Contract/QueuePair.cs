@@ -1,0 +1,95 @@
+using MappedFileQueues.Format;
+
+namespace MappedFileQueues.Tests.Contract;
+
+/// <summary>
+/// A fresh store with a queue that produces and one that consumes: the same queue, or two on one path in this process, which
+/// must be as good as in two processes.
+/// </summary>
+internal sealed class QueuePair : IDisposable
+{
+    /// <summary>
+    /// A file system in memory, where there is one: flushing costs nothing there, and it is another file system to work on.
+    /// </summary>
+    private const string MemoryFolder = "/dev/shm";
+
+    private readonly QueueKind _kind;
+    private readonly TempStore _store;
+    private readonly MappedFileQueueOptions _options;
+
+    public QueuePair(QueueKind kind, bool two, bool inMemory, Action<MappedFileQueueOptions> configure)
+    {
+        _kind = kind;
+        _store = inMemory && Directory.Exists(MemoryFolder) ? new TempStore(MemoryFolder) : new TempStore();
+        _options = new MappedFileQueueOptions { StorePath = _store.StorePath };
+        configure(_options);
+        Left = QueueUnderTest.Open(kind, _options);
+        Right = two ? QueueUnderTest.Open(kind, _options) : Left;
+    }
+
+    /// <summary>Where the tests produce.</summary>
+    public QueueUnderTest Left { get; private set; }
+
+    /// <summary>Where the tests consume.</summary>
+    public QueueUnderTest Right { get; private set; }
+
+    public ProducerUnderTest Producer => Left.Producer;
+
+    public ConsumerUnderTest Consumer => Right.Consumer;
+
+    public string Path => _store.StorePath;
+
+    public MappedFileQueueOptions Options => _options;
+
+    public TempStore Store => _store;
+
+    /// <summary>Whether some consumer has said that it goes to sleep: the waiters' flag in the control page.</summary>
+    public bool HasWaiter
+    {
+        get
+        {
+            using FileStream control = new(
+                _store.PathOf(StoreNames.Control), FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
+            control.Position = ControlLayout.WaiterFlagAt;
+            Span<byte> word = stackalloc byte[8];
+            control.ReadExactly(word);
+            return word.ContainsAnyExcept((byte)0);
+        }
+    }
+
+    /// <summary>Closes everything and opens it again, possibly with other options.</summary>
+    public void Reopen(Action<MappedFileQueueOptions>? configure = null)
+    {
+        bool two = Left != Right;
+        Close();
+        configure?.Invoke(_options);
+        Left = QueueUnderTest.Open(_kind, _options);
+        Right = two ? QueueUnderTest.Open(_kind, _options) : Left;
+    }
+
+    /// <summary>One more queue on the same path.</summary>
+    public QueueUnderTest OpenAnother(Action<MappedFileQueueOptions>? configure = null)
+    {
+        MappedFileQueueOptions options = new()
+        {
+            StorePath = Path,
+            SegmentSize = _options.SegmentSize,
+            ProducerMode = _options.ProducerMode,
+        };
+        configure?.Invoke(options);
+        return QueueUnderTest.Open(_kind, options);
+    }
+
+    /// <summary>Closes the queues; the store stays.</summary>
+    public void Close()
+    {
+        Left.Dispose();
+        Right.Dispose();
+    }
+
+    public void Dispose()
+    {
+        Close();
+        _store.Dispose();
+    }
+}
