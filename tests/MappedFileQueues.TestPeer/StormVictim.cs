@@ -20,7 +20,8 @@ internal sealed class StormVictim(StormBoard board, int line, int seed)
 
     public static int Run(string[] arguments)
     {
-        (string path, string boardPath, string lineText, string seedText) = (arguments[0], arguments[1], arguments[2], arguments[3]);
+        (string path, string boardPath) = (arguments[0], arguments[1]);
+        (string lineText, string seedText) = (arguments[2], arguments[3]);
         (string role, string step, string hit) = (arguments[4], arguments[5], arguments[6]);
         int line = int.Parse(lineText, CultureInfo.InvariantCulture);
         using var board = new StormBoard(boardPath, 0);

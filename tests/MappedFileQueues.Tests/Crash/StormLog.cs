@@ -41,7 +41,8 @@ internal sealed class StormClock(int capacity)
 
     /// <summary>Of all messages.</summary>
     public TimeSpan P99 =>
-        Enumerable.Range(0, Count).Select(i => Stopwatch.GetElapsedTime(_began[i], _came[i])).Order().ElementAt((int)(Count * 0.99));
+        Enumerable.Range(0, Count).Select(i => Stopwatch.GetElapsedTime(_began[i], _came[i])).Order()
+            .ElementAt((int)(Count * 0.99));
 
     /// <summary>Notes the time before the append; returns the message's number.</summary>
     public int Begin()
