@@ -74,6 +74,9 @@ public class MappedFileQueueOptions
     /// <summary>The clock; default the system's.</summary>
     public TimeProvider TimeProvider { get; set; } = TimeProvider.System;
 
+    /// <summary>For tests that compare bytes: the identity of a store that is made; null for a random one.</summary>
+    internal Guid? StoreId { get; set; }
+
     internal LogSettings ToSettings()
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(StorePath);
@@ -103,6 +106,7 @@ public class MappedFileQueueOptions
             LockTimeout = LockTimeout == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : LockTimeout,
             FileMode = FileMode,
             TimeProvider = TimeProvider,
+            StoreId = StoreId,
         };
     }
 

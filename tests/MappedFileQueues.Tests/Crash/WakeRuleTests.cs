@@ -51,7 +51,8 @@ public sealed class WakeRuleTests
         Assert.Equal(0u, words.WaiterFlag);
 
         using PeerAgent sleeper = StartSleeper(store);
-        sleeper.NextLine(line => line == "got first");
+        // What `watch` receives may be printed before the answer to the command.
+        Eventually.True(() => sleeper.Received.Contains("first"), "the first message is received");
         for (int round = 0; round < 5; round++)
         {
             WaitUntilAsleep(store, sleeper);

@@ -24,6 +24,7 @@ public sealed class GoldenBytesTests : IDisposable
     [Fact]
     public void Files_GoldenStore_HoldTheCheckedInBytes()
     {
+        using MessageClaim claim = _store.Claim();
         var text = new StringBuilder();
         Dump(text, "queue.meta", Read("queue.meta"));
         Dump(text, "commitlog/00000000000000000000.log", Segment(0));
@@ -44,6 +45,7 @@ public sealed class GoldenBytesTests : IDisposable
     [Fact]
     public void Files_GoldenStore_AreReadByAnIndependentReader()
     {
+        using MessageClaim claim = _store.Claim();
         FormatTwo.Meta meta = FormatTwo.ReadMeta(Read("queue.meta"));
         Assert.Equal(
             new FormatTwo.Meta(2, GoldenStore.SegmentLength, 0, 0, meta.StoreId, GoldenStore.Created.ToUnixTimeMilliseconds()),

@@ -1,13 +1,12 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Tests.Format;
 
 /// <summary>
 /// A small store in which nothing is left to chance: fixed identity, time and boot. It holds a frame of each state: a message,
-/// an empty one, an abandoned claim, a batch, a message and a batch without checksum, the padding at a segment's end, and, while
-/// <see cref="Open"/>'s appender lives, an open claim.
+/// an empty one, an abandoned claim, a batch, a message and a batch without checksum, the padding at a segment's end, and, when
+/// the test asks for it, an open claim.
 /// </summary>
 internal sealed class GoldenStore : IDisposable
 {
@@ -16,74 +15,70 @@ internal sealed class GoldenStore : IDisposable
     public static readonly Guid BootId = new("b007b007-b007-4007-8007-b007b007b007");
     public static readonly DateTimeOffset Created = new(2026, 1, 2, 3, 4, 5, 678, TimeSpan.Zero);
 
-    private readonly LogStore _store;
-    private readonly SharedAppender _appender;
+    private readonly MappedFileQueue _queue;
 
-    /// <summary>Makes the store, all but the claim, which stays open until the end.</summary>
+    /// <summary>Makes the store, all but the open claim.</summary>
     public GoldenStore(string path)
     {
-        using (LogStore first = Open(path, ChecksumMode.WriteAndVerify))
+        OperatingSystemServices real = OperatingSystemServices.Current;
+        OperatingSystemServices.Current = new FixedBoot(real);
+        try
         {
-            var appender = (SharedAppender)first.OpenAppender();
-            Append(appender, "Hello, MFQ!"u8);
-            Append(appender, []);
-            appender.AbandonClaim(appender.Claim(20));
-            appender.AppendBatch([new byte[] { 1 }, new byte[] { 2, 2 }, new byte[] { 3, 3, 3 }]);
-            first.Flusher.Flush();
-            first.CloseAppender(appender);
+            using (MappedFileQueue first = Open(path, ChecksumMode.WriteAndVerify))
+            {
+                first.Producer.Produce("Hello, MFQ!"u8);
+                first.Producer.Produce([]);
+                first.Producer.DangerousClaim(20).Dispose();
+                first.Producer.ProduceBatch([new byte[] { 1 }, new byte[] { 2, 2 }, new byte[] { 3, 3, 3 }]);
+                first.Flush();
+            }
+
+            using (MappedFileQueue second = Open(path, ChecksumMode.None))
+            {
+                second.Producer.Produce("unchecked"u8);
+                second.Producer.ProduceBatch([new byte[] { 4, 4, 4, 4 }, new byte[] { 5 }]);
+            }
+
+            _queue = Open(path, ChecksumMode.WriteAndVerify);
+        }
+        finally
+        {
+            OperatingSystemServices.Current = real;
         }
 
-        using (LogStore second = Open(path, ChecksumMode.None))
-        {
-            var appender = (SharedAppender)second.OpenAppender();
-            Append(appender, "unchecked"u8);
-            appender.AppendBatch([new byte[] { 4, 4, 4, 4 }, new byte[] { 5 }]);
-            second.CloseAppender(appender);
-        }
-
-        _store = Open(path, ChecksumMode.WriteAndVerify);
-        _appender = (SharedAppender)_store.OpenAppender();
         byte[] almostFull = new byte[3600];
         Array.Fill(almostFull, (byte)0xC3);
-        Append(_appender, almostFull);
-        Append(_appender, almostFull);
+        _queue.Producer.Produce(almostFull);
+        _queue.Producer.Produce(almostFull);
         // The roll has told the background thread to write a checkpoint; this either finds it done or does it.
-        _store.Flusher.FlushCompletedSegments();
+        Core(_queue).Store.Flusher.FlushCompletedSegments();
         Consume("", 2);
         Consume("Second.Reader", 4);
-        // The fields of an open claim: its payload is not there yet.
-        _appender.Claim(24);
     }
 
-    public void Dispose()
+    /// <summary>Opens a claim of 24 bytes behind the last message, which nobody has written to yet.</summary>
+    public MessageClaim Claim() => _queue.Producer.DangerousClaim(24);
+
+    public void Dispose() => _queue.Dispose();
+
+    [UnsafeAccessor(UnsafeAccessorKind.Field, Name = "_core")]
+    private static extern ref QueueCore Core(MappedFileQueue queue);
+
+    private static MappedFileQueue Open(string path, ChecksumMode checksum) => new(new MappedFileQueueOptions
     {
-        _store.CloseAppender(_appender);
-        _store.Dispose();
-    }
-
-    private static LogStore Open(string path, ChecksumMode checksum)
-    {
-        var options = new MappedFileQueueOptions
-        {
-            StorePath = path,
-            SegmentSize = SegmentLength,
-            Checksum = checksum,
-            TimeProvider = new FixedTime(),
-        };
-        LogSettings settings = options.ToSettings() with { StoreId = StoreId };
-        var os = new FixedBoot(OperatingSystemServices.Current);
-        return new LogStore(StoreOpening.Open(options.ToRequest(StoreKind.Messages, 0, 0), settings, os), settings);
-    }
-
-    private static void Append(SharedAppender appender, ReadOnlySpan<byte> message) =>
-        appender.Append(ref System.Runtime.InteropServices.MemoryMarshal.GetReference(message), message.Length);
+        StorePath = path,
+        SegmentSize = SegmentLength,
+        Checksum = checksum,
+        TimeProvider = new FixedTime(),
+        StoreId = StoreId,
+    });
 
     private void Consume(string name, int count)
     {
-        using var consumer = new LogConsumer(_store, name, CursorFile.TryOpen(_store.Directory, name)!, 0);
+        using MappedFileConsumer consumer = _queue.OpenConsumer(name);
         for (int i = 0; i < count; i++)
         {
-            Assert.True(consumer.TryWait(TimeSpan.Zero, CancellationToken.None, out int _));
+            Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> _));
             consumer.Commit();
         }
     }

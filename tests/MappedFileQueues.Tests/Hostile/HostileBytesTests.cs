@@ -30,7 +30,10 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
     [InlineData("struct", "unchecked", "same")]
     [InlineData("struct", "checked", "cut")]
     [InlineData("struct", "unchecked", "cut")]
-    public void Read_DamagedStore_GivesWhatLiesBeforeTheDamage(string kind, string checksum, string boot)
+    [InlineData("messages", "checked", "same", "--portable")]
+    [InlineData("struct", "checked", "cut", "--portable")]
+    public void Read_DamagedStore_GivesWhatLiesBeforeTheDamage(
+        string kind, string checksum, string boot, params string[] platform)
     {
         int seed = Environment.GetEnvironmentVariable("MFQ_SEED") is { } text
             ? int.Parse(text, CultureInfo.InvariantCulture)
@@ -42,8 +45,9 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
         try
         {
             string count = s_isExhaustive ? "all" : SamplesPerFile.ToString(CultureInfo.InvariantCulture);
+            string seedText = seed.ToString(CultureInfo.InvariantCulture);
             using ChildProcess child = ChildProcess.StartPeer(
-                "hostile", folder, kind, checksum, boot, seed.ToString(CultureInfo.InvariantCulture), count, "0", "1");
+                [.. platform, "hostile", folder, kind, checksum, boot, seedText, count, "0", "1"]);
             int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(3));
             Judge(child, code, seed);
         }

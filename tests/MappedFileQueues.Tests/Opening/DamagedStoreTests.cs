@@ -171,8 +171,8 @@ public sealed class DamagedStoreTests : IDisposable
     }
 
     /// <summary>
-    /// The first offset was taken from the segments that stand in a row before the tail, also when the control page knew better: a
-    /// segment that is missing in the middle then hid all the whole ones before it.
+    /// The first offset was taken from the segments that stand in a row before the tail, also when the control page knew
+    /// better: a segment that is missing in the middle then hid all the whole ones before it.
     /// </summary>
     [Fact]
     public void Open_SegmentMissingBelowTheCheckpoint_ConsumerReadsUpToIt()

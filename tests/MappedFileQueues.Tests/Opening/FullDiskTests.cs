@@ -23,12 +23,16 @@ public sealed class FullDiskTests : IDisposable
     [InlineData("ext4", 65536, "exclusive", 100)]
     [InlineData("ext4", 4096, "shared", 100)]
     [InlineData("ext4", 16777216, "shared", 3000)]
-    public void Append_DiskFillsUp_ThrowsLosesNothingAndGoesOn(string fileSystem, int segmentLength, string mode, int length)
+    [InlineData("tmpfs", 65536, "shared", 100, "--portable")]
+    [InlineData("ext4", 65536, "exclusive", 100, "--portable")]
+    public void Append_DiskFillsUp_ThrowsLosesNothingAndGoesOn(
+        string fileSystem, int segmentLength, string mode, int length, params string[] platform)
     {
         using MountedFileSystem disk = MountedFileSystem.Make(fileSystem, _temp.Root);
         WriteBallast(disk, BallastLength);
         string[] numbers = [.. new[] { segmentLength, length }.Select(number => number.ToString(CultureInfo.InvariantCulture))];
-        using ChildProcess child = ChildProcess.StartPeer("fill", disk.PathOf("store"), numbers[0], mode, numbers[1]);
+        using ChildProcess child = ChildProcess.StartPeer(
+            [.. platform, "fill", disk.PathOf("store"), numbers[0], mode, numbers[1]]);
 
         string full = child.WaitForLine(line => line.StartsWith("FULL ", StringComparison.Ordinal));
         Assert.StartsWith($"FULL {Enospc} ", full, StringComparison.Ordinal);
