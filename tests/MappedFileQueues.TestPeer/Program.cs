@@ -19,6 +19,7 @@ internal static class Program
         ["open"] = Verbs.OpenVerb.Open,
         ["first-append"] = Verbs.OpenVerb.FirstAppend,
         ["fill"] = Verbs.FillVerb.Run,
+        ["stress-produce"] = StressProducer.Run,
     };
 
     private static int Main(string[] arguments)

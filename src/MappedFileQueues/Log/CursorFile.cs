@@ -34,7 +34,7 @@ internal sealed unsafe class CursorFile : IDisposable
     /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
     public static CursorFile? TryOpen(StoreDirectory directory, string name)
     {
-        PlatformLock? held = TakeName(directory, StoreNames.ConsumerLock(name));
+        PlatformLock? held = directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive);
         if (held is null)
             return null;
         PlatformFile? file = null;
@@ -56,25 +56,6 @@ internal sealed unsafe class CursorFile : IDisposable
             held.Dispose();
             throw;
         }
-    }
-
-    /// <summary>
-    /// Somebody who asks for information probes the lock for a moment, sharing it: that is no holder. Where a shared lock can
-    /// be had too, only such ones are in the way, and the next try, or one soon after, succeeds.
-    /// </summary>
-    private static PlatformLock? TakeName(StoreDirectory directory, string lockName)
-    {
-        const int probedTriesMax = 100;
-        for (int tries = 0; tries < probedTriesMax; tries++)
-        {
-            if (directory.TryLock(lockName, LockKind.Exclusive) is { } taken)
-                return taken;
-            using PlatformLock? probe = directory.Probe(lockName);
-            if (probe is null)
-                return null;
-        }
-
-        return null;
     }
 
     /// <summary>Makes the committed offset survive a power cut.</summary>
