@@ -313,8 +313,8 @@ internal sealed unsafe class LogReader(ILogView log)
         log.ThrowIfReadingEnded(this);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
-        // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are gone, also
-        // when a file of that name is there: a slow producer may have made it anew, and nobody will ever append to it.
+        // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are
+        // gone, also when a file of that name is there: a slow producer may have made it anew, and nobody will ever append to it.
         bool isGone = start < log.LowWater;
         if (segment is null || isGone)
         {

@@ -19,8 +19,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     private readonly Lock _lock = new();
 
     /// <summary>
-    /// Guards the list alone: the checkpoints' thread asks for it at a claim in its way, and the end of the last producer waits for that
-    /// thread while it holds the other lock.
+    /// Guards the list alone: the checkpoints' thread asks for it at a claim in its way, and the end of the last producer
+    /// waits for that thread while it holds the other lock.
     /// </summary>
     private readonly Lock _sharedAppendersLock = new();
     private readonly List<SharedAppender> _sharedAppenders = [];

@@ -57,8 +57,8 @@ internal sealed unsafe class SharedAppender : LogAppender
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
-        // P4 acquire: looked at before the exchange, so that a neighbour's line is not taken away from him for nothing; pairs with
-        // P3 full in Publish. P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
+        // P4 acquire: looked at before the exchange, so that a neighbour's line is not taken away from him for nothing; pairs
+        // with P3 full in Publish. P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
         if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax
             || SharedWord.ReadAcquire((ulong*)at) != 0 || !SharedWord.CompareExchange((ulong*)at, 0, claim))
             return AppendContended(lane, ref payload, length);
@@ -173,8 +173,8 @@ internal sealed unsafe class SharedAppender : LogAppender
     }
 
     /// <summary>
-    /// Walks over others' frames below the bound until a claim succeeds. Kept short: two producers meet here at every other message
-    /// (through the roller, which raises the shared hint, two processes reached half the rate of this).
+    /// Walks over others' frames below the bound until a claim succeeds. Kept short: two producers meet here at every other
+    /// message (through the roller, which raises the shared hint, two processes reached half the rate of this).
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendContended(AppendLane lane, ref byte payload, int length)
