@@ -71,8 +71,8 @@ internal sealed unsafe class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Whether a read would find a message. One that is only looked for is not in hand afterwards: a Commit before it is read must
-    /// not take it along.
+    /// Whether a read would find a message. One that is only looked for is not in hand afterwards: a Commit before it is read
+    /// must not take it along.
     /// </summary>
     public bool IsMessageThere()
     {
