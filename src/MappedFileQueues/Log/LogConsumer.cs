@@ -70,9 +70,27 @@ internal sealed unsafe class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>As the other, for callers that only want to know.</summary>
-    public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out int length) =>
-        TryWait(timeout, cancellationToken, out _, out length);
+    /// <summary>
+    /// Whether a read would find a message. One that is only looked for is not in hand afterwards: a Commit before it is read
+    /// must not take it along.
+    /// </summary>
+    public bool IsMessageThere()
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfBarred();
+            if (Reader.HasMessage)
+                return true;
+            bool found = TryLook(out _, out _) == ReadStatus.Message;
+            Reader.PutBack();
+            return found;
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
 
     /// <summary>As the other; copies the message, while the mapping is held.</summary>
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)

@@ -235,6 +235,9 @@ internal sealed unsafe class LogReader(ILogView log)
         return offset + inHand;
     }
 
+    /// <summary>The message in hand was not taken: nothing is in hand.</summary>
+    public void PutBack() => _inHand = 0;
+
     /// <summary>Moves to a frame's start that the caller has verified.</summary>
     public void MoveTo(long offset)
     {

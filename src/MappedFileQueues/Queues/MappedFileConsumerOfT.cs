@@ -127,28 +127,19 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>The message.</returns>
     /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
-    public async ValueTask<T> ConsumeAsync(CancellationToken cancellationToken = default)
+    public ValueTask<T> ConsumeAsync(CancellationToken cancellationToken = default)
     {
-        // Before the look: it must not touch the reader under the thread that waits for another call.
-        _core.ThrowIfBarred();
-        while (true)
-        {
-            cancellationToken.ThrowIfCancellationRequested();
-            if (TryConsume(out T message))
-                return message;
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
-        }
+        // What is there costs no state machine. A reader that a pending call owns is not looked at.
+        if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryConsume(out T message))
+            return new ValueTask<T>(message);
+        return WaitAndConsumeAsync(cancellationToken);
     }
 
     /// <summary>Waits until TryConsume or Peek would find a message: the loop that copies and allocates nothing.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; a disposed consumer throws.</returns>
-    public async ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default)
-    {
-        while (!_core.TryWait(TimeSpan.Zero, cancellationToken, out _))
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
-        return true;
-    }
+    public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
+        !_reader.IsBarred && _core.IsMessageThere() ? new ValueTask<bool>(true) : WaitUntilThereAsync(cancellationToken);
 
     /// <summary>All messages from here on, for ever; one is committed when the next is asked for.</summary>
     /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>
@@ -182,6 +173,26 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     {
         _core.Dispose();
         _queue.Remove(this);
+    }
+
+    private async ValueTask<T> WaitAndConsumeAsync(CancellationToken cancellationToken)
+    {
+        // Before the look: it must not touch the reader under the thread that waits for another call.
+        _core.ThrowIfBarred();
+        while (true)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            if (TryConsume(out T message))
+                return message;
+            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+        }
+    }
+
+    private async ValueTask<bool> WaitUntilThereAsync(CancellationToken cancellationToken)
+    {
+        while (!_core.IsMessageThere())
+            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+        return true;
     }
 
     private void Seek(QueueStart start)

@@ -112,6 +112,23 @@ public abstract partial class QueueContract
     }
 
     [Theory, MemberData(nameof(Places))]
+    public async Task WaitToConsumeAsync_ThenCommit_TakesOnlyWhatWasRead(Segments segments, bool two)
+    {
+        using QueuePair pair = Open(segments, two);
+        ConsumerUnderTest consumer = pair.Consumer;
+        List<long> offsets = ProduceMany(pair.Producer, 3);
+        Assert.Equal([0], consumer.ConsumeBatch(1));
+        Assert.True(await consumer.WaitToConsumeAsync(Deadline));
+        consumer.Commit();
+        Assert.Equal(offsets[1], consumer.CommittedOffset);
+
+        Assert.Equal(1, consumer.Consume());
+        Assert.True(await consumer.WaitToConsumeAsync(Deadline));
+        consumer.Commit();
+        Assert.Equal(offsets[2], consumer.CommittedOffset);
+    }
+
+    [Theory, MemberData(nameof(Places))]
     public async Task ReadAllAsync_CommitsAnItemWhenTheNextIsAskedFor(Segments segments, bool two)
     {
         using QueuePair pair = Open(segments, two);
