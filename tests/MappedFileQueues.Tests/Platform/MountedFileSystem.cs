@@ -48,8 +48,16 @@ internal sealed class MountedFileSystem : IDisposable
     /// <summary>A path in it.</summary>
     public string PathOf(params ReadOnlySpan<string> parts) => System.IO.Path.Combine([Path, .. parts]);
 
-    /// <summary>Unmounts; a test that leaves a file open there fails here.</summary>
-    public void Dispose() => Run("umount", Path);
+    /// <summary>
+    /// Unmounts; a test that leaves a file open there fails here. Tried for ten seconds: a child that another test is starting
+    /// holds this process's files until it has become its own program.
+    /// </summary>
+    public void Dispose()
+    {
+        string? failure = null;
+        bool unmounted = Eventually.Wait(() => (failure = TryRun("umount", Path)) is null, TimeSpan.FromSeconds(10));
+        Assert.True(unmounted, failure);
+    }
 
     /// <summary>Null when it went well, else what it said.</summary>
     private static string? TryRun(string program, params IEnumerable<string> arguments)
