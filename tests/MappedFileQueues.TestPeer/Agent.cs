@@ -200,7 +200,8 @@ internal sealed class Agent
             {
                 Console.WriteLine("watch ended");
             }
-        }) { IsBackground = true };
+        })
+        { IsBackground = true };
         thread.Start();
         return "";
     }

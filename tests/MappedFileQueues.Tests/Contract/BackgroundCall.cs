@@ -20,7 +20,8 @@ internal sealed class BackgroundCall
             {
                 _error = ExceptionDispatchInfo.Capture(error);
             }
-        }) { IsBackground = true };
+        })
+        { IsBackground = true };
         _thread.Start();
     }
 

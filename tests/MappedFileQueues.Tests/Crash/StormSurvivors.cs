@@ -98,7 +98,8 @@ internal sealed class StormSurvivors
             {
                 _failure = error;
             }
-        }) { IsBackground = true };
+        })
+        { IsBackground = true };
         thread.Start();
         return thread;
     }
