@@ -112,6 +112,59 @@ public abstract partial class QueueContract
         Assert.Equal(Numbers(0, 200), pair.Consumer.Take(200));
     }
 
+    [Fact]
+    public void DefaultOptions_OfTheWholeLength_ProduceConsumeReopen()
+    {
+        PlatformScope.Use(_portable);
+        using var pair = new QueuePair(_kind, two: true, inMemory: false, options => options.ProducerMode = _mode);
+        ProduceMany(pair.Producer, Many);
+        Assert.Equal(64 << 20, pair.Left.GetInfo().SegmentSize);
+        Assert.Equal(Numbers(0, Many / 2), pair.Consumer.Take(Many / 2));
+
+        pair.Reopen();
+
+        ProduceMany(pair.Producer, Many, from: Many);
+        Assert.Equal(Numbers(Many / 2, Many), pair.Consumer.Take(Many));
+    }
+
+    [Theory]
+    [InlineData(nameof(MappedFileQueueOptions.StorePath))]
+    [InlineData(nameof(MappedFileQueueOptions.SegmentSize))]
+    [InlineData(nameof(MappedFileQueueOptions.PrepareAhead))]
+    [InlineData(nameof(MappedFileQueueOptions.ConsumerSpinWaitDuration))]
+    [InlineData(nameof(MappedFileQueueOptions.ConsumerRetryInterval))]
+    [InlineData(nameof(MappedFileQueueOptions.ProducerForceFlushIntervalCount))]
+    [InlineData(nameof(MappedFileQueueOptions.ProducerMode))]
+    [InlineData(nameof(MappedFileQueueOptions.Durability))]
+    [InlineData(nameof(MappedFileQueueOptions.Checksum))]
+    [InlineData(nameof(MappedFileQueueOptions.LockTimeout))]
+    [InlineData(nameof(MappedFileQueueOptions.TimeProvider))]
+    public void Options_OutOfRange_RefusedByNameAndNothingMade(string option)
+    {
+        using TempStore store = new();
+        var options = new MappedFileQueueOptions { StorePath = store.StorePath, ProducerMode = _mode };
+        Action spoil = option switch
+        {
+            nameof(options.StorePath) => () => options.StorePath = " ",
+            nameof(options.SegmentSize) => () => options.SegmentSize = 0,
+            nameof(options.PrepareAhead) => () => options.PrepareAhead = -1,
+            nameof(options.ConsumerSpinWaitDuration) => () => options.ConsumerSpinWaitDuration = TimeSpan.FromSeconds(-1),
+            nameof(options.ConsumerRetryInterval) => () => options.ConsumerRetryInterval = TimeSpan.Zero,
+            nameof(options.ProducerForceFlushIntervalCount) => () => options.ProducerForceFlushIntervalCount = -1,
+            nameof(options.ProducerMode) => () => options.ProducerMode = (ProducerMode)9,
+            nameof(options.Durability) => () => options.Durability = (DurabilityLevel)9,
+            nameof(options.Checksum) => () => options.Checksum = (ChecksumMode)9,
+            nameof(options.LockTimeout) => () => options.LockTimeout = TimeSpan.FromSeconds(-2),
+            _ => () => options.TimeProvider = null!,
+        };
+        spoil();
+
+        var error = Assert.ThrowsAny<ArgumentException>(() => QueueUnderTest.Open(_kind, options));
+
+        Assert.Equal(option, error.ParamName);
+        Assert.False(Directory.Exists(store.StorePath));
+    }
+
     [Theory, MemberData(nameof(Places))]
     public void Options_ChangedAfterwards_Copied(Segments segments, bool two)
     {
