@@ -110,11 +110,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ulong header;
         try
         {
-            header = WriteBatch(_lane.Next, offset, messages);
+            header = WriteBatch(_lane.Next, offset, messages, total);
         }
         catch
         {
-            // A user's own MemoryManager threw: what was written lies beyond the tail.
+            // A user's own MemoryManager threw, or the list was changed: what was written lies beyond the tail.
             _lane.DirtyTo = Math.Max(_lane.DirtyTo, offset + total);
             Leave(_lane);
             throw;

@@ -178,20 +178,25 @@ internal abstract unsafe class LogAppender
 
     /// <summary>As the other, for messages of any lengths.</summary>
     /// <returns>The first header.</returns>
-    protected ulong WriteBatch(byte* first, long offset, ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    /// <exception cref="InvalidOperationException">The list was changed meanwhile and no longer fits what was claimed.</exception>
+    protected ulong WriteBatch(byte* first, long offset, ReadOnlySpan<ReadOnlyMemory<byte>> messages, long claimed)
     {
-        long position = FrameHeader.FrameLength(messages[0].Length);
+        ReadOnlySpan<byte> head = messages[0].Span;
+        long position = FrameHeader.FrameLength(head.Length);
         for (int i = 1; i < messages.Length; i++)
         {
             byte* at = first + position;
             ReadOnlySpan<byte> message = messages[i].Span;
+            if (position + FrameHeader.FrameLength(message.Length) > claimed)
+                break;
             *(ulong*)at = WritePayload(
                 at, offset + position, ref MemoryMarshal.GetReference(message), message.Length, i < messages.Length - 1);
             ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
             position += FrameHeader.FrameLength(message.Length);
         }
 
-        ReadOnlySpan<byte> head = messages[0].Span;
+        if (position != claimed)
+            throw new InvalidOperationException("The batch was changed by another thread while it was appended; nothing was.");
         return WritePayload(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
     }
 

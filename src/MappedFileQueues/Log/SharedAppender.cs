@@ -118,11 +118,11 @@ internal sealed unsafe class SharedAppender : LogAppender
         ulong header;
         try
         {
-            header = WriteBatch(lane.Next, offset, messages);
+            header = WriteBatch(lane.Next, offset, messages, total);
         }
         catch
         {
-            // A user's own MemoryManager threw: nothing of the batch is seen.
+            // A user's own MemoryManager threw, or the list was changed: nothing of the batch is seen.
             AbandonClaim(lane);
             throw;
         }
@@ -182,27 +182,23 @@ internal sealed unsafe class SharedAppender : LogAppender
         byte* at = lane.Next;
         long frameLength = FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
+        bool looks = true;
         while ((uint)length <= FrameHeader.PayloadLengthMax && at + frameLength + FrameHeader.Size <= lane.Bound)
         {
-            // P4 acquire: free, or a frame whose length is known; pairs with P2 full in Append and P3 full in Publish.
-            ulong header = SharedWord.ReadAcquire((ulong*)at);
-            if (header == 0)
+            // P4 acquire: free, or a frame whose length is known; pairs with P2 full in Append and P3 full in Publish. Only the
+            // first place is looked at: behind another's frame it is mostly free, and a look would fetch its line twice.
+            ulong header = looks ? SharedWord.ReadAcquire((ulong*)at) : 0;
+            looks = false;
+            // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
+            if (header == 0 && (header = SharedWord.CompareExchangeValue((ulong*)at, 0, claim)) == 0)
             {
-                // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
-                if (SharedWord.CompareExchange((ulong*)at, 0, claim))
-                {
-                    lane.Next = at;
-                    return WriteClaimed(lane, at, claim, ref payload, length);
-                }
+                lane.Next = at;
+                return WriteClaimed(lane, at, claim, ref payload, length);
             }
-            else if (FrameHeader.IsPlausible(header, lane.Segment!.SegmentLength - (at - lane.Segment.Pointer)))
-            {
-                at += FrameHeader.FrameLength(FrameHeader.Length(header));
-            }
-            else
-            {
+
+            if (!FrameHeader.IsPlausible(header, lane.Segment!.SegmentLength - (at - lane.Segment.Pointer)))
                 break;
-            }
+            at += FrameHeader.FrameLength(FrameHeader.Length(header));
         }
 
         lane.Next = at;
@@ -255,6 +251,10 @@ internal sealed unsafe class SharedAppender : LogAppender
                 ProtocolSteps.Reach(ProtocolStep.Claimed);
                 return;
             }
+
+            // Another producer was faster. The call begins anew: entering may throw when a Dispose has come in between, and a mark
+            // that stayed behind made that Dispose wait for ever.
+            Leave(lane);
         }
     }
 

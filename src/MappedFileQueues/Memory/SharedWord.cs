@@ -43,6 +43,11 @@ internal static unsafe class SharedWord
     public static bool CompareExchange(long* word, long expected, long value) =>
         Interlocked.CompareExchange(ref *word, value, expected) == expected;
 
+    /// <summary>As CompareExchange; returns what stood there, so that a failure needs no second look.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static ulong CompareExchangeValue(ulong* word, ulong expected, ulong value) =>
+        Interlocked.CompareExchange(ref *word, value, expected);
+
     /// <summary>Full fence. Stores and returns what stood there.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong Exchange(ulong* word, ulong value) => Interlocked.Exchange(ref *word, value);

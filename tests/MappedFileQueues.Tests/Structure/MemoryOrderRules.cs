@@ -17,7 +17,7 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
     private const string AccessType = "SharedWord";
 
     private static readonly string[] s_orderedAccesses =
-        ["ReadAcquire", "WriteRelease", "CompareExchange", "Exchange", "Add", "RaiseTo", "SetBits"];
+        ["ReadAcquire", "WriteRelease", "CompareExchange", "CompareExchangeValue", "Exchange", "Add", "RaiseTo", "SetBits"];
 
     private static readonly string[] s_foldersOfFrameworkRule =
         [SourceCompilation.CoreFolder + "Log/", SourceCompilation.CoreFolder + "Segments/"];
