@@ -178,7 +178,8 @@ internal abstract unsafe class LogAppender
 
     /// <summary>As the other, for messages of any lengths.</summary>
     /// <returns>The first header.</returns>
-    /// <exception cref="InvalidOperationException">The list was changed meanwhile and no longer fits what was claimed.</exception>
+    /// <exception cref="InvalidOperationException">The list was changed meanwhile and no longer fits what was
+    /// claimed.</exception>
     protected ulong WriteBatch(byte* first, long offset, ReadOnlySpan<ReadOnlyMemory<byte>> messages, long claimed)
     {
         ReadOnlySpan<byte> head = messages[0].Span;

@@ -144,33 +144,35 @@ internal sealed unsafe class SharedAppender : LogAppender
         AppenderIds.Return(_id);
     }
 
-    /// <summary>Whether this thread has a claim open: then it must not wait for one.</summary>
-    public bool HasOwnOpenClaim()
-    {
-        lock (_lock)
-            return _lanes.Any(lane => lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId);
-    }
+    /// <summary>
+    /// Whether this thread has a claim open: then it must not wait for one. Takes no lock: a Dispose may be waiting for that
+    /// claim.
+    /// </summary>
+    public bool HasOwnOpenClaim() => FindOwnLane() is { HasOpenClaim: true };
 
     protected override void EndOwnClaims()
     {
-        AppendLane? own;
-        lock (_lock)
-            own = _lanes.Find(lane => lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId);
+        AppendLane? own = FindOwnLane();
         if (own?.TryFenceClaim() == true)
             AbandonClaim(own);
     }
 
+    /// <summary>Of the lanes that are there: a thread that asks for its first one from now on is refused.</summary>
     protected override bool DrainLanes()
     {
+        List<AppendLane> lanes;
         lock (_lock)
+            lanes = [.. _lanes];
+        return LaneDrain.Drain(lanes, Store.Settings.LockTimeout, lane =>
         {
-            return LaneDrain.Drain(_lanes, Store.Settings.LockTimeout, lane =>
-            {
-                Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
-                return true;
-            });
-        }
+            Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
+            return true;
+        });
     }
+
+    /// <summary>This thread's lane, if it has one already.</summary>
+    private AppendLane? FindOwnLane() =>
+        t_lanes is { } lanes && _id < lanes.Length && lanes[_id] is { } lane && lane.Owner == this ? lane : null;
 
     /// <summary>
     /// Walks over others' frames below the bound until a claim succeeds. Kept short: two producers meet here at every other
@@ -252,8 +254,8 @@ internal sealed unsafe class SharedAppender : LogAppender
                 return;
             }
 
-            // Another producer was faster. The call begins anew: entering may throw when a Dispose has come in between, and a mark
-            // that stayed behind made that Dispose wait for ever.
+            // Another producer was faster. The call begins anew: entering may throw when a Dispose has come in between, and a
+            // mark that stayed behind made that Dispose wait for ever.
             Leave(lane);
         }
     }
