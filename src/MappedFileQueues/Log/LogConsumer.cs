@@ -18,7 +18,7 @@ internal sealed unsafe class LogConsumer : IDisposable
     private static readonly TimeSpan HoleSleepMax = TimeSpan.FromMilliseconds(2);
 
     /// <summary>How often a waiting consumer looks whether the store is still the one that it opened.</summary>
-    public static readonly TimeSpan LookAfterStore = TimeSpan.FromMilliseconds(500);
+    public static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
 
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
@@ -273,6 +273,10 @@ internal sealed unsafe class LogConsumer : IDisposable
             Store.ThrowIfReadingEnded(Reader);
             if (timedOut)
                 return false;
+            ulong* free = status == ReadStatus.Empty ? Reader.FreeHeader : null;
+            // A short sleep has its reason; the longest may be longer still, because SleeperWatch looks after it.
+            if (free != null && sleep == SleeperWatch.Interval)
+                sleep = LookAfterStore;
             sleep = Shorter(sleep, Store.Settings.RetryInterval);
             if (status == ReadStatus.Hole)
                 sleep = Shorter(sleep, HoleSleepMax);
@@ -285,7 +289,10 @@ internal sealed unsafe class LogConsumer : IDisposable
             }
 
             long slept = Stopwatch.GetTimestamp();
-            Store.Wake.Sleep(sequence, sleep);
+            if (free == null)
+                Store.Wake.Sleep(sequence, sleep);
+            else
+                Store.Wake.SleepWatched(sequence, sleep, free);
             // Woken by nobody: time to see whether the store is still the one that was opened.
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;

@@ -197,6 +197,9 @@ internal sealed unsafe class LogReader(ILogView log)
         return SharedWord.ReadAcquire((ulong*)_next) != 0;
     }
 
+    /// <summary>The header that the next message will have, for a waiter to look at; null while it cannot be reached.</summary>
+    public ulong* FreeHeader => _next + FrameHeader.Size <= _bound ? (ulong*)_next : null;
+
     /// <summary>Looks after the claim in the way; true when it no longer is.</summary>
     public bool TryRepairHole()
     {

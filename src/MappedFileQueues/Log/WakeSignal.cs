@@ -17,16 +17,17 @@ namespace MappedFileQueues.Log;
 /// 5 sleep while sequence = s                            5 clear the flag, if it still holds what was read
 /// </code>
 /// A waker that dies after step 2 leaves the flag up, so the next publisher wakes; one that dies after 3 has made every sleeper's
-/// `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. A sleep lasts 100 ms
-/// at most all the same. The top bit of the flag is poison and is never cleared.
+/// `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. All the same somebody
+/// looks again after 100 ms at most: the sleeper itself, or <see cref="SleeperWatch"/> for it. The top bit of the flag is poison
+/// and is never cleared.
 /// </summary>
 internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage control)
 {
     /// <summary>
-    /// The longest single sleep, whatever the options say. Only tests change it, in processes of their own: with a long one a
-    /// lost wake-up is a hang and not a delay.
+    /// The longest single sleep that nobody looks after, whatever the options say. Only tests change it, in processes of their
+    /// own: with a long one a lost wake-up is a hang and not a delay.
     /// </summary>
-    public static TimeSpan SleepMax { get; set; } = TimeSpan.FromMilliseconds(100);
+    public static TimeSpan SleepMax { get; set; } = SleeperWatch.Interval;
 
     /// <summary>The longest sleep when a producer that publishes without a fence cannot be fenced from here.</summary>
     private static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
@@ -34,6 +35,9 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
     private readonly ulong* _sequence = control.WakeSequence;
     private readonly ulong* _flag = control.WaiterFlag;
     private readonly ulong* _fenceNeeded = control.FenceNeeded;
+
+    /// <summary>The word that sleepers sleep on.</summary>
+    public ulong* SequenceWord => _sequence;
 
     /// <summary>The word that publishers read after each publish.</summary>
     public ulong* Flag => _flag;
@@ -74,6 +78,21 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
     {
         if (atMost > TimeSpan.Zero)
             os.WaitOnWord((uint*)_sequence, (uint)sequence, atMost);
+    }
+
+    /// <summary>
+    /// As <see cref="Sleep"/>, for a waiter that found nothing at all: what is longer than one sleep may be is looked after by
+    /// <see cref="SleeperWatch"/>.
+    /// </summary>
+    /// <param name="sequence">What <see cref="Prepare"/> gave.</param>
+    /// <param name="atMost">How long.</param>
+    /// <param name="header">The free header that the waiter looked at; mapped until this returns.</param>
+    public void SleepWatched(ulong sequence, TimeSpan atMost, ulong* header)
+    {
+        if (atMost <= SleepMax)
+            Sleep(sequence, atMost);
+        else
+            SleeperWatch.Instance.Sleep(os, new SleeperWatch.Sleeper(this, sequence, header), atMost);
     }
 
     /// <summary>

@@ -74,6 +74,16 @@ internal sealed class SegmentPreparer : IDisposable
         }
     }
 
+    /// <summary>
+    /// Lets go of the segments that end at or below an offset. A page that is written back while a process has it mapped
+    /// costs an interrupt to each CPU that runs the process; a segment that nobody has mapped costs none.
+    /// </summary>
+    public void ReleaseBelow(long offset)
+    {
+        lock (_work)
+            LetGoBelow(offset);
+    }
+
     /// <summary>Ends the thread and gives its segments back.</summary>
     public void Dispose()
     {

@@ -19,10 +19,10 @@ internal static class IdleFigure
     private const int QueueCount = 3;
 
     /// <summary>
-    /// A waiting consumer looks around ten times a second, and code is compiled again after 30 calls, twice: so long the
-    /// runtime's compiler runs now and then, which is no cost of waiting. A quick run does not wait for the end of that.
+    /// A waiting consumer looks around once a second, and code is compiled again after 30 calls: so long the runtime's
+    /// compiler runs now and then, which is no cost of waiting. A quick run does not wait for the end of that.
     /// </summary>
-    private static readonly TimeSpan s_settle = TimeSpan.FromSeconds(8);
+    private static readonly TimeSpan s_settle = TimeSpan.FromSeconds(15);
 
     private static readonly TimeSpan s_settleQuick = TimeSpan.FromSeconds(1.5);
 
