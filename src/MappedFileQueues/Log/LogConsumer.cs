@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Diagnostics.CodeAnalysis;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
@@ -345,19 +346,23 @@ internal sealed unsafe class LogConsumer : IDisposable
         SharedWord.WriteRelease(_cursor, CursorWord.From(offset));
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private void ThrowBarred()
+    /// <summary>Nothing but a throw: so the compiler knows that it does not return, and keeps registers over it.</summary>
+    [DoesNotReturn]
+    private void ThrowBarred() => throw Barred();
+
+    /// <summary>Ends the call and says why.</summary>
+    private Exception Barred()
     {
         Reader.LeaveCall();
         if (!Reader.IsClosed)
-            throw AsyncWaiter.AlreadyWaiting();
+            return AsyncWaiter.AlreadyWaiting();
         if (_isOrphaned && _spanThreadId == Environment.CurrentManagedThreadId)
         {
             _isOrphaned = false;
             Reader.ReleaseSegment();
         }
 
-        throw new ObjectDisposedException("MappedFileConsumer");
+        return new ObjectDisposedException("MappedFileConsumer");
     }
 
     private static TimeSpan Shorter(TimeSpan a, TimeSpan b) => b < TimeSpan.Zero || a < b ? a : b;
