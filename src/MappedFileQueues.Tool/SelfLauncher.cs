@@ -31,6 +31,8 @@ internal static class SelfLauncher
             RedirectStandardInput = true,
             RedirectStandardOutput = true,
             RedirectStandardError = true,
+            // A child that is killed would leave the debugger's pipes and the diagnostics socket in the temporary folder.
+            Environment = { ["DOTNET_EnableDiagnostics"] = "0" },
         };
     }
 }

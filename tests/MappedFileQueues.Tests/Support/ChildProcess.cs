@@ -88,6 +88,9 @@ internal sealed partial class ChildProcess : IDisposable
         start.RedirectStandardOutput = true;
         start.RedirectStandardError = true;
         start.UseShellExecute = false;
+        // A child that is killed would leave the debugger's pipes and the diagnostics socket in the temporary folder: thousands
+        // of them make each new file there some 0.6 ms dearer.
+        start.Environment["DOTNET_EnableDiagnostics"] = "0";
         foreach ((string name, string value) in environment ?? new Dictionary<string, string>())
             start.Environment[name] = value;
         return new ChildProcess(Process.Start(start)!, string.Join(' ', start.ArgumentList));

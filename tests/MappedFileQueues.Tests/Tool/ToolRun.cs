@@ -35,6 +35,7 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
         start.RedirectStandardInput = true;
         start.RedirectStandardOutput = true;
         start.RedirectStandardError = true;
+        start.Environment["DOTNET_EnableDiagnostics"] = "0";
         using Process process = Process.Start(start)!;
         using MemoryStream output = new();
         Task copying = process.StandardOutput.BaseStream.CopyToAsync(output);
