@@ -1,0 +1,53 @@
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>
+/// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums; so
+/// a byte that changes under it must show in the sum, and the run must end with exit code 1 and say why.
+/// </summary>
+public sealed class BenchHonestyTests
+{
+    private const int HeaderLength = 8;
+
+    /// <summary>The position of the last word of the first message of 64 bytes.</summary>
+    private const long LastWord = HeaderLength + 56;
+
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(2);
+
+    [Fact]
+    public void ReadFigure_AByteChangesUnderIt_ExitsWithFailure()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+        using ChildProcess bench = ChildProcess.StartTool(
+            "bench", "--dir", folder.StorePath, "--only", "read_noverify", "--messages", "2000000");
+
+        while (!bench.HasExited)
+        {
+            SpoilFirstMessages(folder.StorePath);
+            Thread.Yield();
+        }
+
+        bench.ExpectExit(1, s_deadline);
+        Assert.Contains("are not those that were written", bench.ErrorText, StringComparison.Ordinal);
+    }
+
+    /// <summary>Writes over the last word of every store's first message, once it is published.</summary>
+    private static void SpoilFirstMessages(string folder)
+    {
+        try
+        {
+            foreach (string path in Directory.EnumerateFiles(folder, "*.log", SearchOption.AllDirectories))
+            {
+                using FileStream file = new(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite | FileShare.Delete);
+                byte[] header = new byte[HeaderLength];
+                if (file.Read(header) < HeaderLength || header.All(value => value == 0))
+                    continue;
+                file.Position = LastWord;
+                file.Write("spoiled!"u8);
+            }
+        }
+        catch (Exception exception) when (exception is IOException or UnauthorizedAccessException)
+        {
+            // The store is just being made or removed.
+        }
+    }
+}
