@@ -20,6 +20,7 @@ internal static class Program
         ["first-append"] = Verbs.OpenVerb.FirstAppend,
         ["fill"] = Verbs.FillVerb.Run,
         ["stress-produce"] = StressProducer.Run,
+        ["race"] = Verbs.RaceVerb.Run,
     };
 
     private static int Main(string[] arguments)

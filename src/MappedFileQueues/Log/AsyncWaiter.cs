@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log;
 
@@ -19,8 +20,9 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
         var wait = new PendingRead(this, reader);
         lock (_lock)
         {
-            if (_stopping)
-                throw new ObjectDisposedException("MappedFileQueue");
+            // Forget comes once, right after the reader was closed: a wait that is added later would never end.
+            if (_stopping || reader.IsClosed)
+                throw new ObjectDisposedException("MappedFileConsumer");
             if (_pending.Exists(other => other.Reader == reader))
                 throw AlreadyWaiting();
             reader.IsAwaited = true;
@@ -30,9 +32,13 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
                 _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues async waits" };
                 _thread.Start();
             }
+
+            ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
+            // Under the lock: a Dispose that unmaps the words comes through it first. Behind it this was a store into a page
+            // that was gone.
+            store.Wake.Interrupt();
         }
 
-        store.Wake.Interrupt();
         if (cancellationToken.CanBeCanceled)
         {
             wait.Registration = cancellationToken.UnsafeRegister(
@@ -55,15 +61,8 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
     /// </summary>
     public void Forget(LogReader reader)
     {
-        List<PendingRead> ended;
         lock (_lock)
-        {
-            ended = _pending.FindAll(wait => wait.Reader == reader);
-            _pending.RemoveAll(wait => wait.Reader == reader);
-        }
-
-        foreach (PendingRead wait in ended)
-            wait.Fail(new ObjectDisposedException("MappedFileConsumer"));
+            FailAll(wait => wait.Reader == reader, new ObjectDisposedException("MappedFileConsumer"));
     }
 
     public void Dispose()
@@ -73,6 +72,7 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
         {
             _stopping = true;
             thread = _thread;
+            FailAll(static _ => true, new ObjectDisposedException("MappedFileQueue"));
         }
 
         if (thread is null)
@@ -92,7 +92,7 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
             {
                 if (_stopping)
                     return;
-                _pending.RemoveAll(wait => wait.TryComplete());
+                _pending.RemoveAll(wait => wait.TryComplete(store));
                 if (_pending.Exists(wait => wait.SawHole))
                     sleep = TimeSpan.FromMilliseconds(1);
                 if (_pending.Count == 0)
@@ -121,16 +121,20 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
         }
         catch (MappedFileQueueException error)
         {
-            List<PendingRead> ended;
             lock (_lock)
-            {
-                ended = [.. _pending];
-                _pending.Clear();
-            }
-
-            foreach (PendingRead wait in ended)
-                wait.Fail(error);
+                FailAll(static _ => true, error);
         }
+    }
+
+    /// <summary>
+    /// Under the lock, as every end of a wait: behind it the canceller could end the wait first, and the bar that is lifted
+    /// here would be that of the consumer's next wait.
+    /// </summary>
+    private void FailAll(Predicate<PendingRead> which, Exception error)
+    {
+        foreach (PendingRead wait in _pending.FindAll(which))
+            wait.Fail(error);
+        _pending.RemoveAll(which);
     }
 
     private sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
@@ -159,21 +163,28 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
             }
         }
 
+        /// <summary>Under the lock. The consumer may call again, to meet the error itself.</summary>
         public void Fail(Exception error)
         {
+            reader.IsAwaited = false;
             _completion.TrySetException(error);
             Registration.Unregister();
         }
 
         /// <summary>True when this wait is over.</summary>
-        public bool TryComplete()
+        public bool TryComplete(LogStore store)
         {
             if (Task.IsCompleted)
                 return true;
             try
             {
                 if (!reader.HasSomething())
+                {
+                    // A look goes through this only where it enters a segment, and a wait may stay in one for ever.
+                    store.ThrowIfReadingEnded(reader);
                     return false;
+                }
+
                 SawHole = !reader.TryRepairHole();
                 if (SawHole)
                     return false;

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log;
 
@@ -27,10 +28,14 @@ internal static unsafe class LaneDrain
             var spinner = new SpinWait();
             while (Volatile.Read(ref lane.InCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release.
             {
-                if (lane.HasOpenClaim && Stopwatch.GetElapsedTime(began) >= claimTimeout && fence(lane))
+                if (lane.HasOpenClaim && Stopwatch.GetElapsedTime(began) >= claimTimeout)
                 {
-                    clean = false;
-                    break;
+                    ProtocolSteps.Reach(ProtocolStep.ClaimTimedOut);
+                    if (fence(lane))
+                    {
+                        clean = false;
+                        break;
+                    }
                 }
 
                 spinner.SpinOnce();

@@ -86,10 +86,14 @@ internal abstract unsafe class LogAppender
     protected void Enter(AppendLane lane, long frameLength)
     {
         ThrowIfNotReady(lane);
+        ProtocolSteps.Reach(ProtocolStep.CallChecked);
         Volatile.Write(ref lane.InCall, 1); // P7 release: before disposed is read again; pairs with P7 full in LaneDrain.
         try
         {
             RecheckDisposed(lane);
+            // Poison is a mapped word: before the mark it may be gone.
+            if (Store.Wake.IsPoisoned)
+                throw Store.Poisoned();
             Store.Roller.MakeRoom(lane, frameLength);
             RecheckDisposed(lane);
         }
@@ -210,14 +214,15 @@ internal abstract unsafe class LogAppender
             : low;
     }
 
-    /// <summary>Throws for a disposed producer, a thread that would wait for its own claim, a poisoned queue.</summary>
-    protected void ThrowIfNotReady(AppendLane lane)
+    /// <summary>
+    /// Throws for a disposed producer and for a thread that would wait for its own claim. The call is not marked yet, so nothing
+    /// that is mapped may be looked at.
+    /// </summary>
+    private void ThrowIfNotReady(AppendLane lane)
     {
         ObjectDisposedException.ThrowIf(_disposed, this);
         if (lane.HasOpenClaim)
             throw new InvalidOperationException("This thread has an open claim on this producer. Publish or dispose it first.");
-        if (Store.Wake.IsPoisoned)
-            throw Store.Poisoned();
     }
 
     /// <summary>Refuses a message that can never fit, before anything is written.</summary>

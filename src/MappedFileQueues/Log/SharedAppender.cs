@@ -165,6 +165,9 @@ internal sealed unsafe class SharedAppender : LogAppender
             lanes = [.. _lanes];
         return LaneDrain.Drain(lanes, Store.Settings.LockTimeout, lane =>
         {
+            // The owner may have published since the look, and its lane have moved on: to another's claim, or out of the segment.
+            if (!lane.TryFenceClaim())
+                return false;
             Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
             return true;
         });

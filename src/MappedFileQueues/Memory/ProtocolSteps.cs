@@ -35,6 +35,9 @@ internal enum ProtocolStep
     SlotTaken,
     ExclusiveMarked,
     CursorStored,
+    CallChecked,
+    ClaimTimedOut,
+    AsyncWaitAdded,
 }
 
 /// <summary>
