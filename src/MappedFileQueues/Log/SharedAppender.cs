@@ -18,6 +18,9 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal sealed unsafe class SharedAppender : LogAppender
 {
+    /// <summary>Some 4 us: see <see cref="AppendContended"/>. A third of it gave less, three times as much no more.</summary>
+    private const int GiveWaySpins = 100;
+
     [ThreadStatic]
     private static AppendLane?[]? t_lanes;
 
@@ -178,8 +181,10 @@ internal sealed unsafe class SharedAppender : LogAppender
         t_lanes is { } lanes && _id < lanes.Length && lanes[_id] is { } lane && lane.Owner == this ? lane : null;
 
     /// <summary>
-    /// Walks over others' frames below the bound until a claim succeeds. Kept short: two producers meet here at every other
-    /// message (through the roller, which raises the shared hint, two processes reached half the rate of this).
+    /// Walks over others' frames below the bound until a claim succeeds. Two producers who append as fast as they can meet here at
+    /// every message, and each message then costs the way of a cache line from one processor to the other and back. So who meets a
+    /// frame that is just being written gives way once: the other goes on alone for some hundred messages, and the walk
+    /// over them afterwards costs a fraction of that (measured: 1.3 to 1.7 times the messages of both together).
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendContended(AppendLane lane, ref byte payload, int length)
@@ -187,13 +192,11 @@ internal sealed unsafe class SharedAppender : LogAppender
         byte* at = lane.Next;
         long frameLength = FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
-        bool looks = true;
+        bool hasGivenWay = false;
         while ((uint)length <= FrameHeader.PayloadLengthMax && at + frameLength + FrameHeader.Size <= lane.Bound)
         {
-            // P4 acquire: free, or a frame whose length is known; pairs with P2 full in Append and P3 full in Publish. Only the
-            // first place is looked at: behind another's frame it is mostly free, and a look would fetch its line twice.
-            ulong header = looks ? SharedWord.ReadAcquire((ulong*)at) : 0;
-            looks = false;
+            // P4 acquire: free, or a frame whose length is known; pairs with P2 full in Append and P3 full in Publish.
+            ulong header = SharedWord.ReadAcquire((ulong*)at);
             // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
             if (header == 0 && (header = SharedWord.CompareExchangeValue((ulong*)at, 0, claim)) == 0)
             {
@@ -203,6 +206,12 @@ internal sealed unsafe class SharedAppender : LogAppender
 
             if (!FrameHeader.IsPlausible(header, lane.Segment!.SegmentLength - (at - lane.Segment.Pointer)))
                 break;
+            if (!hasGivenWay && FrameHeader.State(header) == FrameState.Claimed)
+            {
+                hasGivenWay = true;
+                Thread.SpinWait(GiveWaySpins);
+            }
+
             at += FrameHeader.FrameLength(FrameHeader.Length(header));
         }
 
