@@ -54,23 +54,28 @@ internal sealed class SegmentPreparer : IDisposable
     }
 
     /// <summary>
-    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread.
+    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread, or as
+    /// far as segments can grow here; false when that is not all.
     /// </summary>
-    public void PrepareTo(long tail, long target)
+    public bool PrepareTo(long tail, long target)
     {
         lock (_work)
         {
             if (_stopping)
-                return;
-            _maker.EnsureAllocated(target);
+                return false;
+            bool isAll = _maker.TryEnsureAllocated(target);
+            if (!isAll)
+                target = Math.Min(target, _maker.Allocated);
             for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
             {
                 SegmentMapping? mapping = Hold(start);
                 if (mapping is null)
-                    return;
+                    return false;
                 _maker.EnsureDirectoryFlushed(start);
                 mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable));
             }
+
+            return isAll;
         }
     }
 
@@ -120,10 +125,11 @@ internal sealed class SegmentPreparer : IDisposable
         long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
         long end = tail + lead;
         // In steps, so that what is ready can be used while the next step is under way.
-        for (long target = tail; target < end && !_stopping;)
+        bool goesOn = true;
+        for (long target = tail; goesOn && target < end && !_stopping;)
         {
             target = Math.Min(end, target + SegmentMaker.StepMax);
-            PrepareTo(tail, target);
+            goesOn = PrepareTo(tail, target);
         }
 
         lock (_work)
