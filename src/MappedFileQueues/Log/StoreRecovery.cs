@@ -148,7 +148,8 @@ internal sealed unsafe class StoreRecovery(
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = (allocated + 4095) & ~4095L;
         *control.LowWater = lowWater;
-        *control.DirectoryFlushed = segmentStart + 1;
+        // A tail on a segment's edge may be where no file is yet: whoever makes it has its name to flush.
+        *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
         control.BootId = boot;
         control.Epoch = epoch;
         control.SealColdBlock(meta.StoreId);
