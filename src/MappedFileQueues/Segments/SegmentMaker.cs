@@ -82,6 +82,7 @@ internal sealed unsafe class SegmentMaker(
     /// singly).
     /// </summary>
     /// <returns>Up to which position the segment has blocks for sure.</returns>
+    /// <exception cref="QueueCorruptException">A file that is too short bears the name.</exception>
     public long Make(long start, long firstBlocks)
     {
         if (TryUseExisting(start, firstBlocks) is { } blocks)
@@ -219,7 +220,10 @@ internal sealed unsafe class SegmentMaker(
         using PlatformFile? existing = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
         if (existing is null)
             return null;
-        long length = Math.Min(FirstLength(firstBlocks), existing.Length);
+        long existingLength = existing.Length;
+        if (existingLength < window.SegmentLength)
+            throw TooShort(start, existingLength);
+        long length = FirstLength(firstBlocks);
         if (TryAllocate(existing, 0, length))
             return length;
         // Its maker may be about to raise the bound.
@@ -244,6 +248,14 @@ internal sealed unsafe class SegmentMaker(
         {
             window.Release(mapping);
         }
+    }
+
+    private QueueCorruptException TooShort(long start, long length)
+    {
+        string file = StoreNames.Segment(start);
+        return new QueueCorruptException($"A file in the place of the next segment is shorter than it should be: file={file}, "
+            + $"length={length}, expected={window.SegmentLength}, offset={start}, path={directory.Path}."
+            + " What lies before it can be read. Restore the file, or move it away if it never held messages.", file, start);
     }
 
     private QueueDiskException CannotGrow(long offset)

@@ -4,8 +4,8 @@ namespace MappedFileQueues.Segments;
 /// Keeps blocks and touched pages ahead of the tail, on a thread of its own, while a queue has producers. A page fault costs more
 /// than ten messages, an allocation of blocks more, a new segment more still: none of it should happen in an append.
 /// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little
-/// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here is not reported here:
-/// the producer that needs the room meets the same error in its own call.</para>
+/// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here, of whatever kind, is
+/// not reported here: it would end the process, and the producer that needs the room meets the same error in its own call.</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
@@ -111,7 +111,7 @@ internal sealed class SegmentPreparer : IDisposable
             {
                 Prepare();
             }
-            catch (MappedFileQueueException)
+            catch (Exception error) when (error is not OutOfMemoryException)
             {
                 // A full disk, say: the producer that needs the room tries itself and gets the exception in its own call.
             }
