@@ -87,10 +87,15 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             // P20 full: what a walker has passed needs no blocks, also where the one who padded it died before he said so; pairs
             // with P20 acquire in SegmentMaker.
             SharedWord.RaiseTo(store.Control.Allocated, start);
+            bool hasRolled = lane.Segment is not null;
             Leave(lane);
             lane.MoveTo(segment!, offset - start);
             ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
             Raise(offset);
+            // Here and not at the padding, which a segment that was filled exactly has none of; behind the hint, which says how
+            // far there is something to flush.
+            if (hasRolled)
+                store.NoticeRoll();
             return;
         }
     }
@@ -139,7 +144,6 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         SharedWord.RaiseTo(store.Control.Allocated, segment.End); // P20 full: the rest needs no blocks; pairs with P20 acquire.
         SharedWord.Add(store.Control.RollCount, 1); // P13 full: a counter; pairs with P13 acquire in StoreStatus.
         store.Wake.WakeIfAwaited();
-        store.NoticeRoll();
         return true;
     }
 
