@@ -83,7 +83,21 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
     private void SetAside(long start, string name)
     {
         directory.CreateSubdirectory(StoreNames.Salvage);
-        directory.Rename(StoreNames.Segment(start), name);
+        try
+        {
+            directory.Rename(StoreNames.Segment(start), name);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.EXDEV)
+        {
+            // `commitlog` is a link to another file system.
+            using (PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read))
+            {
+                if (file is not null)
+                    CopyAside(file, name, 0);
+            }
+
+            directory.Delete(StoreNames.Segment(start));
+        }
     }
 
     private void CutSegment(long start, long position)
@@ -94,17 +108,16 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
         if (scanner.FindNonZero(position, meta.SegmentLength) >= 0)
         {
-            CopyAside(file, start, position);
+            directory.CreateSubdirectory(StoreNames.Salvage);
+            CopyAside(file, SalvageName(start, start + position), position);
             ZeroFrom(file, scanner, position, meta.SegmentLength);
         }
 
         file.FlushData();
     }
 
-    private void CopyAside(PlatformFile file, long start, long position)
+    private void CopyAside(PlatformFile file, string name, long position)
     {
-        directory.CreateSubdirectory(StoreNames.Salvage);
-        string name = SalvageName(start, start + position);
         if (directory.Identify(name) is not null)
             return;
         using (PlatformFile copy = directory.Open(name + StoreNames.TemporarySuffix, FileOpening.ReadWriteOrCreate)!)
