@@ -37,7 +37,8 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         // The segment before the tail may have been completed, and never synced, in the boot that was cut.
         foreach (long earlier in segments)
         {
-            using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)!;
+            using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)
+                ?? throw LogErrors.Missing(directory.Path, earlier, earlier);
             file.FlushData();
         }
 

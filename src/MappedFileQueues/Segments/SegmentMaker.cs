@@ -83,12 +83,36 @@ internal sealed unsafe class SegmentMaker(
     /// </summary>
     /// <returns>Up to which position the segment has blocks for sure.</returns>
     /// <exception cref="QueueCorruptException">A file that is too short bears the name.</exception>
+    /// <exception cref="QueueDiskException">Also when something bears the name that leads to no file.</exception>
     public long Make(long start, long firstBlocks)
     {
-        if (TryUseExisting(start, firstBlocks) is { } blocks)
-            return blocks;
+        // Twice, since a segment that another made may be removed before it is opened here.
+        const int TriesMax = 2;
+        for (int tries = 0; tries < TriesMax; tries++)
+        {
+            if ((TryUseExisting(start, firstBlocks) ?? TryMake(start, firstBlocks)) is { } blocks)
+                return blocks;
+        }
+
+        return TryUseExisting(start, firstBlocks) ?? throw LeadsNowhere(start);
+    }
+
+    /// <summary>Flushes the directory entries unless that was done since the segment that starts there was made.</summary>
+    public void EnsureDirectoryFlushed(long start)
+    {
+        // P21 acquire: the entry is on disk once the word covers it; pairs with P21 full below.
+        if (SharedWord.ReadAcquire(control.DirectoryFlushed) > start)
+            return;
+        directory.FlushEntries(StoreNames.CommitLog);
+        // P21 full: after the flush; pairs with P21 acquire above.
+        SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);
+    }
+
+    /// <summary>Null when another's file bears the name by now.</summary>
+    private long? TryMake(long start, long firstBlocks)
+    {
         int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
-        // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.Make.
+        // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.TryMake.
         long number = Interlocked.Increment(ref _made);
         string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{StoreNames.TemporarySuffix}");
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
@@ -108,19 +132,8 @@ internal sealed unsafe class SegmentMaker(
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
         EnsureDirectoryFlushed(start + ((count - 1) * window.SegmentLength));
         if (!isOwn)
-            return TryUseExisting(start, firstBlocks) ?? 0;
+            return null;
         return IsWhole(start) ? window.SegmentLength : FirstLength(firstBlocks);
-    }
-
-    /// <summary>Flushes the directory entries unless that was done since the segment that starts there was made.</summary>
-    public void EnsureDirectoryFlushed(long start)
-    {
-        // P21 acquire: the entry is on disk once the word covers it; pairs with P21 full below.
-        if (SharedWord.ReadAcquire(control.DirectoryFlushed) > start)
-            return;
-        directory.FlushEntries(StoreNames.CommitLog);
-        // P21 full: after the flush; pairs with P21 acquire above.
-        SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);
     }
 
     private void MakeTemporaries(List<string> names, string suffix, long firstBlocks)
@@ -248,6 +261,14 @@ internal sealed unsafe class SegmentMaker(
         {
             window.Release(mapping);
         }
+    }
+
+    private QueueDiskException LeadsNowhere(long start)
+    {
+        string file = StoreNames.Segment(start);
+        return new QueueDiskException($"Something stands in the place of the next segment that leads to no file, a link perhaps: "
+            + $"file={file}, offset={start}, path={directory.Path}. Move it away, or restore what it leads to.",
+            DiskErrors.ENOENT, file);
     }
 
     private QueueCorruptException TooShort(long start, long length)
