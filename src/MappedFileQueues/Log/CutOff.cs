@@ -8,8 +8,9 @@ namespace MappedFileQueues.Log;
 /// <summary>
 /// After a power cut: what lies behind the tail goes, before the first append. In this order: 1 copy what is not zero into
 /// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (else their old frames come
-/// back one day), 4 clamp every cursor to the tail (else new messages are skipped), 5 sync all of it and the directories. The
-/// checkpoint with the new epoch is written after this; a crash in between makes the next opener do the same again. What was
+/// back one day), or delete it when it was only prepared and is all zero, 4 clamp every cursor to the tail (else new messages
+/// are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after this; a crash in
+/// between makes the next opener do the same again. What was
 /// set aside then is left as it is: the segment may be half zeroed by now.
 /// </summary>
 /// <param name="directory">The store.</param>
@@ -25,8 +26,10 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             CutSegment(start, tail - start);
         foreach (long later in segments.Where(later => later > start).ToList())
         {
-            directory.CreateSubdirectory(StoreNames.Salvage);
-            directory.Rename(StoreNames.Segment(later), SalvageName(later, tail));
+            if (IsAllZero(later))
+                directory.Delete(StoreNames.Segment(later));
+            else
+                SetAside(later, SalvageName(later, tail));
             segments.Remove(later);
             ProtocolSteps.Reach(ProtocolStep.LaterMoved);
         }
@@ -34,7 +37,8 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         // The segment before the tail may have been completed, and never synced, in the boot that was cut.
         foreach (long earlier in segments)
         {
-            using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)!;
+            using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)
+                ?? throw LogErrors.Missing(directory.Path, earlier, earlier);
             file.FlushData();
         }
 
@@ -62,6 +66,41 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         scanner.Invalidate();
     }
 
+    /// <summary>Each cut would leave some of these for good otherwise. What cannot be read is never deleted.</summary>
+    private bool IsAllZero(long start)
+    {
+        try
+        {
+            using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+            return file is not null
+                && new SegmentScanner(file, start, meta.SegmentLength, checksum).FindNonZero(0, meta.SegmentLength) < 0;
+        }
+        catch (QueueDiskException)
+        {
+            return false;
+        }
+    }
+
+    private void SetAside(long start, string name)
+    {
+        directory.CreateSubdirectory(StoreNames.Salvage);
+        try
+        {
+            directory.Rename(StoreNames.Segment(start), name);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.EXDEV)
+        {
+            // `commitlog` is a link to another file system.
+            using (PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read))
+            {
+                if (file is not null)
+                    CopyAside(file, name, 0);
+            }
+
+            directory.Delete(StoreNames.Segment(start));
+        }
+    }
+
     private void CutSegment(long start, long position)
     {
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
@@ -70,17 +109,16 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
         if (scanner.FindNonZero(position, meta.SegmentLength) >= 0)
         {
-            CopyAside(file, start, position);
+            directory.CreateSubdirectory(StoreNames.Salvage);
+            CopyAside(file, SalvageName(start, start + position), position);
             ZeroFrom(file, scanner, position, meta.SegmentLength);
         }
 
         file.FlushData();
     }
 
-    private void CopyAside(PlatformFile file, long start, long position)
+    private void CopyAside(PlatformFile file, string name, long position)
     {
-        directory.CreateSubdirectory(StoreNames.Salvage);
-        string name = SalvageName(start, start + position);
         if (directory.Identify(name) is not null)
             return;
         using (PlatformFile copy = directory.Open(name + StoreNames.TemporarySuffix, FileOpening.ReadWriteOrCreate)!)

@@ -15,6 +15,14 @@ internal static class LogErrors
             + " What lies before it can be read; restore the file.", file, offset);
     }
 
+    /// <summary>The name of a segment leads to no file, or the segment is gone although messages were seen in it.</summary>
+    public static QueueCorruptException Missing(string path, long start, long offset)
+    {
+        string file = StoreNames.Segment(start);
+        return new QueueCorruptException($"A segment is missing: file={file}, offset={offset}, path={path}."
+            + " What lies before it can be read; restore the file.", file, offset);
+    }
+
     public static QueueCorruptException Truncated(SegmentMapping segment, long offset)
     {
         string file = StoreNames.Segment(segment.Start);

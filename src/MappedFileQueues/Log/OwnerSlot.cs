@@ -15,16 +15,20 @@ internal sealed unsafe class SlotTable : IDisposable
     private readonly OperatingSystemServices _os;
     private readonly MappedRegion _region;
 
-    public SlotTable(StoreDirectory directory, OperatingSystemServices os)
+    /// <summary>
+    /// Maps the table, making the file when it is missing or short; a lone opener always asks for its blocks, because one before
+    /// it may have made the file on a full disk and got none.
+    /// </summary>
+    public SlotTable(StoreDirectory directory, OperatingSystemServices os, bool isAlone)
     {
         _directory = directory;
         _os = os;
         using PlatformFile file = directory.Open(StoreNames.Slots, FileOpening.ReadWriteOrCreate)!;
-        if (file.Length < SlotLayout.FileLength)
-        {
+        bool isShort = file.Length < SlotLayout.FileLength;
+        if (isShort)
             file.SetLength(SlotLayout.FileLength);
+        if (isShort || isAlone)
             file.Allocate(0, SlotLayout.FileLength);
-        }
 
         _region = new MappedRegion(file, SlotLayout.FileLength, writable: true);
     }

@@ -38,11 +38,14 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             }
 
             ThrowIfTruncated(segment, position);
-            bool canGrow = EnsureAllocated(segment, position + FrameHeader.Size);
+            bool hasBlock = TryEnsureAllocated(segment, position + FrameHeader.Size);
             if (TryStepOver(lane, segment, position))
                 continue;
+            // The rest of a segment that cannot grow becomes padding, for which the header's own place needs a block.
+            if (!hasBlock)
+                store.Maker.EnsureAllocated(segment.Start + position + FrameHeader.Size);
             long end = position + frameLength;
-            if (end > segment.SegmentLength || (!EnsureAllocated(segment, Math.Min(end + 8, segment.SegmentLength)) && canGrow))
+            if (end > segment.SegmentLength || !TryEnsureAllocated(segment, Math.Min(end + 8, segment.SegmentLength)))
             {
                 if (TryPadRest(segment, position))
                     lane.Next += segment.SegmentLength - position;
@@ -81,10 +84,18 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             }
 
             store.Maker.EnsureDirectoryFlushed(start);
+            // P20 full: what a walker has passed needs no blocks, also where the one who padded it died before he said so; pairs
+            // with P20 acquire in SegmentMaker.
+            SharedWord.RaiseTo(store.Control.Allocated, start);
+            bool hasRolled = lane.Segment is not null;
             Leave(lane);
             lane.MoveTo(segment!, offset - start);
             ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
             Raise(offset);
+            // Here and not at the padding, which a segment that was filled exactly has none of; behind the hint, which says how
+            // far there is something to flush.
+            if (hasRolled)
+                store.NoticeRoll();
             return;
         }
     }
@@ -103,20 +114,9 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom.
     public void Raise(long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
 
-    /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made).</summary>
-    private bool EnsureAllocated(SegmentMapping segment, long position)
-    {
-        long target = segment.Start + position;
-        // P20 acquire: pairs with P20 full in SegmentMaker.
-        long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
-        if (allocated >= target)
-            return true;
-        bool isInside = allocated > segment.Start && allocated < segment.End;
-        if (isInside && !store.Maker.AllocatesInPlace)
-            return false;
-        store.Maker.EnsureAllocated(target);
-        return true;
-    }
+    /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made, say).</summary>
+    private bool TryEnsureAllocated(SegmentMapping segment, long position) =>
+        store.Maker.TryEnsureAllocated(segment.Start + position);
 
     private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position)
     {
@@ -144,7 +144,6 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         SharedWord.RaiseTo(store.Control.Allocated, segment.End); // P20 full: the rest needs no blocks; pairs with P20 acquire.
         SharedWord.Add(store.Control.RollCount, 1); // P13 full: a counter; pairs with P13 acquire in StoreStatus.
         store.Wake.WakeIfAwaited();
-        store.NoticeRoll();
         return true;
     }
 

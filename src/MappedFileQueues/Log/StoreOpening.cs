@@ -76,8 +76,8 @@ internal static class StoreOpening
             bool isAlone = attached is not null;
             attached ??= TakeAttachedShared(directory);
             MakeDirectories(directory);
-            control = ControlPage.Open(directory);
-            slots = new SlotTable(directory, os);
+            control = ControlPage.Open(directory, isAlone);
+            slots = new SlotTable(directory, os, isAlone);
             var checkpoints = new CheckpointFile(directory, meta.StoreId);
             long corruptAt = -1;
             if (isAlone)

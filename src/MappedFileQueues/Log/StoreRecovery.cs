@@ -82,7 +82,7 @@ internal sealed unsafe class StoreRecovery(
             ? SharedWord.ReadAcquire(control.LowWater)
             : FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength);
         Guid recovered = isCut && tail.CorruptAt >= 0 ? Guid.Empty : boot;
-        Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut);
+        Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut, segments);
         return tail.CorruptAt;
     }
 
@@ -135,34 +135,55 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>Every word anew; nothing of what stood there is merged in.</summary>
-    private void Rebuild(TailSearchResult tail, CheckpointRecord? checkpoint, long lowWater, Guid boot, long epoch, bool isCut)
+    private void Rebuild(
+        TailSearchResult tail, CheckpointRecord? checkpoint, long lowWater, Guid boot, long epoch, bool isCut,
+        SortedSet<long> segments)
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
         long confirmed = isCut && tail.CorruptAt < 0 ? tail.Offset : checkpoint?.Offset ?? lowWater;
-        long allocated = tail.Offset;
-        if (os.IsPortable && directory.Identify(StoreNames.Segment(segmentStart)) is not null)
-            allocated = Math.Max(tail.Offset, segmentStart + PortableAllocated(segmentStart));
+        long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments));
         control.Clear();
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = (allocated + 4095) & ~4095L;
         *control.LowWater = lowWater;
-        *control.DirectoryFlushed = segmentStart + 1;
+        // A tail on a segment's edge may be where no file is yet: whoever makes it has its name to flush.
+        *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
         control.BootId = boot;
         control.Epoch = epoch;
         control.SealColdBlock(meta.StoreId);
     }
 
     /// <summary>
-    /// Portable gives a segment all its blocks when it makes it; Linux does not, and says so nowhere: then zeros are written.
+    /// Gives the tail's place a block, so that whoever comes may at least pad the rest of the segment. Where blocks cannot be
+    /// allocated in place the segment gets all of its own now, and the later ones their first: nobody could give them any
+    /// once others are attached. Returns the offset up to which there are blocks; a segment's start is left to who enters it.
+    /// On a full disk none are given: the store can be read, and a producer meets the same error itself.
     /// </summary>
-    private long PortableAllocated(long start)
+    private long AllocateTail(long tail, SortedSet<long> segments)
     {
-        using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
-        if (file.Length < meta.SegmentLength)
+        long start = tail - (tail % meta.SegmentLength);
+        try
+        {
+            long end = 0;
+            foreach (long segment in segments.Where(segment => segment >= start))
+            {
+                using PlatformFile? file = directory.Open(StoreNames.Segment(segment), FileOpening.ReadWrite);
+                if (file is null || file.Length < meta.SegmentLength)
+                    return end;
+                long page = Math.Max(0, tail - segment) & ~4095L;
+                if (file.TryAllocate(page, 4096))
+                    return tail == start ? tail : start + page + 4096;
+                file.Allocate(0, segment == start ? meta.SegmentLength : Math.Min(meta.SegmentLength, SegmentMaker.FirstBlocks));
+                end = segment == start ? start + meta.SegmentLength : end;
+            }
+
+            return end;
+        }
+        catch (QueueDiskException full) when (full.Errno is DiskErrors.ENOSPC or DiskErrors.EDQUOT)
+        {
             return 0;
-        file.Allocate(0, meta.SegmentLength);
-        return meta.SegmentLength;
+        }
     }
 }

@@ -30,7 +30,8 @@ internal sealed class TailSearch(
             if (!segments.Contains(start))
                 return End(offset);
             using PlatformFile file = directory.Open(
-                StoreNames.Segment(start), isCut ? FileOpening.Read : FileOpening.ReadWrite)!;
+                StoreNames.Segment(start), isCut ? FileOpening.Read : FileOpening.ReadWrite)
+                ?? throw LogErrors.Missing(directory.Path, start, offset);
             var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
             // What lies below the checkpoint was on the disk: a file that ends before it was damaged, not cut off.
             if (offset == from && !scanner.Reaches(offset - start))

@@ -32,23 +32,28 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     /// <inheritdoc/>
     public override void Allocate(long offset, long length)
     {
+        if (!TryAllocate(offset, length))
+            FillHoles(offset, offset + length);
+    }
+
+    /// <inheritdoc/>
+    public override bool TryAllocate(long offset, long length)
+    {
         ZeroFill.CheckRange(offset, length, Length);
         if (length == 0)
-            return;
+            return true;
 
         // KEEP_SIZE, although the range lies inside the file: without it ext4 leaves the file longer when the disk is full.
         while (LinuxNative.fallocate(handle, LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length) != 0)
         {
             int errno = LinuxErrors.Last;
             if (errno == DiskErrors.EOPNOTSUPP)
-            {
-                FillHoles(offset, offset + length);
-                return;
-            }
-
+                return false;
             if (errno != DiskErrors.EINTR)
                 throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, errno);
         }
+
+        return true;
     }
 
     /// <inheritdoc/>
@@ -123,8 +128,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     public override void Dispose() => handle.Dispose();
 
     /// <summary>
-    /// Without fallocate: zeros go only where the file system says that nothing is, so that data of other processes is never
-    /// touched. One that sees no hole in a file of too few blocks cannot tell; there blocks are judged by what they hold.
+    /// Without fallocate: zeros go only where the file system says that nothing is. One that sees no hole in a file of too few
+    /// blocks cannot tell; there blocks are judged by what they hold.
     /// </summary>
     private void FillHoles(long offset, long end)
     {

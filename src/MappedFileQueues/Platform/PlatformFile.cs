@@ -19,14 +19,17 @@ internal abstract class PlatformFile : IDisposable
     public abstract void SetLength(long length);
 
     /// <summary>
-    /// Gives the range blocks of zeros, inside the file's length, without changing what is written there; on a full disk a
-    /// <see cref="QueueDiskException"/> with errno 28 (ENOSPC), the file's length unchanged. Idempotent; safe beside other
-    /// processes that do the same or that store into already allocated parts through mappings. Linux: fallocate with
-    /// KEEP_SIZE (retry on EINTR; where the file system lacks it (EOPNOTSUPP), as Portable). Portable: only the blocks
-    /// which read as zeros may be written, so it writes zeros only into [offset, offset+length) beyond what it knows to be
-    /// allocated: the caller promises that nobody uses bytes of the range that were not allocated before by a finished call of
-    /// this object. Between processes it does so by allocating only above the shared bound, under a lock (`prepare`) that
-    /// everyone who raises that bound holds.
+    /// Gives the range blocks of zeros in one step of the system, inside the file's length, without changing what is written
+    /// there: safe beside others that do the same or that store into the range. False where there is no such step (Portable;
+    /// on Linux a file system without fallocate, ext2 say): then nothing was changed. On a full disk a <see
+    /// cref="QueueDiskException"/> with errno 28 (ENOSPC), the file's length unchanged.
+    /// </summary>
+    public abstract bool TryAllocate(long offset, long length);
+
+    /// <summary>
+    /// As <see cref="TryAllocate"/>; where there is no such step it looks for what reads as zeros and writes zeros there. The
+    /// caller promises that nobody stores into the range meanwhile, but for parts that a finished call of this object covered: a
+    /// store between the look and the write would be lost. So it is for files that nobody else uses yet. Idempotent.
     /// </summary>
     public abstract void Allocate(long offset, long length);
 

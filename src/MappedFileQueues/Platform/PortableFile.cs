@@ -45,6 +45,9 @@ internal sealed class PortableFile(string path, SafeFileHandle handle) : Platfor
     }
 
     /// <inheritdoc/>
+    public override bool TryAllocate(long offset, long length) => false;
+
+    /// <inheritdoc/>
     public override void Allocate(long offset, long length)
     {
         ZeroFill.CheckRange(offset, length, Length);

@@ -70,16 +70,17 @@ internal sealed unsafe class ControlPage : IDisposable
     }
 
     /// <summary>
-    /// Maps the page, making the file (its block allocated: a full disk throws here) when it is missing or short.
+    /// Maps the page, making the file when it is missing or short. A full disk throws here: a lone opener always asks for the
+    /// block, because one before it may have made the file and got none.
     /// </summary>
-    public static ControlPage Open(StoreDirectory directory)
+    public static ControlPage Open(StoreDirectory directory, bool isAlone = false)
     {
         using PlatformFile file = directory.Open(StoreNames.Control, FileOpening.ReadWriteOrCreate)!;
-        if (file.Length < ControlLayout.Length)
-        {
+        bool isShort = file.Length < ControlLayout.Length;
+        if (isShort)
             file.SetLength(ControlLayout.Length);
+        if (isShort || isAlone)
             file.Allocate(0, ControlLayout.Length);
-        }
 
         return new ControlPage(new MappedRegion(file, ControlLayout.Length, writable: true));
     }

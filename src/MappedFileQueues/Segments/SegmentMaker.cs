@@ -12,6 +12,9 @@ namespace MappedFileQueues.Segments;
 /// name without replacing: the rename decides between makers, nobody waits for another. A maker that dies leaves a temporary
 /// file, which the next opener removes once the maker's slot is free. Nobody appends before the directory is flushed
 /// (<see cref="EnsureDirectoryFlushed"/>): otherwise a power cut takes the name, and acknowledged data with it.</para>
+/// <para>Where blocks cannot be given in one step of the system (Portable, file systems without fallocate) a segment gets all of
+/// them under its temporary name: writing zeros into a file that others use would put zeros over their messages. Whoever finds
+/// there a segment that he has not made himself knows of its first blocks only, which every maker gives it.</para>
 /// </summary>
 internal sealed unsafe class SegmentMaker(
     StoreDirectory directory, SegmentWindow window, ControlPage control, bool allocatesInPlace)
@@ -25,40 +28,48 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>The most segments that are made at once.</summary>
     private const int GroupMax = 32;
 
+    private readonly Lock _wholeLock = new();
+    private readonly HashSet<long> _whole = [];
+    private volatile bool _allocatesInPlace = allocatesInPlace;
     private long _made;
 
     /// <summary>Names temporary files; the slot of the producers of this queue, or "open" under the `open` lock.</summary>
     public string Owner { get; set; } = "open";
 
-    /// <summary>False on Portable, where a segment gets all its blocks when it is made.</summary>
-    public bool AllocatesInPlace => allocatesInPlace;
+    /// <summary>Up to here all blocks exist, from the tail on.</summary>
+    // P20 acquire: pairs with P20 full in TryEnsureAllocated.
+    public long Allocated => SharedWord.ReadAcquire(control.Allocated);
+
+    /// <summary>As <see cref="TryEnsureAllocated"/>, for those who cannot go to the next segment instead.</summary>
+    public void EnsureAllocated(long target)
+    {
+        if (!TryEnsureAllocated(target))
+            throw CannotGrow(target);
+    }
 
     /// <summary>
     /// Sees to it that all blocks up to <paramref name="target"/> exist, making segments as needed, and raises
-    /// <see cref="ControlPage.Allocated"/>. Safe beside others that do the same. A full disk throws <see
-    /// cref="QueueDiskException"/>.
+    /// <see cref="ControlPage.Allocated"/>. Safe beside others that do the same. False when a segment on the way has too few
+    /// blocks and cannot get more here: then appends go on in the next one. A full disk throws <see cref="QueueDiskException"/>.
     /// </summary>
-    public void EnsureAllocated(long target)
+    public bool TryEnsureAllocated(long target)
     {
         while (true)
         {
             // P20 acquire: whoever raised the bound has finished the allocation; pairs with P20 full below.
             long allocated = SharedWord.ReadAcquire(control.Allocated);
             if (allocated >= target)
-                return;
+                return true;
             long start = window.StartOf(allocated);
             long position = allocated - start;
             long end = start + window.SegmentLength;
             long next = Math.Min(end, allocated + Math.Clamp(RoundUp(target) - allocated, FirstBlocks, StepMax));
             if (position == 0)
-            {
-                Make(start, next - start);
-                next = allocatesInPlace ? next : end;
-            }
-            else
-            {
-                Extend(start, position, next - allocated);
-            }
+                next = start + Make(start, next - start);
+            else if (IsWhole(start))
+                next = end;
+            else if (!TryExtend(start, position, next - allocated))
+                return false;
 
             // P20 full: the blocks exist before anybody stores into them; pairs with P20 acquire above.
             SharedWord.RaiseTo(control.Allocated, next);
@@ -70,43 +81,20 @@ internal sealed unsafe class SegmentMaker(
     /// segments are made many at once: the file system's journal is committed once for all of them (measured: 2.4 ms a segment
     /// singly).
     /// </summary>
-    public void Make(long start, long firstBlocks)
+    /// <returns>Up to which position the segment has blocks for sure.</returns>
+    /// <exception cref="QueueCorruptException">A file that is too short bears the name.</exception>
+    /// <exception cref="QueueDiskException">Also when something bears the name that leads to no file.</exception>
+    public long Make(long start, long firstBlocks)
     {
-        using (PlatformFile? existing = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite))
+        // Twice, since a segment that another made may be removed before it is opened here.
+        const int TriesMax = 2;
+        for (int tries = 0; tries < TriesMax; tries++)
         {
-            if (existing is not null)
-            {
-                long length = Math.Min(Math.Max(firstBlocks, FirstBlocks), Math.Min(existing.Length, window.SegmentLength));
-                if (allocatesInPlace && length > 0)
-                    existing.Allocate(0, length);
-                return;
-            }
+            if ((TryUseExisting(start, firstBlocks) ?? TryMake(start, firstBlocks)) is { } blocks)
+                return blocks;
         }
 
-        int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
-        // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.Make.
-        long number = Interlocked.Increment(ref _made);
-        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{StoreNames.TemporarySuffix}");
-        List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
-        try
-        {
-            MakeTemporaries(names, suffix, firstBlocks);
-            using PlatformLock prepare = TakePrepareLock();
-            foreach (string name in names)
-            {
-                if (!directory.RenameWithoutReplacing(name + suffix, name))
-                    directory.Delete(name + suffix);
-            }
-        }
-        catch
-        {
-            foreach (string name in names)
-                directory.Delete(name + suffix);
-            throw;
-        }
-
-        ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
-        EnsureDirectoryFlushed(start + ((count - 1) * window.SegmentLength));
+        return TryUseExisting(start, firstBlocks) ?? throw LeadsNowhere(start);
     }
 
     /// <summary>Flushes the directory entries unless that was done since the segment that starts there was made.</summary>
@@ -120,6 +108,34 @@ internal sealed unsafe class SegmentMaker(
         SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);
     }
 
+    /// <summary>Null when another's file bears the name by now.</summary>
+    private long? TryMake(long start, long firstBlocks)
+    {
+        int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
+        // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.TryMake.
+        long number = Interlocked.Increment(ref _made);
+        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{StoreNames.TemporarySuffix}");
+        List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
+        bool isOwn;
+        try
+        {
+            MakeTemporaries(names, suffix, firstBlocks);
+            isOwn = RenameAll(start, names, suffix);
+        }
+        catch
+        {
+            foreach (string name in names)
+                directory.Delete(name + suffix);
+            throw;
+        }
+
+        ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
+        EnsureDirectoryFlushed(start + ((count - 1) * window.SegmentLength));
+        if (!isOwn)
+            return null;
+        return IsWhole(start) ? window.SegmentLength : FirstLength(firstBlocks);
+    }
+
     private void MakeTemporaries(List<string> names, string suffix, long firstBlocks)
     {
         var files = new List<PlatformFile>(names.Count);
@@ -130,9 +146,8 @@ internal sealed unsafe class SegmentMaker(
                 PlatformFile file = directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!;
                 files.Add(file);
                 file.SetLength(window.SegmentLength);
-                file.Allocate(0, allocatesInPlace
-                    ? Math.Min(window.SegmentLength, Math.Max(firstBlocks, FirstBlocks))
-                    : window.SegmentLength);
+                if (!TryAllocate(file, 0, FirstLength(firstBlocks)))
+                    file.Allocate(0, window.SegmentLength);
             }
 
             ProtocolSteps.Reach(ProtocolStep.TemporaryMade);
@@ -148,13 +163,62 @@ internal sealed unsafe class SegmentMaker(
     }
 
     /// <summary>
+    /// Those who cannot allocate in place raise the bound over their whole segments before they let the lock go, so that whoever
+    /// finds such a segment finds the bound raised too. False when another's file bears the first name.
+    /// </summary>
+    private bool RenameAll(long start, List<string> names, string suffix)
+    {
+        using PlatformLock prepare = TakePrepareLock();
+        bool isFirstOwn = false;
+        for (int i = 0; i < names.Count; i++)
+        {
+            bool isOwn = directory.RenameWithoutReplacing(names[i] + suffix, names[i]);
+            if (!isOwn)
+                directory.Delete(names[i] + suffix);
+            else if (!_allocatesInPlace)
+                NoteWhole(start + (i * window.SegmentLength));
+            isFirstOwn |= isOwn && i == 0;
+        }
+
+        return isFirstOwn;
+    }
+
+    private void NoteWhole(long start)
+    {
+        // P20 acquire: pairs with P20 full in TryEnsureAllocated.
+        long allocated = SharedWord.ReadAcquire(control.Allocated);
+        lock (_wholeLock)
+        {
+            _whole.RemoveWhere(old => old + window.SegmentLength <= allocated);
+            _whole.Add(start);
+        }
+
+        if (allocated >= start)
+            SharedWord.RaiseTo(control.Allocated, start + window.SegmentLength); // P20 full: pairs with P20 acquire above.
+    }
+
+    private bool IsWhole(long start)
+    {
+        lock (_wholeLock)
+            return _whole.Contains(start);
+    }
+
+    private bool TryAllocate(PlatformFile file, long position, long length)
+    {
+        if (_allocatesInPlace && file.TryAllocate(position, length))
+            return true;
+        _allocatesInPlace = false;
+        return false;
+    }
+
+    /// <summary>
     /// Linux renames without replacing in one step, so its processes share this lock and never wait for each other. Portable
     /// has to look and then rename: it holds the lock alone, and neither another Portable process nor a Linux one can come in
-    /// between.
+    /// between. The same where blocks cannot be allocated in place, for the bound's sake.
     /// </summary>
     private PlatformLock TakePrepareLock()
     {
-        LockKind kind = allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
+        LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
         while (true)
         {
             if (directory.TryLock(StoreNames.PrepareLock, kind) is { } taken)
@@ -163,23 +227,67 @@ internal sealed unsafe class SegmentMaker(
         }
     }
 
-    private void Extend(long start, long position, long length)
+    /// <summary>Null when there is no such segment; else the position up to which it has blocks for sure.</summary>
+    private long? TryUseExisting(long start, long firstBlocks)
     {
-        if (!allocatesInPlace)
-            throw new InvalidOperationException("A segment cannot grow here; the appender rolls instead.");
+        using PlatformFile? existing = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
+        if (existing is null)
+            return null;
+        long existingLength = existing.Length;
+        if (existingLength < window.SegmentLength)
+            throw TooShort(start, existingLength);
+        long length = FirstLength(firstBlocks);
+        if (TryAllocate(existing, 0, length))
+            return length;
+        // Its maker may be about to raise the bound.
+        using (TakePrepareLock())
+            return IsWhole(start) ? window.SegmentLength : Math.Min(length, FirstBlocks);
+    }
+
+    /// <summary>False where blocks cannot be allocated in place.</summary>
+    private bool TryExtend(long start, long position, long length)
+    {
+        if (!_allocatesInPlace)
+            return false;
         SegmentMapping mapping = window.TryAcquire(start)
             ?? throw new QueueCorruptException($"A segment is missing: offset={start + position}, "
                 + $"file={StoreNames.Segment(start)}. What lies before it can be read; restore the file.",
                 StoreNames.Segment(start), start + position);
         try
         {
-            mapping.File.Allocate(position, length);
+            return TryAllocate(mapping.File, position, length);
         }
         finally
         {
             window.Release(mapping);
         }
     }
+
+    private QueueDiskException LeadsNowhere(long start)
+    {
+        string file = StoreNames.Segment(start);
+        return new QueueDiskException($"Something stands in the place of the next segment that leads to no file, a link perhaps: "
+            + $"file={file}, offset={start}, path={directory.Path}. Move it away, or restore what it leads to.",
+            DiskErrors.ENOENT, file);
+    }
+
+    private QueueCorruptException TooShort(long start, long length)
+    {
+        string file = StoreNames.Segment(start);
+        return new QueueCorruptException($"A file in the place of the next segment is shorter than it should be: file={file}, "
+            + $"length={length}, expected={window.SegmentLength}, offset={start}, path={directory.Path}."
+            + " What lies before it can be read. Restore the file, or move it away if it never held messages.", file, start);
+    }
+
+    private QueueDiskException CannotGrow(long offset)
+    {
+        string file = StoreNames.Segment(window.StartOf(offset));
+        return new QueueDiskException($"Cannot give a segment more blocks while others use it: offset={offset}, "
+            + $"path={directory.Path}, file={file}. Close every queue on the store, then open it again: that gives it blocks.",
+            DiskErrors.EOPNOTSUPP, file);
+    }
+
+    private long FirstLength(long wanted) => Math.Min(Math.Max(wanted, FirstBlocks), window.SegmentLength);
 
     private static long RoundUp(long offset) => (offset + 4095) & ~4095L;
 }

@@ -4,8 +4,8 @@ namespace MappedFileQueues.Segments;
 /// Keeps blocks and touched pages ahead of the tail, on a thread of its own, while a queue has producers. A page fault costs more
 /// than ten messages, an allocation of blocks more, a new segment more still: none of it should happen in an append.
 /// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little
-/// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here is not reported here:
-/// the producer that needs the room meets the same error in its own call.</para>
+/// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here, of whatever kind, is
+/// not reported here: it would end the process, and the producer that needs the room meets the same error in its own call.</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
@@ -54,23 +54,28 @@ internal sealed class SegmentPreparer : IDisposable
     }
 
     /// <summary>
-    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread.
+    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread, or as
+    /// far as segments can grow here; false when that is not all.
     /// </summary>
-    public void PrepareTo(long tail, long target)
+    public bool PrepareTo(long tail, long target)
     {
         lock (_work)
         {
             if (_stopping)
-                return;
-            _maker.EnsureAllocated(target);
+                return false;
+            bool isAll = _maker.TryEnsureAllocated(target);
+            if (!isAll)
+                target = Math.Min(target, _maker.Allocated);
             for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
             {
                 SegmentMapping? mapping = Hold(start);
                 if (mapping is null)
-                    return;
+                    return false;
                 _maker.EnsureDirectoryFlushed(start);
                 mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable));
             }
+
+            return isAll;
         }
     }
 
@@ -106,7 +111,7 @@ internal sealed class SegmentPreparer : IDisposable
             {
                 Prepare();
             }
-            catch (MappedFileQueueException)
+            catch (Exception error) when (error is not OutOfMemoryException)
             {
                 // A full disk, say: the producer that needs the room tries itself and gets the exception in its own call.
             }
@@ -120,10 +125,11 @@ internal sealed class SegmentPreparer : IDisposable
         long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
         long end = tail + lead;
         // In steps, so that what is ready can be used while the next step is under way.
-        for (long target = tail; target < end && !_stopping;)
+        bool goesOn = true;
+        for (long target = tail; goesOn && target < end && !_stopping;)
         {
             target = Math.Min(end, target + SegmentMaker.StepMax);
-            PrepareTo(tail, target);
+            goesOn = PrepareTo(tail, target);
         }
 
         lock (_work)

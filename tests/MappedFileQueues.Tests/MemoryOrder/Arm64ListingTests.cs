@@ -49,7 +49,7 @@ public sealed partial class Arm64ListingTests
         { "P17", "ProducerAdmission:Prepare", @"stlr\s+x" },
         { "P18", "LogFlusher:get_ConfirmedOffset", @"ldap?u?r\s+x" },
         { "P19", "LogFlusher:FlushOnce", @"stlr\s+x" },
-        { "P20", "SegmentMaker:EnsureAllocated", @"ldap?u?r\s+x" },
+        { "P20", "SegmentMaker:TryEnsureAllocated", @"ldap?u?r\s+x" },
         { "P20", "SharedWord:RaiseTo", "casal" },
         { "P21", "SegmentMaker:EnsureDirectoryFlushed", @"ldap?u?r\s+x" },
     };

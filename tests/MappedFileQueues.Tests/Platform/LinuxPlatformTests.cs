@@ -77,6 +77,8 @@ public sealed class LinuxPlatformTests : PlatformContractTests
         file.WriteAt(written, 100_000);
         file.WriteAt(new byte[4096], 300_000);
         long before = file.AllocatedLength;
+        Assert.False(file.TryAllocate(50_000, 300_000));
+        Assert.Equal(before, file.AllocatedLength);
         file.Allocate(50_000, 300_000);
         Assert.InRange(file.AllocatedLength, before + 250_000, Length - 1);
         file.Allocate(0, Length);

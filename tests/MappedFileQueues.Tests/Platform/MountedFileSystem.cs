@@ -8,28 +8,28 @@ namespace MappedFileQueues.Tests.Platform;
 /// </summary>
 internal sealed class MountedFileSystem : IDisposable
 {
-    private const int LengthMiB = 4;
+    private const int DefaultLengthMiB = 4;
 
     private MountedFileSystem(string path) => Path = path;
 
     /// <summary>Where it is mounted.</summary>
     public string Path { get; }
 
-    /// <summary>Makes one of 4 MiB: "tmpfs", or a kind that mkfs knows, on a loop device.</summary>
-    public static MountedFileSystem Make(string kind, string folder)
+    /// <summary>Makes one, of 4 MiB by default: "tmpfs", or a kind that mkfs knows, on a loop device.</summary>
+    public static MountedFileSystem Make(string kind, string folder, int lengthMiB = DefaultLengthMiB)
     {
         string path = System.IO.Path.Combine(folder, "mounted");
         Directory.CreateDirectory(path);
         string? failure;
         if (kind == "tmpfs")
         {
-            failure = TryRun("mount", "-t", "tmpfs", "-o", $"size={LengthMiB}m", "tmpfs", path);
+            failure = TryRun("mount", "-t", "tmpfs", "-o", $"size={lengthMiB}m", "tmpfs", path);
         }
         else
         {
             string image = System.IO.Path.Combine(folder, "image");
             using (FileStream file = new(image, FileMode.CreateNew))
-                file.SetLength(LengthMiB * 1024 * 1024);
+                file.SetLength(lengthMiB * 1024L * 1024);
             failure = TryRun($"mkfs.{kind}", "-q", "-F", image) ?? TryRun("mount", "-o", "loop", image, path);
         }
 
