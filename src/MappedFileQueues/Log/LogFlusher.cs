@@ -101,6 +101,13 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         {
             if (store.Directory.TryLock(StoreNames.FlushLock, LockKind.Exclusive) is { } lease)
             {
+                // The last leader may have failed: the kernel told it alone, and what this one syncs would seem to succeed.
+                if (store.Wake.IsPoisoned)
+                {
+                    lease.Dispose();
+                    throw store.Poisoned();
+                }
+
                 // P19 acquire: a target without a leader: that one died, and an error may have been reported to it alone.
                 // Its range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in
                 // FlushOnce.
@@ -135,6 +142,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
 
     private void WriteCheckpoint(long offset)
     {
+        // Whatever failed since the lease was taken may have been reported to others alone: nothing is written down after it.
+        if (store.Wake.IsPoisoned)
+            throw store.Poisoned();
         try
         {
             checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
@@ -153,13 +163,6 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     private void Poison()
     {
         store.Wake.Poison();
-        try
-        {
-            store.Directory.Open(StoreNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();
-        }
-        catch (QueueDiskException)
-        {
-            // The word in the control page says it to every process; the file would have said it beyond a reboot too.
-        }
+        PoisonFile.Make(store.Directory);
     }
 }
