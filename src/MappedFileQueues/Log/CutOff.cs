@@ -35,7 +35,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         foreach (long earlier in segments)
         {
             using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)!;
-            file.FlushData();
+            file.Sync();
         }
 
         ClampCursors(tail);
@@ -74,7 +74,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             ZeroFrom(file, scanner, position, meta.SegmentLength);
         }
 
-        file.FlushData();
+        file.Sync();
     }
 
     private void CopyAside(PlatformFile file, long start, long position)
@@ -104,7 +104,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             from += read;
         }
 
-        copy.FlushData();
+        copy.Sync();
     }
 
     private void ClampCursors(long tail)
@@ -121,7 +121,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             ulong cursor = BitConverter.ToUInt64(word);
             if (CursorWord.IsValid(cursor) && CursorWord.Offset(cursor) > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
-            file.FlushData();
+            file.Sync();
         }
     }
 

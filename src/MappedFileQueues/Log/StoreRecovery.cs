@@ -40,7 +40,22 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>Recovers; returns the offset of a frame that cannot be, -1 when the log is whole.</summary>
     public long Run()
     {
+        try
+        {
+            return Recover();
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The next opener would find the same pages, clean by now, and its own syncs would succeed.
+            PoisonFile.Make(directory);
+            throw;
+        }
+    }
+
+    private long Recover()
+    {
         Guid boot = BootOf(os);
+        checkpoints.Sync();
         CheckpointRecord? checkpoint = checkpoints.Read();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = IsPoisoned();
@@ -54,6 +69,8 @@ internal sealed unsafe class StoreRecovery(
         bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, segments);
+        if (isPoisoned)
+            new SegmentRewrite(directory, meta).Apply(segments.Where(start => start + meta.SegmentLength > from));
         var tail = new TailSearch(directory, meta, _checksum, isCut, checkpoint is not null).Find(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         if (isCut && tail.CorruptAt < 0)
