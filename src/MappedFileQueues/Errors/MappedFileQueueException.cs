@@ -63,6 +63,12 @@ public sealed class QueueDiskException : MappedFileQueueException
 
     /// <summary>The file or directory.</summary>
     public string Path { get; }
+
+    /// <summary>
+    /// A sync failed: the kernel says so once and may have dropped the pages. Anything else (no descriptor left, no rights)
+    /// failed before the disk was asked, and may be tried again.
+    /// </summary>
+    internal bool MayHaveLostData { get; init; }
 }
 
 /// <summary>

@@ -39,7 +39,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         {
             using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)
                 ?? throw LogErrors.Missing(directory.Path, earlier, earlier);
-            file.FlushData();
+            file.Sync();
         }
 
         ClampCursors(tail);
@@ -114,7 +114,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             ZeroFrom(file, scanner, position, meta.SegmentLength);
         }
 
-        file.FlushData();
+        file.Sync();
     }
 
     private void CopyAside(PlatformFile file, string name, long position)
@@ -142,7 +142,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             from += read;
         }
 
-        copy.FlushData();
+        copy.Sync();
     }
 
     private void ClampCursors(long tail)
@@ -159,7 +159,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             ulong cursor = BitConverter.ToUInt64(word);
             if (CursorWord.IsValid(cursor) && CursorWord.Offset(cursor) > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
-            file.FlushData();
+            file.Sync();
         }
     }
 

@@ -21,7 +21,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     private long _lastCheckpoint;
 
     /// <summary>Everything before it is on disk.</summary>
-    // P18 acquire: pairs with P18 full in FlushOnce.
+    // P18 acquire: pairs with P18 full in FlushUnderLease.
     public long ConfirmedOffset => SharedWord.ReadAcquire(store.Control.Confirmed);
 
     /// <summary>
@@ -35,7 +35,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         long goal = new FlushWalk(store).FindPublishedEnd(ConfirmedOffset);
         while (true)
         {
-            long confirmed = FlushOnce(goal, checkpointNow: false);
+            long confirmed = FlushOnce(goal);
             if (confirmed >= goal)
                 return confirmed;
             store.ThrowIfClosing();
@@ -52,8 +52,20 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         long goal = store.Window.StartOf(tail);
         // Unmapped before it is written: append_roll of the benchmark took twice the time while this was not done.
         store.Preparer?.ReleaseBelow(goal);
-        if (goal > ConfirmedOffset)
-            FlushOnce(goal, checkpointNow: true);
+        if (goal <= ConfirmedOffset || !_lock.TryEnter())
+            return;
+        // Whoever is at it does the same, and the next roll comes here again. Waiting for a leader that stands still would make
+        // the end of the last producer wait, which waits for this thread.
+        try
+        {
+            using PlatformLock? lease = TryTakeLease();
+            if (lease is not null)
+                FlushUnderLease(goal, checkpointNow: true);
+        }
+        finally
+        {
+            _lock.Exit();
+        }
     }
 
     /// <summary>Writes a checkpoint at an offset before which there is nothing to sync.</summary>
@@ -66,32 +78,37 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         }
     }
 
-    private long FlushOnce(long goal, bool checkpointNow)
+    private long FlushOnce(long goal)
     {
         lock (_lock)
         {
-            if (ConfirmedOffset >= goal && !checkpointNow)
+            if (ConfirmedOffset >= goal)
                 return ConfirmedOffset;
             using PlatformLock lease = TakeLease();
-            var walk = new FlushWalk(store);
-            long from = ConfirmedOffset;
-            long to = walk.FindContiguousEnd(from, goal);
-            if (to <= from)
-                return from;
-            // P19 release: under the lease; pairs with P19 acquire in TakeLease.
-            SharedWord.WriteRelease(store.Control.FlushTarget, to);
-            Sync(from, to);
-            bool isDue = checkpointNow || walk.SawUnchecked || Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
-            if (isDue)
-                WriteCheckpoint(to);
-            if (store.Wake.IsPoisoned)
-                throw store.Poisoned();
-            // P18 full: after the sync; pairs with P18 acquire in ConfirmedOffset.
-            SharedWord.RaiseTo(store.Control.Confirmed, to);
-            SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in TakeLease.
-            store.Window.ForgetFlushed(to);
-            return to;
+            return FlushUnderLease(goal, checkpointNow: false);
         }
+    }
+
+    private long FlushUnderLease(long goal, bool checkpointNow)
+    {
+        var walk = new FlushWalk(store);
+        long from = ConfirmedOffset;
+        long to = walk.FindContiguousEnd(from, goal);
+        if (to <= from)
+            return from;
+        // P19 release: under the lease; pairs with P19 acquire in TryTakeLease.
+        SharedWord.WriteRelease(store.Control.FlushTarget, to);
+        Sync(from, to);
+        bool isDue = checkpointNow || walk.SawUnchecked || Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
+        if (isDue)
+            WriteCheckpoint(to);
+        if (store.Wake.IsPoisoned)
+            throw store.Poisoned();
+        // P18 full: after the sync; pairs with P18 acquire in ConfirmedOffset.
+        SharedWord.RaiseTo(store.Control.Confirmed, to);
+        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in TryTakeLease.
+        store.Window.ForgetFlushed(to);
+        return to;
     }
 
     private PlatformLock TakeLease()
@@ -99,21 +116,32 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         var pause = new SpinWait();
         while (true)
         {
-            if (store.Directory.TryLock(StoreNames.FlushLock, LockKind.Exclusive) is { } lease)
-            {
-                // P19 acquire: a target without a leader: that one died, and an error may have been reported to it alone.
-                // Its range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in
-                // FlushOnce.
-                if (SharedWord.ReadAcquire(store.Control.FlushTarget) != 0)
-                    SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: pairs with P19 acquire above.
+            if (TryTakeLease() is { } lease)
                 return lease;
-            }
-
             if (store.Wake.IsPoisoned)
                 throw store.Poisoned();
             store.ThrowIfClosing();
             pause.SpinOnce();
         }
+    }
+
+    private PlatformLock? TryTakeLease()
+    {
+        PlatformLock? lease = store.Directory.TryLock(StoreNames.FlushLock, LockKind.Exclusive);
+        if (lease is null)
+            return null;
+        // The last leader may have failed: the kernel told it alone, and what this one syncs would seem to succeed.
+        if (store.Wake.IsPoisoned)
+        {
+            lease.Dispose();
+            throw store.Poisoned();
+        }
+
+        // P19 acquire: a target without a leader: that one died, and an error may have been reported to it alone. Its range lies
+        // above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in FlushUnderLease.
+        if (SharedWord.ReadAcquire(store.Control.FlushTarget) != 0)
+            SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: pairs with P19 acquire above.
+        return lease;
     }
 
     private void Sync(long from, long to)
@@ -126,40 +154,43 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
                 store.Window.Flush(start);
             }
         }
-        catch (QueueDiskException)
+        catch (QueueDiskException error)
         {
-            Poison();
+            GiveUp(error);
             throw;
         }
     }
 
     private void WriteCheckpoint(long offset)
     {
+        // Whatever failed since the lease was taken may have been reported to others alone: nothing is written down after it.
+        if (store.Wake.IsPoisoned)
+            throw store.Poisoned();
         try
         {
             checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
             _lastCheckpoint = Stopwatch.GetTimestamp();
         }
-        catch (QueueDiskException)
+        catch (QueueDiskException error)
         {
-            Poison();
+            GiveUp(error);
             throw;
         }
     }
 
     /// <summary>
-    /// The kernel reports a failed write-back once and may drop the pages: nothing after it can be confirmed truthfully.
+    /// The kernel reports a failed write-back once and may drop the pages: nothing after it can be confirmed truthfully. What
+    /// failed before the disk was asked (no descriptor left in this process, say) is this caller's trouble and nobody else's.
     /// </summary>
-    private void Poison()
+    private void GiveUp(QueueDiskException error)
     {
-        store.Wake.Poison();
-        try
+        if (error.MayHaveLostData)
         {
-            store.Directory.Open(StoreNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();
+            store.Wake.Poison();
+            PoisonFile.Make(store.Directory);
+            return;
         }
-        catch (QueueDiskException)
-        {
-            // The word in the control page says it to every process; the file would have said it beyond a reboot too.
-        }
+
+        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: not died; pairs with P19 acquire in TryTakeLease.
     }
 }

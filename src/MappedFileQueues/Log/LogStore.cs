@@ -15,6 +15,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     private static readonly HashSet<LogStore> s_attached = [];
 
     private readonly PlatformLock _attached;
+    private readonly CheckpointFile _checkpoints;
     private readonly FileIdentity? _metaIdentity;
     private readonly Lock _lock = new();
 
@@ -43,6 +44,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         Settings = settings;
         CorruptAt = opened.CorruptAt;
         _attached = opened.Attached;
+        _checkpoints = opened.Checkpoints;
         Checksum = new FrameChecksum(Meta.StoreId);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true);
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable);
@@ -158,22 +160,16 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         bool clean = appender.Close();
         lock (_lock)
         {
-            if (clean && appender is ExclusiveAppender exclusive)
+            try
             {
-                exclusive.ZeroDirtyBytes();
-                exclusive.LeaveSegment();
+                LeaveSegments(appender, clean);
             }
-            else if (appender is SharedAppender shared)
+            finally
             {
-                lock (_sharedAppendersLock)
-                    _sharedAppenders.Remove(shared);
-                if (clean)
-                    shared.LeaveSegments();
+                _mustStayMapped |= !clean;
+                if (--_producerCount == 0)
+                    EndProducing(clean);
             }
-
-            _mustStayMapped |= !clean;
-            if (--_producerCount == 0)
-                EndProducing(clean);
         }
     }
 
@@ -251,16 +247,23 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             return;
         _disposed = true;
         Debug.Assert(_producerCount == 0, "The queue closes its producers first.");
-        AsyncWaits.Dispose();
-        if (!_mustStayMapped)
+        try
         {
-            Window.CloseFiles();
-            Slots.Dispose();
-            Control.Dispose();
+            AsyncWaits.Dispose();
+            _checkpoints.Dispose();
+            if (!_mustStayMapped)
+            {
+                Window.CloseFiles();
+                Slots.Dispose();
+                Control.Dispose();
+            }
+        }
+        finally
+        {
+            _attached.Dispose();
+            Directory.Dispose();
         }
 
-        _attached.Dispose();
-        Directory.Dispose();
         if (!_mustStayMapped)
         {
             lock (s_attached)
@@ -268,20 +271,42 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         }
     }
 
+    private void LeaveSegments(LogAppender appender, bool clean)
+    {
+        if (clean && appender is ExclusiveAppender exclusive)
+        {
+            exclusive.ZeroDirtyBytes();
+            exclusive.LeaveSegment();
+        }
+        else if (appender is SharedAppender shared)
+        {
+            lock (_sharedAppendersLock)
+                _sharedAppenders.Remove(shared);
+            if (clean)
+                shared.LeaveSegments();
+        }
+    }
+
     private void EndProducing(bool clean)
     {
-        _preparer?.Dispose();
-        _preparer = null;
-        _checkpointer?.Dispose();
-        _checkpointer = null;
-        // Not clean: the word stays, and the next producer looks for dirty bytes beyond the tail.
-        if (clean && Settings.Exclusive)
-            ProducerAdmission.ClearExclusive(this);
-        // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
-        // padding already.
-        _producersLock?.Dispose();
-        _producersLock = null;
-        _slot?.Dispose();
-        _slot = null;
+        try
+        {
+            _preparer?.Dispose();
+            _checkpointer?.Dispose();
+            // Not clean: the word stays, and the next producer looks for dirty bytes beyond the tail.
+            if (clean && Settings.Exclusive)
+                ProducerAdmission.TryClearExclusive(this);
+        }
+        finally
+        {
+            _preparer = null;
+            _checkpointer = null;
+            // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
+            // padding already.
+            _producersLock?.Dispose();
+            _producersLock = null;
+            _slot?.Dispose();
+            _slot = null;
+        }
     }
 }

@@ -19,6 +19,14 @@ internal static class OpenLock
     public static PlatformLock Take(StoreDirectory directory, TimeSpan atLeast)
     {
         TimeSpan timeout = atLeast > Timeout ? atLeast : Timeout;
+        return TryTake(directory, timeout) ?? throw new QueueInUseException(
+            $"Another process is opening the store and does not come to an end: path={directory.Path}, "
+            + $"holder={Name(directory.LockHolders(StoreNames.OpenLock))}, waited={timeout}. Look at that process.");
+    }
+
+    /// <summary>As <see cref="Take"/>; null when the time is up.</summary>
+    public static PlatformLock? TryTake(StoreDirectory directory, TimeSpan timeout)
+    {
         long began = Stopwatch.GetTimestamp();
         var pause = new SpinWait();
         while (true)
@@ -26,9 +34,7 @@ internal static class OpenLock
             if (directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive) is { } taken)
                 return taken;
             if (Stopwatch.GetElapsedTime(began) >= timeout)
-                throw new QueueInUseException(
-                    $"Another process is opening the store and does not come to an end: path={directory.Path}, "
-                    + $"holder={Name(directory.LockHolders(StoreNames.OpenLock))}, waited={timeout}. Look at that process.");
+                return null;
             if (pause.NextSpinWillYield)
                 Thread.Sleep(1);
             else

@@ -15,6 +15,9 @@ internal static unsafe class ProducerAdmission
 {
     private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(5);
 
+    /// <summary>How long the end of a producer waits for openers.</summary>
+    private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
+
     public static void Admit(LogStore store, bool fences, ref OwnerSlot? slot, ref PlatformLock? producersLock, bool alone)
     {
         if (producersLock is not null)
@@ -58,18 +61,35 @@ internal static unsafe class ProducerAdmission
         }
     }
 
-    /// <summary>The Exclusive producer has ended in good order, its dirty bytes are zeroed.</summary>
-    public static void ClearExclusive(LogStore store)
+    /// <summary>
+    /// The Exclusive producer has ended in good order, its dirty bytes are zeroed. Where `open` is not to be had (no descriptor
+    /// left, an opener that stands still) the word stays set: the next producer then looks for dirty bytes and finds none.
+    /// </summary>
+    public static void TryClearExclusive(LogStore store)
     {
-        using PlatformLock open = OpenLock.Take(store.Directory, OpenLock.Timeout);
+        using PlatformLock? open = TryTakeOpen(store.Directory);
+        if (open is null)
+            return;
         // P17 release: after the zeroing; pairs with P17 acquire in Prepare.
         SharedWord.WriteRelease(store.Control.ExclusiveAtWork, 0);
         store.Control.SealColdBlock(store.Meta.StoreId);
     }
 
+    private static PlatformLock? TryTakeOpen(StoreDirectory directory)
+    {
+        try
+        {
+            return OpenLock.TryTake(directory, EndWaitMax);
+        }
+        catch (QueueDiskException)
+        {
+            return null;
+        }
+    }
+
     private static void Prepare(LogStore store, bool fences, bool alone)
     {
-        // P17 acquire: set by an Exclusive producer that is gone; pairs with P17 release here and in ClearExclusive.
+        // P17 acquire: set by an Exclusive producer that is gone; pairs with P17 release here and in TryClearExclusive.
         if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
             ZeroBeyondTail(store);
         if (alone && fences)

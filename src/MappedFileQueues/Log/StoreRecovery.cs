@@ -40,10 +40,25 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>Recovers; returns the offset of a frame that cannot be, -1 when the log is whole.</summary>
     public long Run()
     {
+        try
+        {
+            return Recover();
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The next opener would find the same pages, clean by now, and its own syncs would succeed.
+            PoisonFile.Make(directory);
+            throw;
+        }
+    }
+
+    private long Recover()
+    {
         Guid boot = BootOf(os);
+        checkpoints.Sync();
         CheckpointRecord? checkpoint = checkpoints.Read();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
-        bool isPoisoned = directory.Identify(StoreNames.Poison) is not null;
+        bool isPoisoned = IsPoisoned();
         Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
         SortedSet<long> segments = ListSegments();
         bool isNew = segments.Count == 0 && checkpoint is { Offset: 0 };
@@ -54,6 +69,8 @@ internal sealed unsafe class StoreRecovery(
         bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, segments);
+        if (isPoisoned)
+            new SegmentRewrite(directory, meta).Apply(segments.Where(start => start + meta.SegmentLength > from));
         var tail = new TailSearch(directory, meta, _checksum, isCut, checkpoint is not null).Find(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         if (isCut && tail.CorruptAt < 0)
@@ -85,6 +102,14 @@ internal sealed unsafe class StoreRecovery(
         Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut, segments);
         return tail.CorruptAt;
     }
+
+    /// <summary>
+    /// The file may be missing: the disk that failed refused it, or the process died before. The bit in the control page counts
+    /// too, whatever the cold block's checksum says; taken for poison by mistake it costs a verification.
+    /// </summary>
+    private bool IsPoisoned() => PoisonFile.Exists(directory)
+        // P11 acquire: alone, and not cleared yet; pairs with P11 full in WakeSignal.Poison.
+        || (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
 
     private SortedSet<long> ListSegments()
     {

@@ -25,6 +25,7 @@ internal enum ProtocolStep
     MetaRenamed,
     AttachedAlone,
     HolePadded,
+    SegmentRewritten,
     SalvageCopied,
     PageZeroed,
     LaterMoved,

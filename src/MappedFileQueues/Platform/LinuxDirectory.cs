@@ -240,8 +240,10 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
             // EINVAL: this file system has no fsync for directories; there is nothing better to do.
             if (errno == DiskErrors.EINVAL)
                 return;
-            if (errno != DiskErrors.EINTR)
-                throw LinuxErrors.Make("Cannot flush the directory", path, errno);
+            if (errno == DiskErrors.EINTR)
+                continue;
+            QueueDiskException error = LinuxErrors.Make("Cannot flush the directory", path, errno);
+            throw new QueueDiskException(error.Message, errno, path) { MayHaveLostData = true };
         }
     }
 

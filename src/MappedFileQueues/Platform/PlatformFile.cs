@@ -45,6 +45,19 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public abstract void FlushData();
 
+    /// <summary>As <see cref="FlushData"/>; its error says that data may be lost.</summary>
+    public void Sync()
+    {
+        try
+        {
+            FlushData();
+        }
+        catch (QueueDiskException error)
+        {
+            throw new QueueDiskException(error.Message, error.Errno, error.Path, error) { MayHaveLostData = true };
+        }
+    }
+
     /// <summary>
     /// Maps [0, <paramref name="length"/>) shared; a file that is not that long is a <see cref="QueueCorruptException"/>. The
     /// view outlives this object.

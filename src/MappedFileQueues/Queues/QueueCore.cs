@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log;
 using MappedFileQueues.Platform;
@@ -116,10 +117,24 @@ internal sealed class QueueCore : IDisposable
         }
 
         Store.BeginClosing();
+        // What throws keeps nothing else from its end: a queue that is half closed would hold its locks for ever.
+        Exception? first = null;
         foreach (IDisposable child in children)
-            child.Dispose();
+        {
+            try
+            {
+                child.Dispose();
+            }
+            catch (Exception error)
+            {
+                first ??= error;
+            }
+        }
+
         _gate.Close();
         Store.Dispose();
+        if (first is not null)
+            ExceptionDispatchInfo.Throw(first);
     }
 
     private LogConsumer? TryOpenConsumer(string name, QueueStart start)

@@ -102,7 +102,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         if (file is null)
             return false;
         using (file)
-            file.FlushData();
+            file.Sync();
         return true;
     }
 
@@ -123,7 +123,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
             mapping = _mapped[start];
         try
         {
-            file.FlushData();
+            file.Sync();
         }
         finally
         {
