@@ -18,19 +18,24 @@ Call:
   4. touch the mapping (copy, publish, read);
   5. a read that hands out a span has noted so before the call ends; the user reads the span outside any call;
   6. store 0 to the cell (release: not before the touches of 4).
+  Nothing mapped is looked at before 1. A claim is a call that is open while user code runs; its thread ends it by taking it
+  (compare-and-swap from open), publishes, and moves on to the next place. If it was taken away, user code may still write.
   The thread's next call ends its span. If it finds the reader disposed and its own span left behind, it gives the
   reference back.
 
 Dispose, from any thread:
+  0. the thread's own open claim: take it, turn it into padding, say that its mapping stays, end the call; all this before it
+     waits for another Dispose, which may be waiting for that claim;
   1. set `disposed`, then set every bound to 0;
   2. the process-wide barrier: every cell that was stored before a load of an older bound is visible now;
-  3. wait until each cell is 0;
+  3. wait until each cell is 0; an open claim whose time is up is taken, turned into padding, and its mapping stays;
   4. a span is out: leave the reference to that thread. None: give the reference back;
   5. let the slot's and the producers' lock go, last.
 
 What must be true:
   crashed    nobody touches a mapping without a reference on it;
   unlocked   nobody stores into the log once the lock is gone;
+  robbed     nobody but who took the claim touches the frame at the lane's place;
   twice      a reference is given back once at most;
   leaked     all references are back once Dispose has ended and every thread has called once more;
   stuck      nobody waits for ever (an invalid end state).
@@ -49,6 +54,12 @@ variant recheck-without-fence         fails:crashed           -DRECHECK_WITHOUT_
 variant cell-cleared-too-early        fails:crashed|unlocked  -DCELL_CLEARED_EARLY
 variant span-not-counted              fails:crashed           -DSPAN_NOT_COUNTED
 variant span-noted-after-call         fails:crashed           -DSPAN_NOTED_LATE
+variant look-before-mark              fails:crashed           -DLOOK_BEFORE_MARK
+variant claim-padded-without-taking   fails:robbed|unlocked   -DPADDED_WITHOUT_TAKING
+variant fenced-claim-unmapped         fails:crashed           -DFENCED_UNMAPPED
+variant own-claim-unmapped            fails:crashed           -DOWN_CLAIM_UNMAPPED
+variant own-claim-kept-too-late       fails:crashed           -DKEPT_SAID_LATE
+variant own-claim-after-the-lock      fails:stuck             -DOWN_CLAIM_AFTER_LOCK
 variant lock-released-first           fails:unlocked          -DLOCK_RELEASED_FIRST
 */
 
@@ -65,17 +76,26 @@ variant lock-released-first           fails:unlocked          -DLOCK_RELEASED_FI
 #define CELL_CLEARED 2
 #define BOUND_SET 3
 
+/* A lane's claim. */
+#define NONE   0
+#define OPEN   1
+#define FENCED 2
+
 byte buffered[THREADS];
 bool cell[THREADS];                   /* as others see it                                          */
 byte bound[THREADS] = 1;              /* 0: taken away; 1: the next call wants more room; 2: room  */
 bool reference[THREADS] = true;
 bool span[THREADS];                   /* a message is in hand whose span was noted                 */
 bool leftBehind[THREADS];
+byte claim[THREADS];
+bool moved[THREADS];                  /* the lane's place is no longer that of its last claim      */
+bool kept[THREADS];                   /* a claim was taken away: its mapping stays                 */
+bool patient;                         /* LockTimeout is infinite                                   */
 bool disposed = false, locked = true, ended = false;
 byte through = 0;
 bool late;
 
-bool crashed, unlocked, twice, leaked, witness;
+bool crashed, unlocked, robbed, twice, leaked, witness;
 
 inline drain(thread) {
   if
@@ -124,12 +144,45 @@ inline rarePath() {
   fi
 }
 
+/* Of a claim that the caller has taken. */
+inline pad(thread) {
+  d_step {
+    crashed = !reference[thread];
+    assert(!crashed);
+    robbed = moved[thread];
+    assert(!robbed)
+  }
+}
+
+/* User code disposes its own producer, and goes on. */
+inline disposeInClaim() {
+#ifdef OWN_CLAIM_AFTER_LOCK
+  ended;
+#endif
+  if
+  :: atomic { claim[me] == OPEN -> claim[me] = FENCED };
+     pad(me);
+#if !defined(OWN_CLAIM_UNMAPPED) && !defined(KEPT_SAID_LATE)
+     kept[me] = true;
+#endif
+     store(CELL_CLEARED);
+#ifdef KEPT_SAID_LATE
+     kept[me] = true;
+#endif
+  :: claim[me] == FENCED -> skip
+  fi;
+  ended
+}
+
 proctype Thread(byte me) {
   byte left = CALLS, room = 0;
   do
   :: left == 0 -> break
   :: left > 0 ->
      left--;
+#ifdef LOOK_BEFORE_MARK
+     if :: disposed -> skip :: !disposed -> touch() fi;
+#endif
 #ifdef BOUND_READ_FIRST
      room = bound[me];
      store(CELL_SET);
@@ -162,6 +215,21 @@ proctype Thread(byte me) {
            store(CELL_CLEARED);
 #endif
            touch()
+        :: atomic { claim[me] = OPEN; moved[me] = false };     /* a claim; user code writes                 */
+           touch();
+           if
+           :: true -> disposeInClaim()
+           :: skip
+           fi;
+           touch();
+           if
+           :: atomic { claim[me] == OPEN -> claim[me] = NONE };
+              touch();
+              d_step { unlocked = !locked; assert(!unlocked) };
+              moved[me] = true;
+              store(CELL_CLEARED)
+           :: claim[me] == FENCED -> skip
+           fi
         fi
      fi;
      room = 0
@@ -196,7 +264,21 @@ inline takeBounds() {
 
 inline waitForCalls() {
   each = 0;
-  do :: each < THREADS -> !cell[each]; each++ :: else -> break od;
+  do
+  :: each < THREADS ->
+     if
+     :: !cell[each] -> each++
+#ifdef PADDED_WITHOUT_TAKING
+     :: !patient && claim[each] == OPEN -> pad(each); kept[each] = true; each++
+#else
+     :: atomic { !patient && claim[each] == OPEN -> claim[each] = FENCED };
+        pad(each);
+        kept[each] = true;
+        each++
+#endif
+     fi
+  :: else -> break
+  od;
   each = 0
 }
 
@@ -208,7 +290,13 @@ inline giveBackOrLeave() {
 #ifdef SPAN_NOT_COUNTED
        giveBack(each);
 #else
-       if :: span[each] -> leftBehind[each] = true :: else -> giveBack(each) fi;
+       if
+#ifndef FENCED_UNMAPPED
+       :: kept[each] -> skip
+#endif
+       :: span[each] -> leftBehind[each] = true
+       :: else -> giveBack(each)
+       fi;
 #endif
        each++
      }
@@ -219,6 +307,7 @@ inline giveBackOrLeave() {
 
 proctype Disposer() {
   byte each = 0;
+  if :: patient = true :: patient = false fi;
   disposed = true;
 #ifdef LOCK_RELEASED_FIRST
   locked = false;
@@ -245,7 +334,7 @@ proctype Disposer() {
   through == THREADS;
   d_step {
     each = 0;
-    do :: each < THREADS -> leaked = leaked || reference[each]; each++ :: else -> break od;
+    do :: each < THREADS -> leaked = leaked || (reference[each] && !kept[each]); each++ :: else -> break od;
     assert(!leaked);
 #ifdef WITNESS
     /* Not a defect: a span kept its mapping, and its thread gave it back. */

@@ -26,14 +26,17 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>The segment that <see cref="Next"/> points into; this lane holds a reference on it.</summary>
     public SegmentMapping? Segment;
 
+    /// <summary>In place of the open claim's number: a Dispose took it away, and no other will be opened.</summary>
+    private const int Fenced = -1;
+
     private int _openClaim;
     private int _claimCount;
 
     /// <summary>True while a claim of this thread is open.</summary>
-    public bool HasOpenClaim => Volatile.Read(ref _openClaim) != 0; // P7 acquire: pairs with P7 full in TryEndClaim.
+    public bool HasOpenClaim => Volatile.Read(ref _openClaim) > 0; // P7 acquire: pairs with P7 full in TryEndClaim.
 
-    /// <summary>The last claim was taken away by a Dispose that another thread called.</summary>
-    public bool IsFenced { get; private set; }
+    /// <summary>The last claim was taken away by a Dispose.</summary>
+    public bool IsFenced => Volatile.Read(ref _openClaim) == Fenced; // P7 acquire: pairs with P7 full in TryFenceClaim.
 
     /// <summary>The number of the open claim, or of the last one: a copy of an older claim must not end it.</summary>
     public int ClaimNumber => _claimCount;
@@ -71,8 +74,7 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>Numbers and opens a claim.</summary>
     public void BeginClaim()
     {
-        if (++_claimCount == 0)
-            _claimCount = 1;
+        _claimCount = _claimCount == int.MaxValue ? 1 : _claimCount + 1;
         Volatile.Write(ref _openClaim, _claimCount); // P7 release: pairs with P7 acquire in HasOpenClaim.
     }
 
@@ -82,14 +84,12 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     // P7 full: who ends the claim may write its header; pairs with P7 acquire in HasOpenClaim.
     public bool TryEndClaim(int number) => Interlocked.CompareExchange(ref _openClaim, 0, number) == number;
 
-    /// <summary>Takes the open claim away from its thread; false when that thread has just ended it.</summary>
+    /// <summary>Takes the open claim away, for good; false when its thread has just ended it.</summary>
     public bool TryFenceClaim()
     {
         int open = Volatile.Read(ref _openClaim); // P7 acquire: pairs with P7 release in BeginClaim.
-        if (open == 0 || !TryEndClaim(open))
-            return false;
-        IsFenced = true;
-        return true;
+        // P7 full: who ends the claim may write its header; pairs with P7 acquire in HasOpenClaim.
+        return open > 0 && Interlocked.CompareExchange(ref _openClaim, Fenced, open) == open;
     }
 
     /// <summary>Moves to a position of a segment, whose reference the lane takes over.</summary>

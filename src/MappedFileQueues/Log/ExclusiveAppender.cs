@@ -28,9 +28,15 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         _publishesWithFence = !waitersFence;
         _lane = new AppendLane(this, thread: null);
-        Restart();
-        if (_publishesWithFence)
-            _lane.Bound = null;
+        try
+        {
+            Restart();
+        }
+        catch
+        {
+            LeaveSegment();
+            throw;
+        }
     }
 
     public override long TailOffset => _lane.Offset;
@@ -66,7 +72,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     public override void Restart()
     {
         _lane.HasStarted = false;
-        Enter(_lane, FrameHeader.Size);
+        MakeRoom(FrameHeader.Size);
         _lane.HasStarted = true;
         Leave(_lane);
     }
@@ -75,7 +81,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         ThrowIfTooLong(payloadLength);
         long frameLength = FrameHeader.FrameLength(payloadLength);
-        Enter(_lane, frameLength);
+        MakeRoom(frameLength);
         _lane.DirtyTo = Math.Max(_lane.DirtyTo, _lane.Offset + frameLength);
         return OpenClaim(_lane, frameLength);
     }
@@ -95,32 +101,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         long total = checked(FrameHeader.FrameLength(messageLength) * count);
         ThrowIfTooLong(total - FrameHeader.Size);
-        Enter(_lane, total);
+        MakeRoom(total);
         long offset = _lane.Offset;
         Publish(_lane, WriteBatch(_lane.Next, offset, ref messages, messageLength, count), total);
-        return offset;
-    }
-
-    public override long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
-    {
-        long total = BatchLayout.Length(messages);
-        ThrowIfTooLong(total - FrameHeader.Size);
-        Enter(_lane, total);
-        long offset = _lane.Offset;
-        ulong header;
-        try
-        {
-            header = WriteBatch(_lane.Next, offset, messages, total);
-        }
-        catch
-        {
-            // A user's own MemoryManager threw, or the list was changed: what was written lies beyond the tail.
-            _lane.DirtyTo = Math.Max(_lane.DirtyTo, offset + total);
-            Leave(_lane);
-            throw;
-        }
-
-        Publish(_lane, header, total);
         return offset;
     }
 
@@ -138,25 +121,14 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     /// <summary>Gives the mapping back; after <see cref="ZeroDirtyBytes"/>.</summary>
     public void LeaveSegment() => Store.Roller.Leave(_lane);
 
-    protected override void EndOwnClaims()
-    {
-        if (HasOwnOpenClaim && _lane.TryFenceClaim())
-            AbandonClaim(_lane);
-    }
+    protected override AppendLane? FindLaneOfOwnClaim() => HasOwnOpenClaim ? _lane : null;
 
-    protected override bool DrainLanes() => LaneDrain.Drain([_lane], Store.Settings.LockTimeout, lane =>
-    {
-        if (!lane.TryFenceClaim())
-            return false;
-        // The claim of another thread that did not end in time: that thread may still write there, so nobody else may.
-        PadFencedClaim(lane);
-        return true;
-    });
+    protected override IReadOnlyList<AppendLane> Lanes() => [_lane];
 
     /// <summary>Whether this thread has the claim open: then it must not wait for a message.</summary>
     public bool HasOwnOpenClaim => _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId;
 
-    private void PadFencedClaim(AppendLane lane)
+    protected override void PadFencedClaim(AppendLane lane)
     {
         if (lane.Position + lane.ClaimLength < lane.Segment!.SegmentLength)
             *(ulong*)(lane.Next + lane.ClaimLength) = 0;
@@ -164,6 +136,15 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
         lane.Next += lane.ClaimLength;
         Store.Wake.WakeIfAwaited();
+    }
+
+    /// <summary>Every call of the rare kind begins here.</summary>
+    private void MakeRoom(long frameLength)
+    {
+        Enter(_lane, frameLength);
+        // The fast path publishes without a fence; where one is needed it never gets a bound.
+        if (_publishesWithFence)
+            _lane.Bound = null;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -174,13 +155,13 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             Leave(lane);
         ThrowIfTooLong(length);
         long frameLength = FrameHeader.FrameLength(length);
-        Enter(lane, frameLength);
+        MakeRoom(frameLength);
         long offset = lane.Offset;
         Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
         return offset;
     }
 
-    private void Publish(AppendLane lane, ulong header, long length)
+    protected override void Publish(AppendLane lane, ulong header, long length)
     {
         byte* at = lane.Next;
         byte* end = at + length;
@@ -196,8 +177,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
-        if (_publishesWithFence)
-            lane.Bound = null;
         WakeWaiters(lane);
         Leave(lane);
     }

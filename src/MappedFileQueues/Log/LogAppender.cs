@@ -14,6 +14,7 @@ internal abstract unsafe class LogAppender
 {
     private readonly ulong* _waiterFlag;
     private volatile bool _disposed;
+    private volatile bool _mustStayMapped;
 
     protected LogAppender(LogStore store)
     {
@@ -52,8 +53,35 @@ internal abstract unsafe class LogAppender
     /// <summary>Appends messages of one size that become readable all at once; returns the first one's offset.</summary>
     public abstract long AppendBatch(ref byte messages, int messageLength, int count);
 
-    /// <summary>Appends messages of any lengths that become readable all at once; returns the first one's offset.</summary>
-    public abstract long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages);
+    /// <summary>
+    /// Appends messages of any lengths that become readable all at once; returns the first one's offset. Under an open claim,
+    /// because a message's memory may be a user's own: what that does here, producing or disposing, must meet the claim.
+    /// </summary>
+    public long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        long total = BatchLayout.Length(messages);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        AppendLane lane = Claim((int)(total - FrameHeader.Size));
+        int number = lane.ClaimNumber;
+        long offset = lane.Offset;
+        ulong header;
+        try
+        {
+            header = WriteBatch(lane.Next, offset, messages, total);
+        }
+        catch
+        {
+            // A user's own MemoryManager threw, or the list was changed: nothing of the batch is seen.
+            if (lane.TryEndClaim(number))
+                AbandonClaim(lane);
+            throw;
+        }
+
+        if (!lane.TryEndClaim(number))
+            throw Fenced(offset);
+        Publish(lane, header, total);
+        return offset;
+    }
 
     /// <summary>Forgets the place, after the log's origin was moved.</summary>
     public abstract void Restart();
@@ -65,13 +93,28 @@ internal abstract unsafe class LogAppender
         Store.Preparer?.PrepareTo(tail, tail + bytes);
     }
 
+    /// <summary>
+    /// Takes the claim away that this thread itself has open: a Dispose would wait for it, for ever. To be called before
+    /// anything is waited for, since another thread's Dispose may be waiting for the same claim. Its memory stays: the caller may
+    /// be a fill callback, which goes on writing there.
+    /// </summary>
+    public void FenceOwnClaim()
+    {
+        if (FindLaneOfOwnClaim() is not { } lane || !TryFence(lane))
+            return;
+        // Said before the call ends: whoever waits for that gives the memory back unless it was said.
+        _mustStayMapped = true;
+        Leave(lane);
+    }
+
     /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
-    /// <returns>False when a claim of another thread was fenced: its mapping has to stay for the life of the process.</returns>
+    /// <returns>False when a claim was fenced: its mapping has to stay for the life of the process.</returns>
     public bool Close()
     {
         _disposed = true;
-        EndOwnClaims();
-        return DrainLanes();
+        FenceOwnClaim();
+        bool clean = LaneDrain.Drain(Lanes(), Store.Settings.LockTimeout, TryFence);
+        return clean && !_mustStayMapped;
     }
 
     /// <summary>The call, or the claim, is over.</summary>
@@ -114,10 +157,19 @@ internal abstract unsafe class LogAppender
         return lane;
     }
 
-    /// <summary>Abandons what the disposing thread itself has open: it would wait for itself.</summary>
-    protected abstract void EndOwnClaims();
+    /// <summary>This thread's lane, when it has a claim open.</summary>
+    protected abstract AppendLane? FindLaneOfOwnClaim();
 
-    protected abstract bool DrainLanes();
+    /// <summary>The lanes that there are; a thread that asks for its first one from now on is refused.</summary>
+    protected abstract IReadOnlyList<AppendLane> Lanes();
+
+    /// <summary>
+    /// Turns a claim that was taken away into padding: its thread may still write there, so nobody else may.
+    /// </summary>
+    protected abstract void PadFencedClaim(AppendLane lane);
+
+    /// <summary>Publishes what stands behind the lane's place; the call is over afterwards.</summary>
+    protected abstract void Publish(AppendLane lane, ulong header, long length);
 
     /// <summary>
     /// The publisher's second step: whoever waits has raised the flag. The publish before it was a full fence, or the waiter
@@ -188,7 +240,8 @@ internal abstract unsafe class LogAppender
     {
         ReadOnlySpan<byte> head = messages[0].Span;
         long position = FrameHeader.FrameLength(head.Length);
-        for (int i = 1; i < messages.Length; i++)
+        int i = 1;
+        for (; i < messages.Length; i++)
         {
             byte* at = first + position;
             ReadOnlySpan<byte> message = messages[i].Span;
@@ -200,7 +253,7 @@ internal abstract unsafe class LogAppender
             position += FrameHeader.FrameLength(message.Length);
         }
 
-        if (position != claimed)
+        if (position != claimed || i != messages.Length)
             throw new InvalidOperationException("The batch was changed by another thread while it was appended; nothing was.");
         return WritePayload(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
     }
@@ -245,6 +298,20 @@ internal abstract unsafe class LogAppender
             return;
         lane.Bound = null;
         throw new ObjectDisposedException(nameof(LogAppender));
+    }
+
+    /// <summary>The claim at that offset was taken away.</summary>
+    protected ProducerFencedException Fenced(long offset) =>
+        new($"The claim was taken away from this producer; the message was not published: offset={offset}, "
+            + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
+
+    /// <summary>False when the claim's thread has ended it meanwhile: its lane may have moved on.</summary>
+    private bool TryFence(AppendLane lane)
+    {
+        if (!lane.TryFenceClaim())
+            return false;
+        PadFencedClaim(lane);
+        return true;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]

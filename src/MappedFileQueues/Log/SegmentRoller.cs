@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Segments;
@@ -18,6 +19,9 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     /// How far the bound is set at most: each time it is reached the preparer hears of it and the tail hint is raised.
     /// </summary>
     private const long BoundStep = 256 * 1024;
+
+    /// <summary>Far longer than a process takes from the closing of one descriptor to the closing of the next.</summary>
+    private static readonly TimeSpan OwnerExitMax = TimeSpan.FromSeconds(1);
 
     /// <summary>
     /// On return the lane stands at a free header (when it was looked at) with room for the frame in its segment, blocks
@@ -83,7 +87,16 @@ internal sealed unsafe class SegmentRoller(LogStore store)
                 continue;
             }
 
-            store.Maker.EnsureDirectoryFlushed(start);
+            try
+            {
+                store.Maker.EnsureDirectoryFlushed(start);
+            }
+            catch
+            {
+                store.Window.Release(segment!);
+                throw;
+            }
+
             // P20 full: what a walker has passed needs no blocks, also where the one who padded it died before he said so; pairs
             // with P20 acquire in SegmentMaker.
             SharedWord.RaiseTo(store.Control.Allocated, start);
@@ -172,11 +185,27 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     private void ThrowIfForeign(AppendLane lane, SegmentMapping segment, long position, ulong header)
     {
         long offset = segment.Start + position;
-        bool isLiving = FrameHeader.State(header) == FrameState.Claimed
-            && !store.Holes.TryRepair(segment.HeaderAt(position), header, offset);
+        bool isLiving = FrameHeader.State(header) == FrameState.Claimed && !TryRepairPatiently(segment, position, header);
         if (isLiving || lane.HasStarted)
             throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={offset}, "
                 + $"path={store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
+    }
+
+    /// <summary>
+    /// The kernel closes a dying process's files one after the other: the producers' lock may be free already while the lock on
+    /// its slot still says that it lives.
+    /// </summary>
+    private bool TryRepairPatiently(SegmentMapping segment, long position, ulong header)
+    {
+        long began = Stopwatch.GetTimestamp();
+        while (!store.Holes.TryRepair(segment.HeaderAt(position), header, segment.Start + position))
+        {
+            if (Stopwatch.GetElapsedTime(began) >= OwnerExitMax)
+                return false;
+            Thread.Sleep(1);
+        }
+
+        return true;
     }
 
     private void ThrowIfTruncated(SegmentMapping segment, long position)

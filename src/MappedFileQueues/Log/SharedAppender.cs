@@ -111,29 +111,6 @@ internal sealed unsafe class SharedAppender : LogAppender
         return offset;
     }
 
-    public override long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
-    {
-        long total = BatchLayout.Length(messages);
-        ThrowIfTooLong(total - FrameHeader.Size);
-        AppendLane lane = OwnLane();
-        ClaimFrames(lane, total);
-        long offset = lane.Offset;
-        ulong header;
-        try
-        {
-            header = WriteBatch(lane.Next, offset, messages, total);
-        }
-        catch
-        {
-            // A user's own MemoryManager threw, or the list was changed: nothing of the batch is seen.
-            AbandonClaim(lane);
-            throw;
-        }
-
-        Publish(lane, header, total);
-        return offset;
-    }
-
     /// <summary>Gives the mappings back, after <see cref="LogAppender.Close"/> said that all calls are over.</summary>
     public void LeaveSegments()
     {
@@ -151,30 +128,18 @@ internal sealed unsafe class SharedAppender : LogAppender
     /// Whether this thread has a claim open: then it must not wait for one. Takes no lock: a Dispose may be waiting for that
     /// claim.
     /// </summary>
-    public bool HasOwnOpenClaim() => FindOwnLane() is { HasOpenClaim: true };
+    public bool HasOwnOpenClaim() => FindLaneOfOwnClaim() is not null;
 
-    protected override void EndOwnClaims()
-    {
-        AppendLane? own = FindOwnLane();
-        if (own?.TryFenceClaim() == true)
-            AbandonClaim(own);
-    }
+    protected override AppendLane? FindLaneOfOwnClaim() => FindOwnLane() is { HasOpenClaim: true } lane ? lane : null;
 
-    /// <summary>Of the lanes that are there: a thread that asks for its first one from now on is refused.</summary>
-    protected override bool DrainLanes()
+    protected override IReadOnlyList<AppendLane> Lanes()
     {
-        List<AppendLane> lanes;
         lock (_lock)
-            lanes = [.. _lanes];
-        return LaneDrain.Drain(lanes, Store.Settings.LockTimeout, lane =>
-        {
-            // The owner may have published since the look, and its lane have moved on: to another's claim, or out of the segment.
-            if (!lane.TryFenceClaim())
-                return false;
-            Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
-            return true;
-        });
+            return [.. _lanes];
     }
+
+    protected override void PadFencedClaim(AppendLane lane) =>
+        Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
 
     /// <summary>This thread's lane, if it has one already.</summary>
     private AppendLane? FindOwnLane() =>
@@ -272,7 +237,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         }
     }
 
-    private void Publish(AppendLane lane, ulong header, long length)
+    protected override void Publish(AppendLane lane, ulong header, long length)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         // P3 full: publishes from exactly the claimed value; pairs with P1 acquire in LogReader.
@@ -317,9 +282,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     private void ThrowFenced(AppendLane lane, long offset)
     {
         Leave(lane);
-        throw new ProducerFencedException(
-            $"The claim was taken away from this producer; the message was not published: offset={offset}, "
-            + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
+        throw Fenced(offset);
     }
 }
 

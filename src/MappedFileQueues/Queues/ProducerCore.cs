@@ -73,6 +73,8 @@ internal sealed class ProducerCore
     /// <summary>Ends the producer, whose public face the queue forgets.</summary>
     public void Dispose(IDisposable face)
     {
+        // Before the lock: who holds it may be waiting for this thread's claim, without a limit if LockTimeout has none.
+        Appender.FenceOwnClaim();
         // A second caller, the queue's own end say, returns only when the first is through: afterwards the store is unmapped.
         lock (_disposing)
         {

@@ -13,6 +13,10 @@ internal static class RaceVerb
         ["waits-and-cancels"] = AsyncWaitRaces.WaitsAndCancels,
         ["call-checked-before-unmap"] = DisposeRaces.CallCheckedBeforeUnmap,
         ["claim-published-as-it-times-out"] = DisposeRaces.ClaimPublishedAsItTimesOut,
+        ["fill-shared"] = path => OwnDisposes.InFill(path, ProducerMode.Shared),
+        ["fill-exclusive"] = path => OwnDisposes.InFill(path, ProducerMode.Exclusive),
+        ["batch-shared"] = path => OwnDisposes.InBatch(path, ProducerMode.Shared),
+        ["batch-exclusive"] = path => OwnDisposes.InBatch(path, ProducerMode.Exclusive),
     };
 
     public static int Run(string[] arguments)

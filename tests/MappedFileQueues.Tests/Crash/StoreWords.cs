@@ -68,6 +68,9 @@ internal sealed unsafe class StoreWords : IDisposable
     public void ResetCheckpoint() =>
         new CheckpointFile(_directory, Meta.StoreId).WriteBoth(0, 0, Control.BootId);
 
+    /// <summary>As if no entry of `commitlog/` had reached the disk yet.</summary>
+    public void ForgetDirectoryFlush() => SharedWord.WriteRelease(Control.DirectoryFlushed, 0);
+
     public uint GenerationOf(int slot)
     {
         byte[] bytes = new byte[sizeof(uint)];

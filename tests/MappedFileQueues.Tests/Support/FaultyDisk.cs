@@ -136,6 +136,8 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
 
         public override void SetLength(long length) => inner.SetLength(length);
 
+        public override bool TryAllocate(long offset, long length) => inner.TryAllocate(offset, length);
+
         public override void Allocate(long offset, long length) => inner.Allocate(offset, length);
 
         public override int ReadAt(Span<byte> destination, long position) => inner.ReadAt(destination, position);
