@@ -146,10 +146,10 @@ internal sealed unsafe class SharedAppender : LogAppender
         t_lanes is { } lanes && _id < lanes.Length && lanes[_id] is { } lane && lane.Owner == this ? lane : null;
 
     /// <summary>
-    /// Walks over others' frames below the bound until a claim succeeds. Two producers who append as fast as they can meet here at
-    /// every message, and each message then costs the way of a cache line from one processor to the other and back. So who meets a
-    /// frame that is just being written gives way once: the other goes on alone for some hundred messages, and the walk
-    /// over them afterwards costs a fraction of that (measured: 1.3 to 1.7 times the messages of both together).
+    /// Walks over others' frames below the bound until a claim succeeds. Two producers who append as fast as they can meet here
+    /// at every message, and each message then costs the way of a cache line from one processor to the other and back. So who
+    /// meets a frame that is just being written gives way once: the other goes on alone for some hundred messages, and the
+    /// walk over them afterwards costs a fraction of that (measured: 1.3 to 1.7 times the messages of both together).
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendContended(AppendLane lane, ref byte payload, int length)
