@@ -317,6 +317,7 @@ internal sealed unsafe class LogConsumer : IDisposable
         long end = spin == Timeout.InfiniteTimeSpan
             ? long.MaxValue
             : began + (long)(spin.TotalSeconds * Stopwatch.Frequency);
+        long looked = began;
         while (true)
         {
             for (int i = 0; i < 64; i++)
@@ -325,8 +326,15 @@ internal sealed unsafe class LogConsumer : IDisposable
                     return true;
             }
 
-            if (cancellationToken.IsCancellationRequested || Reader.IsClosed || Stopwatch.GetTimestamp() >= end)
+            long now = Stopwatch.GetTimestamp();
+            if (cancellationToken.IsCancellationRequested || now >= end)
                 return false;
+            // As a sleeper does, which the spinning may never become.
+            Store.ThrowIfReadingEnded(Reader);
+            if (Stopwatch.GetElapsedTime(looked, now) < LookAfterStore)
+                continue;
+            Store.ThrowIfReplaced();
+            looked = now;
         }
     }
 
