@@ -41,7 +41,8 @@ What must be true:
   stuck      nobody waits for ever (an invalid end state).
 
 variant design                        holds
-variant design-three-threads          full-holds              -DTHREADS=3 -DCALLS=2
+variant design-three-threads          full-holds              -DTHREADS=3 -DCALLS=2 -DNO_CLAIMS
+variant design-three-with-claims      full-holds              -DTHREADS=3 -DCALLS=1
 variant design-many-calls             full-holds              -DCALLS=5
 variant witness                       fails:witness           -DWITNESS
 variant no-barrier                    fails:crashed           -DNO_BARRIER
@@ -215,6 +216,7 @@ proctype Thread(byte me) {
            store(CELL_CLEARED);
 #endif
            touch()
+#ifndef NO_CLAIMS
         :: atomic { claim[me] = OPEN; moved[me] = false };     /* a claim; user code writes                 */
            touch();
            if
@@ -230,6 +232,7 @@ proctype Thread(byte me) {
               store(CELL_CLEARED)
            :: claim[me] == FENCED -> skip
            fi
+#endif
         fi
      fi;
      room = 0

@@ -62,8 +62,11 @@ internal sealed unsafe class LogConsumer : IDisposable
         try
         {
             ThrowIfBarred();
-            return TryLook(out payload, out length) == ReadStatus.Message
+            bool found = TryLook(out payload, out length) == ReadStatus.Message
                 || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out length));
+            if (found)
+                Reader.EndSpan();
+            return found;
         }
         finally
         {
@@ -104,6 +107,8 @@ internal sealed unsafe class LogConsumer : IDisposable
             bool found = TryLook(out byte* payload, out _) == ReadStatus.Message
                 || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out _));
             message = found ? Unsafe.ReadUnaligned<T>(payload) : default;
+            if (found)
+                Reader.EndSpan();
             return found;
         }
         finally
@@ -117,6 +122,9 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// another thread right behind it must know.
     /// </summary>
     public void NoteSpan() => _spanThreadId = Environment.CurrentManagedThreadId;
+
+    /// <summary>The span was copied, and nobody has it any more.</summary>
+    public void ForgetSpan() => Volatile.Write(ref _spanThreadId, 0); // P7 release: after the copy; pairs with P7 full in Close.
 
     /// <summary>Everything read so far, the message in hand too, is done. A release store; the page is the file.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -228,7 +236,7 @@ internal sealed unsafe class LogConsumer : IDisposable
     {
         Reader.Close(Store.Wake.Interrupt);
         Store.AsyncWaits.Forget(Reader);
-        if (Reader.HasMessage && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
+        if (Reader.MayHaveSpan && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
         {
             _isOrphaned = true;
             Store.KeepMapped();
@@ -317,6 +325,7 @@ internal sealed unsafe class LogConsumer : IDisposable
         long end = spin == Timeout.InfiniteTimeSpan
             ? long.MaxValue
             : began + (long)(spin.TotalSeconds * Stopwatch.Frequency);
+        long looked = began;
         while (true)
         {
             for (int i = 0; i < 64; i++)
@@ -325,8 +334,15 @@ internal sealed unsafe class LogConsumer : IDisposable
                     return true;
             }
 
-            if (cancellationToken.IsCancellationRequested || Reader.IsClosed || Stopwatch.GetTimestamp() >= end)
+            long now = Stopwatch.GetTimestamp();
+            if (cancellationToken.IsCancellationRequested || now >= end)
                 return false;
+            // As a sleeper does, which the spinning may never become.
+            Store.ThrowIfReadingEnded(Reader);
+            if (Stopwatch.GetElapsedTime(looked, now) < LookAfterStore)
+                continue;
+            Store.ThrowIfReplaced();
+            looked = now;
         }
     }
 

@@ -26,10 +26,11 @@ internal enum ReadStatus
 /// 3 verify the checksum, which covers the offset too
 /// 4 hand out the payload; the place moves only by Advance
 /// </code>
-/// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system)
-/// and for Dispose. One thread at a time; Dispose may come from any.
+/// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system),
+/// for Dispose and for an asynchronous wait that owns the reader: that one looks below <see cref="_reach"/>, which the fast paths
+/// do not know. One thread at a time; Dispose may come from any.
 /// </summary>
-internal sealed unsafe class LogReader(ILogView log)
+internal sealed unsafe partial class LogReader(ILogView log)
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
@@ -39,8 +40,10 @@ internal sealed unsafe class LogReader(ILogView log)
     private readonly int _fixedLength = log.FixedLength;
     private byte* _next;
     private byte* _bound;
+    private byte* _reach;
     private long _addressToOffset;
     private SegmentMapping? _segment;
+    private SegmentMapping? _segmentOfSpan;
     private long _inHand;
     private long _pendingOffset;
     private long _messageOffset = -1;
@@ -59,16 +62,27 @@ internal sealed unsafe class LogReader(ILogView log)
     /// <summary>True between a read and the Advance or Commit that follows it.</summary>
     public bool HasMessage => _inHand != 0;
 
+    /// <summary>True while a message that was read may still be out as a span.</summary>
+    public bool MayHaveSpan => _inHand != 0 || _segmentOfSpan is not null;
+
     /// <summary>True once the reader is closed, and while an asynchronous wait owns it: calls are refused.</summary>
     public bool IsBarred => Volatile.Read(ref _bars) != 0; // P7 acquire: pairs with P7 full in Close.
 
     public bool IsClosed => (Volatile.Read(ref _bars) & BarClosed) != 0; // P7 acquire: pairs with P7 full in Close.
 
-    /// <summary>True while the thread of <see cref="AsyncWaiter"/> looks through this reader.</summary>
+    /// <summary>
+    /// True while the thread of <see cref="AsyncWaiter"/> looks through this reader. The bound goes with it: a call that takes
+    /// the fast path beside the wait must end on the slow one, which refuses it.
+    /// </summary>
     public bool IsAwaited
     {
-        // P7 full: calls of others are refused from here on; pairs with P7 acquire in IsBarred.
-        set => _ = value ? Interlocked.Or(ref _bars, BarAwaited) : Interlocked.And(ref _bars, ~BarAwaited);
+        set
+        {
+            // P7 full: calls of others are refused from here on; pairs with P7 acquire in IsBarred.
+            _ = value ? Interlocked.Or(ref _bars, BarAwaited) : Interlocked.And(ref _bars, ~BarAwaited);
+            if (value)
+                _bound = null;
+        }
     }
 
     /// <summary>Marks a call, so that Dispose waits for it. A plain store: Dispose pays for the fence.</summary>
@@ -241,128 +255,9 @@ internal sealed unsafe class LogReader(ILogView log)
     /// <summary>The message in hand was not taken: nothing is in hand.</summary>
     public void PutBack() => _inHand = 0;
 
-    /// <summary>Moves to a frame's start that the caller has verified.</summary>
-    public void MoveTo(long offset)
-    {
-        Advance();
-        ReleaseSegment();
-        _pendingOffset = offset;
-    }
-
-    /// <summary>
-    /// Refuses new calls and waits for the one under way.
-    /// </summary>
-    /// <param name="wake">Wakes a call that sleeps.</param>
-    public void Close(Action wake)
-    {
-        Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
-        _bound = null;
-        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in EnterCall.
-        wake();
-        var spinner = new SpinWait();
-        while (Volatile.Read(ref _inCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release in LeaveCall.
-        {
-            spinner.SpinOnce();
-            if (spinner.NextSpinWillYield && spinner.Count % 64 == 0)
-                wake();
-        }
-    }
-
-    /// <summary>Gives the mapping back; spans into it end here.</summary>
-    public void ReleaseSegment()
-    {
-        SegmentMapping? left = _segment;
-        if (left is null)
-            return;
-        _pendingOffset = Offset;
-        _segment = null;
-        _next = null;
-        _bound = null;
-        log.Window.Release(left);
-    }
-
-    /// <summary>
-    /// Sees to it that a header may be loaded at the place: inside a mapped segment, below what is allocated.
-    /// </summary>
-    private bool TryReachHeader(out long room)
-    {
-        while (true)
-        {
-            room = 0;
-            if (_segment is null && !TryEnter(_pendingOffset))
-                return false;
-            SegmentMapping segment = _segment!;
-            long position = _next - segment.Pointer;
-            room = segment.SegmentLength - position;
-            if (room == 0)
-            {
-                if (!TryEnter(segment.End))
-                    return false;
-                continue;
-            }
-
-            if (_next + FrameHeader.Size <= _bound)
-                return true;
-            if (!TryRaiseBound(segment, position))
-                return false;
-        }
-    }
-
     private void ThrowIfTruncated(int length)
     {
         if (_next - _segment!.Pointer + FrameHeader.FrameLength(length) > _segment.Usable)
             throw log.Truncated(_segment, Offset);
-    }
-
-    private bool TryEnter(long offset)
-    {
-        log.ThrowIfReadingEnded(this);
-        long start = log.Window.StartOf(offset);
-        SegmentMapping? segment = log.Window.TryAcquire(start);
-        // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are
-        // gone, also when a file of that name is there: a slow producer may have made it anew, and nobody will ever append to it.
-        bool isGone = start < log.LowWater;
-        if (segment is null || isGone)
-        {
-            if (segment is not null)
-                log.Window.Release(segment);
-            if (isGone)
-                throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
-                    + $"first={log.LowWater}, path={log.Path}. Move the consumer with SeekToStart or AdjustOffset.");
-            return false;
-        }
-
-        ReleaseSegment();
-        _segment = segment;
-        _next = segment.Pointer + (offset - start);
-        _addressToOffset = start - (long)segment.Pointer;
-        _bound = segment.Pointer;
-        return true;
-    }
-
-    /// <summary>
-    /// The allocated bound may be stale, or damaged in the file: a look past it by pread, which touches no mapping, decides.
-    /// </summary>
-    private bool TryRaiseBound(SegmentMapping segment, long position)
-    {
-        log.ThrowIfReadingEnded(this);
-        if (position + FrameHeader.Size > segment.Usable)
-            throw log.Truncated(segment, segment.Start + position);
-        long bound = Math.Min(log.Allocated - segment.Start, segment.Usable);
-        if (bound < position + FrameHeader.Size)
-        {
-            ulong header = 0;
-            int read = segment.File.ReadAt(new Span<byte>(&header, sizeof(ulong)), position);
-            if (read < sizeof(ulong) || header == 0)
-                return false;
-            bound = segment.Usable;
-        }
-
-        _bound = segment.Pointer + bound;
-        Interlocked.MemoryBarrier(); // P7 full: bound before the look at closed; pairs with P7 full in Close.
-        if (IsClosed)
-            _bound = null;
-        log.ThrowIfReadingEnded(this);
-        return true;
     }
 }

@@ -114,8 +114,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     public ValueTask<ReadOnlyMemory<byte>> ConsumeAsync(CancellationToken cancellationToken = default)
     {
         // What is there costs no state machine. A reader that a pending call owns is not looked at.
-        if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryConsume(out ReadOnlySpan<byte> message))
-            return new ValueTask<ReadOnlyMemory<byte>>(message.ToArray());
+        if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryCopy(out ReadOnlyMemory<byte> message))
+            return new ValueTask<ReadOnlyMemory<byte>>(message);
         return WaitAndConsumeAsync(cancellationToken);
     }
 
@@ -176,6 +176,15 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return true;
     }
 
+    private bool TryCopy(out ReadOnlyMemory<byte> copy)
+    {
+        bool found = TryConsume(out ReadOnlySpan<byte> message);
+        copy = message.ToArray();
+        // The message stays in hand; but a Dispose on another thread has nothing to keep mapped for it.
+        _core.ForgetSpan();
+        return found;
+    }
+
     private async ValueTask<ReadOnlyMemory<byte>> WaitAndConsumeAsync(CancellationToken cancellationToken)
     {
         // Before the look: it must not touch the reader under the thread that waits for another call.
@@ -183,8 +192,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         while (true)
         {
             cancellationToken.ThrowIfCancellationRequested();
-            if (TryConsume(out ReadOnlySpan<byte> message))
-                return message.ToArray();
+            if (TryCopy(out ReadOnlyMemory<byte> message))
+                return message;
             await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
         }
     }

@@ -80,6 +80,8 @@ public sealed unsafe class MappedFileReader : IDisposable
                 if (status == ReadStatus.Hole && _reader.TryRepairHole())
                     continue;
                 message = new ReadOnlySpan<byte>(payload, length);
+                if (status == ReadStatus.Message)
+                    _reader.EndSpan();
                 return status == ReadStatus.Message;
             }
         }
@@ -156,7 +158,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         if (Interlocked.Exchange(ref _disposed, 1) != 0)
             return;
         _reader.Close(static () => { });
-        _isOrphaned = _reader.HasMessage && _spanThreadId != Environment.CurrentManagedThreadId;
+        _isOrphaned = _reader.MayHaveSpan && _spanThreadId != Environment.CurrentManagedThreadId;
         if (!_isOrphaned)
             _reader.ReleaseSegment();
         _store.Dispose();

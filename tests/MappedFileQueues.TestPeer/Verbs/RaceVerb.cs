@@ -13,6 +13,8 @@ internal static class RaceVerb
         ["waits-and-cancels"] = AsyncWaitRaces.WaitsAndCancels,
         ["call-checked-before-unmap"] = DisposeRaces.CallCheckedBeforeUnmap,
         ["claim-published-as-it-times-out"] = DisposeRaces.ClaimPublishedAsItTimesOut,
+        ["span-after-move"] = SpanMoves.SpanAfterMove,
+        ["span-after-move-and-dispose"] = SpanMoves.SpanAfterMoveAndDispose,
         ["fill-shared"] = path => OwnDisposes.InFill(path, ProducerMode.Shared),
         ["fill-exclusive"] = path => OwnDisposes.InFill(path, ProducerMode.Exclusive),
         ["batch-shared"] = path => OwnDisposes.InBatch(path, ProducerMode.Shared),

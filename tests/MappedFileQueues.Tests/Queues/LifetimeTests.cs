@@ -83,7 +83,8 @@ public sealed class LifetimeTests
         }
 
         GC.Collect();
-        Assert.Equal(descriptors, LocksAndCursors(store));
+        // The background opens the checkpoint and its locks for a moment now and then, on either look.
+        Eventually.True(() => LocksAndCursors(store) <= descriptors, "no more descriptors than 500 rounds before");
         // The queue once kept all of them; the runtime may keep the last few.
         Assert.True(ended.Count(reference => reference.IsAlive) < 20, "The queue keeps what was disposed.");
     }

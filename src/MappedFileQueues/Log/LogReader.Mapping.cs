@@ -1,0 +1,170 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// What of the log is mapped for this reader, and how far it may look: entering and leaving segments, the bound, the end.
+/// </summary>
+internal sealed unsafe partial class LogReader
+{
+    /// <summary>
+    /// Moves to a frame's start that the caller has verified. A message in hand may be out as a span, which the next read ends:
+    /// its segment stays until then.
+    /// </summary>
+    public void MoveTo(long offset)
+    {
+        if (_inHand != 0)
+        {
+            EndSpan();
+            _segmentOfSpan = log.Window.Share(_segment!);
+        }
+
+        Advance();
+        LeaveSegment();
+        _pendingOffset = offset;
+    }
+
+    /// <summary>A message was read since the place was moved.</summary>
+    public void EndSpan()
+    {
+        if (_segmentOfSpan is null)
+            return;
+        log.Window.Release(_segmentOfSpan);
+        _segmentOfSpan = null;
+    }
+
+    /// <summary>
+    /// Refuses new calls and waits for the one under way.
+    /// </summary>
+    /// <param name="wake">Wakes a call that sleeps.</param>
+    public void Close(Action wake)
+    {
+        Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
+        _bound = null;
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in EnterCall.
+        wake();
+        var spinner = new SpinWait();
+        while (Volatile.Read(ref _inCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release in LeaveCall.
+        {
+            spinner.SpinOnce();
+            if (spinner.NextSpinWillYield && spinner.Count % 64 == 0)
+                wake();
+        }
+    }
+
+    /// <summary>Gives the mappings back; spans into them end here.</summary>
+    public void ReleaseSegment()
+    {
+        EndSpan();
+        LeaveSegment();
+    }
+
+    private void LeaveSegment()
+    {
+        SegmentMapping? left = _segment;
+        if (left is null)
+            return;
+        _pendingOffset = Offset;
+        _segment = null;
+        _next = null;
+        _bound = null;
+        _reach = null;
+        log.Window.Release(left);
+    }
+
+    /// <summary>
+    /// Sees to it that a header may be loaded at the place: inside a mapped segment, below what is allocated.
+    /// </summary>
+    private bool TryReachHeader(out long room)
+    {
+        while (true)
+        {
+            room = 0;
+            if (_segment is null && !TryEnter(_pendingOffset))
+                return false;
+            SegmentMapping segment = _segment!;
+            long position = _next - segment.Pointer;
+            room = segment.SegmentLength - position;
+            if (room == 0)
+            {
+                if (!TryEnter(segment.End))
+                    return false;
+                continue;
+            }
+
+            if (_next + FrameHeader.Size <= _bound)
+                return true;
+            if (_next + FrameHeader.Size <= _reach && !IsClosed)
+            {
+                SetBound(_reach);
+                return true;
+            }
+
+            if (!TryRaiseBound(segment, position))
+                return false;
+        }
+    }
+
+    private bool TryEnter(long offset)
+    {
+        log.ThrowIfReadingEnded(this);
+        long start = log.Window.StartOf(offset);
+        SegmentMapping? segment = log.Window.TryAcquire(start);
+        // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are
+        // gone, also when a file of that name is there: a slow producer may have made it anew, and nobody will ever append to it.
+        bool isGone = start < log.LowWater;
+        if (segment is null || isGone)
+        {
+            if (segment is not null)
+                log.Window.Release(segment);
+            if (isGone)
+                throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
+                    + $"first={log.LowWater}, path={log.Path}. Move the consumer with SeekToStart or AdjustOffset.");
+            return false;
+        }
+
+        LeaveSegment();
+        _segment = segment;
+        _next = segment.Pointer + (offset - start);
+        _addressToOffset = start - (long)segment.Pointer;
+        _bound = segment.Pointer;
+        return true;
+    }
+
+    /// <summary>
+    /// The allocated bound may be stale, or damaged in the file: a look past it by pread, which touches no mapping, decides.
+    /// </summary>
+    private bool TryRaiseBound(SegmentMapping segment, long position)
+    {
+        log.ThrowIfReadingEnded(this);
+        if (position + FrameHeader.Size > segment.Usable)
+            throw log.Truncated(segment, segment.Start + position);
+        long bound = Math.Min(log.Allocated - segment.Start, segment.Usable);
+        if (bound < position + FrameHeader.Size)
+        {
+            ulong header = 0;
+            int read = segment.File.ReadAt(new Span<byte>(&header, sizeof(ulong)), position);
+            if (read < sizeof(ulong) || header == 0)
+                return false;
+            bound = segment.Usable;
+        }
+
+        SetBound(segment.Pointer + bound);
+        log.ThrowIfReadingEnded(this);
+        return true;
+    }
+
+    /// <summary>For the fast paths too, unless the reader is closed or a wait owns it.</summary>
+    private void SetBound(byte* bound)
+    {
+        _reach = bound;
+        if (IsBarred)
+            return;
+        _bound = bound;
+        Interlocked.MemoryBarrier(); // P7 full: bound before the look at the bars; pairs with P7 full in Close.
+        if (IsBarred)
+            _bound = null;
+    }
+}
