@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
-/// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums; so
-/// a byte that changes under it must show in the sum, and the run must end with exit code 1 and say why.
+/// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums;
+/// so a byte that changes under it must show in the sum, and the run must end with exit code 1 and say why.
 /// </summary>
 public sealed class BenchHonestyTests
 {
