@@ -27,9 +27,12 @@ internal enum ReadStatus
 /// 4 hand out the payload; the place moves only by Advance
 /// </code>
 /// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system)
-/// and for Dispose. One thread at a time; Dispose may come from any.
+/// and for Dispose, and for a reader that reads only what is on disk the confirmed offset too. One thread at a time; Dispose may
+/// come from any.
 /// </summary>
-internal sealed unsafe class LogReader(ILogView log)
+/// <param name="log">What it reads.</param>
+/// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>
+internal sealed unsafe class LogReader(ILogView log, long* confirmed = null)
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
@@ -356,6 +359,14 @@ internal sealed unsafe class LogReader(ILogView log)
             if (read < sizeof(ulong) || header == 0)
                 return false;
             bound = segment.Usable;
+        }
+
+        if (confirmed != null)
+        {
+            // P18 acquire: what lies before it is on disk; pairs with P18 full in LogFlusher.
+            bound = Math.Min(bound, SharedWord.ReadAcquire(confirmed) - segment.Start);
+            if (bound < position + FrameHeader.Size)
+                return false;
         }
 
         _bound = segment.Pointer + bound;
