@@ -73,6 +73,8 @@ internal sealed class Agent
             Checksum = Enum.Parse<ChecksumMode>(command.Text("checksum", nameof(ChecksumMode.WriteAndVerify))),
             LockTimeout = TimeSpan.FromMilliseconds(command.Number("wait", 0)),
             ConsumerRetryInterval = Timeout.InfiniteTimeSpan,
+            FlushInterval = Timeout.InfiniteTimeSpan,
+            Durability = Enum.Parse<DurabilityLevel>(command.Text("level", nameof(DurabilityLevel.PageCache))),
         });
         return "";
     }

@@ -29,6 +29,12 @@ internal static class BenchFigures
         new([IdleFigure.Name], IdleFigure.Measure),
         new([OpenEmptyFigure.Name, OpenEmptyFigure.WarmName, OpenEmptyFigure.ProcessName], OpenEmptyFigure.Measure),
         new([OpenAfterKillFigure.Name], OpenAfterKillFigure.Measure),
+        InOneProcess("raw_fdatasync"),
+        InOneProcess("durable_1"),
+        InOneProcess("durable_16"),
+        InOneProcess("durable_64"),
+        InTwoProcesses("durable_2proc", "durable_2proc"),
+        InOneProcess("interval_append"),
         InOneProcess("alloc_per_message"),
     ];
 

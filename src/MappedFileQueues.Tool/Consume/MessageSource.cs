@@ -53,7 +53,7 @@ internal sealed class ConsumerSource : MessageSource
         _queue = new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint);
         try
         {
-            _consumer = _queue.Add(new MappedFileConsumer(_queue, _queue.OpenConsumer(name, QueueStart.Earliest)));
+            _consumer = _queue.Add(new MappedFileConsumer(_queue, _queue.OpenConsumer(name, new ConsumerOptions())));
         }
         catch
         {

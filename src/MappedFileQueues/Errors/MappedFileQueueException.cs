@@ -75,7 +75,8 @@ public sealed class QueueDiskException : MappedFileQueueException
 /// An earlier flush failed: nothing is confirmed any more until every process has closed the store and one opened it again.
 /// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
-public sealed class QueuePoisonedException(string message) : MappedFileQueueException(message);
+/// <param name="inner">The flush's own error, where this process led it.</param>
+public sealed class QueuePoisonedException(string message, Exception? inner = null) : MappedFileQueueException(message, inner);
 
 /// <summary>The store under an open queue was deleted or replaced.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Log;
 /// Asynchronous waiting: one thread a queue, made with the first wait, however many consumers wait. It goes through the
 /// waiter's steps of <see cref="WakeSignal"/> for all of them together. Continuations never run on it.
 /// </summary>
-internal sealed class AsyncWaiter(LogStore store) : IDisposable
+internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposable
 {
     private readonly Lock _lock = new();
     private readonly List<PendingRead> _pending = [];
@@ -36,7 +36,7 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
             ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
             // Under the lock: a Dispose that unmaps the words comes through it first. Behind it this was a store into a page
             // that was gone.
-            store.Wake.Interrupt();
+            signal.Interrupt();
         }
 
         if (cancellationToken.CanBeCanceled)
@@ -77,9 +77,9 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
 
         if (thread is null)
             return;
-        store.Wake.Interrupt();
+        signal.Interrupt();
         while (!thread.Join(TimeSpan.FromMilliseconds(20)))
-            store.Wake.Interrupt();
+            signal.Interrupt();
     }
 
     private void Run()
@@ -87,7 +87,7 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
         long looked = Stopwatch.GetTimestamp();
         while (true)
         {
-            TimeSpan sleep = store.Wake.Prepare(out ulong sequence);
+            TimeSpan sleep = signal.Prepare(out ulong sequence);
             lock (_lock)
             {
                 if (_stopping)
@@ -104,7 +104,7 @@ internal sealed class AsyncWaiter(LogStore store) : IDisposable
             }
 
             long slept = Stopwatch.GetTimestamp();
-            store.Wake.Sleep(sequence, sleep);
+            signal.Sleep(sequence, sleep);
             // Woken by nobody: time to see whether the store is still the one that was opened.
             if (Stopwatch.GetElapsedTime(slept) < sleep || Stopwatch.GetElapsedTime(looked) < LogConsumer.LookAfterStore)
                 continue;

@@ -4,9 +4,22 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log;
 
-/// <summary>Walks over the headers of the log, from a frame's start on, for flushing, seeking and status.</summary>
-internal sealed unsafe class FlushWalk(LogStore store)
+/// <summary>
+/// Walks over the headers of the log, from a frame's start on, for flushing, seeking and status. A flush walks over every message
+/// that it covers, so the loop over whole frames does nothing but load, check and add, and nothing is allocated.
+/// </summary>
+internal unsafe struct FlushWalk(LogStore store)
 {
+    /// <summary>What a walk does at a claimed frame.</summary>
+    private enum AtClaim
+    {
+        /// <summary>Steps over it.</summary>
+        GoOn,
+
+        /// <summary>Ends there, unless its owner is dead: then it becomes padding.</summary>
+        Repair,
+    }
+
     /// <summary>The walk met messages without checksum: recovery trusts those only below the checkpoint.</summary>
     public bool SawUnchecked { get; private set; }
 
@@ -14,7 +27,7 @@ internal sealed unsafe class FlushWalk(LogStore store)
     /// No frame that is published now begins at or above this. Without a limit a walk behind a producer that is faster than it
     /// would never end. Everybody raises the tail hint when he enters a segment, before his first frame there.
     /// </summary>
-    public long NowLimit
+    public readonly long NowLimit
     {
         get
         {
@@ -28,12 +41,7 @@ internal sealed unsafe class FlushWalk(LogStore store)
     public long FindPublishedEnd(long from)
     {
         long published = from;
-        Walk(from, NowLimit, (header, offset, end) =>
-        {
-            if (FrameHeader.State(*header) != FrameState.Claimed)
-                published = end;
-            return true;
-        });
+        Walk(from, NowLimit, AtClaim.GoOn, ref published);
         return published;
     }
 
@@ -41,44 +49,37 @@ internal sealed unsafe class FlushWalk(LogStore store)
     /// The offset up to which everything is published, at most the first frame's start at or above the limit; dead claims on
     /// the way become padding.
     /// </summary>
-    public long FindContiguousEnd(long from, long limit) => Walk(from, limit, (header, offset, _) =>
+    public long FindContiguousEnd(long from, long limit)
     {
-        // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
-        ulong seen = SharedWord.ReadAcquire(header);
-        if (FrameHeader.State(seen) == FrameState.Claimed)
-        {
-            // P4 acquire: again after the repair; pairs with P3 full in SharedAppender.
-            return store.TryRepair(header, seen, offset)
-                && FrameHeader.State(SharedWord.ReadAcquire(header)) != FrameState.Claimed;
-        }
-
-        SawUnchecked |= FrameHeader.State(seen) is FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked;
-        return true;
-    });
+        long published = from;
+        return Walk(from, limit, AtClaim.Repair, ref published);
+    }
 
     /// <summary>Whether an offset is a frame's start or the tail, found by walking from its segment's first byte.</summary>
     public bool IsFrameStart(long offset)
     {
         if (offset == 0 || offset % store.Window.SegmentLength == 0)
             return IsSegmentStart(offset);
-        return Walk(store.Window.StartOf(offset), offset, (_, _, _) => true) == offset;
+        return WalkOver(store.Window.StartOf(offset), offset) == offset;
     }
 
     /// <summary>
     /// A segment file may be there long before the tail reaches it: its start counts once a frame stands there, or when the
     /// segment before it is full.
     /// </summary>
-    private bool IsSegmentStart(long offset)
+    private bool IsSegmentStart(long offset) =>
+        offset == store.LowWater || WalkOver(offset - store.Window.SegmentLength, offset) == offset;
+
+    private long WalkOver(long from, long limit)
     {
-        if (offset == store.LowWater)
-            return true;
-        return Walk(offset - store.Window.SegmentLength, offset, (_, _, _) => true) == offset;
+        long published = from;
+        return Walk(from, limit, AtClaim.GoOn, ref published);
     }
 
     /// <summary>
-    /// Visits frames until one is free, the visitor says stop, or the limit is reached; returns the offset reached.
+    /// Goes from frame to frame until one is free, a claim ends the walk, or the limit is reached; returns the offset reached.
     /// </summary>
-    private long Walk(long from, long limit, Visit visit)
+    private long Walk(long from, long limit, AtClaim atClaim, ref long published)
     {
         long offset = from;
         while (offset < limit)
@@ -88,7 +89,7 @@ internal sealed unsafe class FlushWalk(LogStore store)
                 return offset;
             try
             {
-                if (!WalkSegment(segment, limit, visit, ref offset))
+                if (!WalkSegment(segment, limit, atClaim, ref offset, ref published))
                     return offset;
             }
             finally
@@ -100,32 +101,64 @@ internal sealed unsafe class FlushWalk(LogStore store)
         return offset;
     }
 
-    private bool WalkSegment(SegmentMapping segment, long limit, Visit visit, ref long offset)
+    private bool WalkSegment(SegmentMapping segment, long limit, AtClaim atClaim, ref long offset, ref long published)
     {
-        while (offset < segment.End && offset < limit)
+        byte* first = segment.Pointer;
+        long position = offset - segment.Start;
+        long end = Math.Min(segment.SegmentLength, limit - segment.Start);
+        long readable = 0;
+        while (position < end)
         {
-            long position = offset - segment.Start;
-            if (offset + FrameHeader.Size > store.Allocated)
+            if (position + FrameHeader.Size > readable && !MayRead(segment, position, out readable))
                 return false;
-            if (position + FrameHeader.Size > segment.Usable)
-                throw store.Truncated(segment, offset);
             // P4 acquire: pairs with P1 release, P2, P3 and P4 full in the appenders and HoleRepair.
-            ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
+            ulong header = SharedWord.ReadAcquire((ulong*)(first + position));
             if (header == 0)
                 return false;
             if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
-                throw store.Corrupt(offset, header, segment.SegmentLength - position);
-            // The length is read once: a claim that is published in between as a batch keeps its place, and its first frame is
-            // shorter.
-            long end = offset + FrameHeader.FrameLength(FrameHeader.Length(header));
-            if (!visit(segment.HeaderAt(position), offset, end))
-                return false;
-            ulong now = SharedWord.ReadAcquire(segment.HeaderAt(position)); // P4 acquire: pairs with P3 and P4 full.
-            offset += FrameHeader.FrameLength(FrameHeader.Length(now));
+                throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+            FrameState state = FrameHeader.State(header);
+            if (state == FrameState.Claimed)
+            {
+                if (atClaim == AtClaim.Repair)
+                {
+                    if (!IsOutOfTheWay(segment, position, header))
+                        return false;
+                    continue;
+                }
+
+                // A claim that was published in between as a batch keeps its place, and its first frame is shorter.
+                header = SharedWord.ReadAcquire((ulong*)(first + position)); // P4 acquire: pairs with P3 and P4 full.
+                position += FrameHeader.FrameLength(FrameHeader.Length(header));
+                offset = segment.Start + position;
+                continue;
+            }
+
+            SawUnchecked |= state is FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked;
+            position += FrameHeader.FrameLength(FrameHeader.Length(header));
+            published = offset = segment.Start + position;
         }
 
         return true;
     }
 
-    private delegate bool Visit(ulong* header, long offset, long end);
+    /// <summary>Whether a header may be loaded there, and how far that holds.</summary>
+    private readonly bool MayRead(SegmentMapping segment, long position, out long readable)
+    {
+        readable = Math.Min(store.Allocated - segment.Start, segment.Usable);
+        if (position + FrameHeader.Size <= readable)
+            return true;
+        if (segment.Start + position + FrameHeader.Size <= store.Allocated)
+            throw store.Truncated(segment, segment.Start + position);
+        return false;
+    }
+
+    /// <summary>Whether the claim was published meanwhile, or its owner is dead and it became padding.</summary>
+    private readonly bool IsOutOfTheWay(SegmentMapping segment, long position, ulong claim)
+    {
+        ulong* header = segment.HeaderAt(position);
+        // P4 acquire: again after the repair; pairs with P3 full in SharedAppender.
+        return store.TryRepair(header, claim, segment.Start + position)
+            && FrameHeader.State(SharedWord.ReadAcquire(header)) != FrameState.Claimed;
+    }
 }

@@ -21,6 +21,8 @@ internal sealed unsafe class LogConsumer : IDisposable
     /// <summary>How often a waiting consumer looks whether the store is still the one that it opened.</summary>
     public static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
 
+    private readonly WakeSignal _signal;
+    private readonly AsyncWaiter _asyncWaits;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly Lock _disposing = new();
@@ -29,13 +31,20 @@ internal sealed unsafe class LogConsumer : IDisposable
     private int _spanThreadId;
     private long _committed;
 
-    public LogConsumer(LogStore store, string name, CursorFile cursor, long offset)
+    /// <param name="store">Whose messages.</param>
+    /// <param name="name">Under which name.</param>
+    /// <param name="cursor">Its stored offset.</param>
+    /// <param name="offset">Where it begins.</param>
+    /// <param name="durableOnly">It sees nothing before it is on disk, and is woken by flushes instead of publishers.</param>
+    public LogConsumer(LogStore store, string name, CursorFile cursor, long offset, bool durableOnly)
     {
         Store = store;
         Name = name;
+        _signal = durableOnly ? store.FlushWake : store.Wake;
+        _asyncWaits = durableOnly ? store.DurableAsyncWaits : store.AsyncWaits;
         _cursorFile = cursor;
         _cursor = cursor.Word;
-        Reader = new LogReader(store);
+        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null);
         Reader.MoveTo(offset);
         StoreCursor(offset);
     }
@@ -201,11 +210,21 @@ internal sealed unsafe class LogConsumer : IDisposable
     public Task WaitAsync(CancellationToken cancellationToken)
     {
         ThrowIfBarred();
-        return Store.AsyncWaits.WaitAsync(Reader, cancellationToken);
+        return _asyncWaits.WaitAsync(Reader, cancellationToken);
     }
 
-    /// <summary>Makes the stored offset survive a power cut.</summary>
-    public void FlushCursor() => _cursorFile.Flush();
+    /// <summary>
+    /// Makes the stored offset survive a power cut. On any thread; Dispose waits for it. An error says nothing against the stored
+    /// offset, which survives the death of processes all the same, and the next commit writes the page again.
+    /// </summary>
+    public void FlushCursor()
+    {
+        lock (_disposing)
+        {
+            ObjectDisposedException.ThrowIf(_disposed, this);
+            _cursorFile.Flush();
+        }
+    }
 
     /// <summary>
     /// Throws when the consumer is disposed, or an asynchronous call of it is waiting: that one owns the reader.
@@ -234,8 +253,8 @@ internal sealed unsafe class LogConsumer : IDisposable
 
     private void Close()
     {
-        Reader.Close(Store.Wake.Interrupt);
-        Store.AsyncWaits.Forget(Reader);
+        Reader.Close(_signal.Interrupt);
+        _asyncWaits.Forget(Reader);
         if (Reader.MayHaveSpan && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
         {
             _isOrphaned = true;
@@ -268,13 +287,13 @@ internal sealed unsafe class LogConsumer : IDisposable
         if (TrySpin(began, timeout, cancellationToken, out payload, out length))
             return true;
         using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
-            ? cancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), Store.Wake)
+            ? cancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), _signal)
             : default;
         bool timedOut = false;
         long looked = began;
         while (true)
         {
-            TimeSpan sleep = Store.Wake.Prepare(out ulong sequence);
+            TimeSpan sleep = _signal.Prepare(out ulong sequence);
             ReadStatus status = TryLook(out payload, out length);
             if (status == ReadStatus.Message)
                 return true;
@@ -299,9 +318,9 @@ internal sealed unsafe class LogConsumer : IDisposable
 
             long slept = Stopwatch.GetTimestamp();
             if (free == null)
-                Store.Wake.Sleep(sequence, sleep);
+                _signal.Sleep(sequence, sleep);
             else
-                Store.Wake.SleepWatched(sequence, sleep, free);
+                _signal.SleepWatched(sequence, sleep, free);
             // Woken by nobody: time to see whether the store is still the one that was opened.
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;

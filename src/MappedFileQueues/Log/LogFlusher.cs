@@ -2,26 +2,49 @@ using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
-using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log;
 
+/// <summary>What a flush that nobody waits for has done.</summary>
+internal enum BackgroundFlush
+{
+    /// <summary>Everything is on disk that could be.</summary>
+    Nothing,
+
+    /// <summary>Somebody else is flushing right now.</summary>
+    Elsewhere,
+
+    /// <summary>It has flushed.</summary>
+    Done,
+}
+
 /// <summary>
-/// Flushing. Inside a process one caller at a time leads; across processes the leader holds the kernel lock `locks/flush`,
-/// with its target in the control page: who gets the lock and finds a target knows that its leader died in the middle. The
-/// leader walks from the confirmed offset over published frames, syncs every segment in between (fdatasync covers other
-/// processes' stores too), looks for poison again, then raises the confirmed offset for every process.
+/// Flushing. The leader (<see cref="FlushLead"/>) walks from the confirmed offset over published frames, syncs every segment in
+/// between (fdatasync covers other processes' stores too), looks for poison again, then raises the confirmed offset for every
+/// process. Everybody else who waits for a flush sleeps on the flush words of the control page until confirmed has reached what
+/// he waits for, or nobody leads: then one of them does.
 /// </summary>
-internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoints)
+internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoints) : IDisposable
 {
     private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
-    private static readonly TimeSpan HolePause = TimeSpan.FromMilliseconds(1);
 
-    private readonly Lock _lock = new();
+    /// <summary>
+    /// How long the thread that waits for another process's leader sleeps at first: a dead one wakes nobody, so it looks itself.
+    /// </summary>
+    private static readonly TimeSpan LeasePauseFirst = TimeSpan.FromMilliseconds(2);
+
+    /// <summary>How long a sleep before a claimed frame lasts: a dead owner wakes nobody.</summary>
+    private static readonly TimeSpan HolePauseMax = TimeSpan.FromMilliseconds(2);
+
+    /// <summary>How long the end of a queue waits for another process that is flushing.</summary>
+    private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
+
+    private readonly FlushLead _lead = new(store);
     private long _lastCheckpoint;
+    private long _checkpointed = SharedWord.ReadAcquire(store.Control.Confirmed); // P18 acquire: pairs with P18 full in Round.
 
     /// <summary>Everything before it is on disk.</summary>
-    // P18 acquire: pairs with P18 full in FlushUnderLease.
+    // P18 acquire: pairs with P18 full in Round.
     public long ConfirmedOffset => SharedWord.ReadAcquire(store.Control.Confirmed);
 
     /// <summary>
@@ -32,14 +55,80 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         store.ThrowIfReplaced();
         store.ThrowIfOwnClaimIsOpen();
-        long goal = new FlushWalk(store).FindPublishedEnd(ConfirmedOffset);
+        long goal = FindPublishedEnd();
+        return WaitFor(goal, FlushPatience.Endless, checkpoints: true);
+    }
+
+    /// <summary>The end of what is published now.</summary>
+    public long FindPublishedEnd() => new FlushWalk(store).FindPublishedEnd(ConfirmedOffset);
+
+    /// <summary>
+    /// Returns once everything before the goal, which was published before, is on disk, by this thread's flush or another's.
+    /// </summary>
+    public long WaitFor(long goal, in FlushPatience patience, bool checkpoints = false)
+    {
+        using CancellationTokenRegistration registration = patience.CancellationToken.CanBeCanceled
+            ? patience.CancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), store.FlushWake)
+            : default;
         while (true)
         {
-            long confirmed = FlushOnce(goal);
+            long confirmed = ConfirmedOffset;
             if (confirmed >= goal)
                 return confirmed;
-            store.ThrowIfClosing();
-            Thread.Sleep(HolePause);
+            if (store.Wake.IsPoisoned)
+                throw store.Poisoned();
+            patience.ThrowIfOver(store, goal);
+            if (_lead.TryEnter())
+            {
+                try
+                {
+                    Lead(goal, patience, checkpoints);
+                }
+                finally
+                {
+                    _lead.Leave();
+                }
+
+                continue;
+            }
+
+            TimeSpan sleep = store.FlushWake.Prepare(out ulong sequence);
+            if (ConfirmedOffset < goal && _lead.IsTaken && !store.Wake.IsPoisoned)
+                store.FlushWake.Sleep(sequence, patience.Limit(sleep));
+        }
+    }
+
+    /// <summary>
+    /// Flushes what is published and contiguous, if there is anything and nobody else is at it. Never waits for a claim.
+    /// </summary>
+    public BackgroundFlush TryFlush()
+    {
+        if (!IsAnythingUnflushed())
+            return BackgroundFlush.Nothing;
+        if (!_lead.TryEnter())
+            return BackgroundFlush.Elsewhere;
+        try
+        {
+            if (!_lead.TryTakeLease())
+                return BackgroundFlush.Elsewhere;
+            RoundAndLetGo(new FlushWalk(store).NowLimit, IsCheckpointDue);
+            return BackgroundFlush.Done;
+        }
+        finally
+        {
+            _lead.Leave();
+        }
+    }
+
+    /// <summary>The last flush of a queue whose calls are all over; what cannot be flushed now is left to the others.</summary>
+    public void FlushAtEnd()
+    {
+        long began = Stopwatch.GetTimestamp();
+        while (TryFlush() == BackgroundFlush.Elsewhere && Stopwatch.GetElapsedTime(began) < EndWaitMax)
+        {
+            store.FlushWake.Prepare(out ulong sequence);
+            if (IsAnythingUnflushed())
+                store.FlushWake.Sleep(sequence, LeasePauseFirst);
         }
     }
 
@@ -52,96 +141,211 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         long goal = store.Window.StartOf(tail);
         // Unmapped before it is written: append_roll of the benchmark took twice the time while this was not done.
         store.Preparer?.ReleaseBelow(goal);
-        if (goal <= ConfirmedOffset || !_lock.TryEnter())
+        if (goal <= ConfirmedOffset || !_lead.TryEnter())
             return;
         // Whoever is at it does the same, and the next roll comes here again. Waiting for a leader that stands still would make
-        // the end of the last producer wait, which waits for this thread.
+        // the end of the queue wait, which waits for this thread.
         try
         {
-            using PlatformLock? lease = TryTakeLease();
-            if (lease is not null)
-                FlushUnderLease(goal, checkpointNow: true);
+            if (_lead.TryTakeLease())
+                RoundAndLetGo(goal, checkpoint: true);
         }
         finally
         {
-            _lock.Exit();
+            _lead.Leave();
+        }
+    }
+
+    /// <summary>
+    /// Writes a checkpoint at the confirmed offset when it moved and the last one is older than a second. Calls that wait for
+    /// their own flush leave it to this.
+    /// </summary>
+    public void CheckpointIfDue()
+    {
+        if (!IsCheckpointDue || ConfirmedOffset <= _checkpointed || store.Wake.IsPoisoned || !_lead.TryEnter())
+            return;
+        try
+        {
+            if (!_lead.TryTakeLease())
+                return;
+            try
+            {
+                WriteCheckpoint(ConfirmedOffset);
+            }
+            finally
+            {
+                _lead.LetLeaseGo();
+            }
+        }
+        finally
+        {
+            _lead.Leave();
         }
     }
 
     /// <summary>Writes a checkpoint at an offset before which there is nothing to sync.</summary>
     public void CheckpointAt(long offset)
     {
-        lock (_lock)
+        EnterWithLease();
+        try
         {
-            using PlatformLock lease = TakeLease();
             WriteCheckpoint(offset);
         }
-    }
-
-    private long FlushOnce(long goal)
-    {
-        lock (_lock)
+        finally
         {
-            if (ConfirmedOffset >= goal)
-                return ConfirmedOffset;
-            using PlatformLock lease = TakeLease();
-            return FlushUnderLease(goal, checkpointNow: false);
+            _lead.LetLeaseGo();
+            _lead.Leave();
         }
     }
 
-    private long FlushUnderLease(long goal, bool checkpointNow)
+    /// <summary>
+    /// Syncs a segment of which nothing new is to be confirmed: room ahead of the tail, whose blocks count as written afterwards.
+    /// </summary>
+    public void SyncAhead(long start)
     {
+        try
+        {
+            store.Window.Flush(start, 0, 0);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The kernel reported to our descriptor what may have happened to messages.
+            Poison();
+            throw;
+        }
+    }
+
+    public void Dispose() => _lead.Dispose();
+
+    private bool IsCheckpointDue => Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
+
+    private bool IsAnythingUnflushed()
+    {
+        long confirmed = ConfirmedOffset;
+        return new FlushWalk(store).FindContiguousEnd(confirmed, confirmed + 1) > confirmed;
+    }
+
+    /// <summary>Rounds until the goal is confirmed; waits for another process's leader, and at claims of the living.</summary>
+    private void Lead(long goal, in FlushPatience patience, bool checkpoints)
+    {
+        TimeSpan pause = LeasePauseFirst;
+        while (true)
+        {
+            if (TryTakeLease(patience, ref pause))
+            {
+                RoundAndLetGo(new FlushWalk(store).NowLimit, checkpoints && IsCheckpointDue);
+                if (ConfirmedOffset >= goal)
+                    return;
+                pause = LeasePauseFirst;
+                WaitAtHole(patience);
+            }
+
+            if (ConfirmedOffset >= goal)
+                return;
+            if (store.Wake.IsPoisoned)
+                throw store.Poisoned();
+            store.ThrowIfClosing();
+            patience.ThrowIfOver(store, goal);
+        }
+    }
+
+    /// <summary>Takes the lock between processes, or sleeps once until its holder wakes those who wait.</summary>
+    private bool TryTakeLease(in FlushPatience patience, ref TimeSpan pause)
+    {
+        if (_lead.TryTakeLease())
+            return true;
+        long confirmed = ConfirmedOffset;
+        TimeSpan sleep = store.FlushWake.Prepare(out ulong sequence);
+        if (_lead.TryTakeLease())
+            return true;
+        if (ConfirmedOffset == confirmed)
+            store.FlushWake.Sleep(sequence, patience.Limit(pause < sleep ? pause : sleep));
+        pause *= 2;
+        return false;
+    }
+
+    /// <summary>
+    /// A claim of the living is in the way: those who wait for less are told, then this thread waits as a reader does.
+    /// </summary>
+    private void WaitAtHole(in FlushPatience patience)
+    {
+        // P24 full: confirmed was raised before the flag is read; pairs with P24 acquire in FlushLead.
+        Interlocked.MemoryBarrier();
+        store.FlushWake.WakeIfAwaited();
+        const int YieldsMax = 20;
+        for (int i = 0; i < YieldsMax; i++)
+        {
+            if (IsAnythingUnflushed())
+                return;
+            Thread.Yield();
+        }
+
+        TimeSpan sleep = store.Wake.Prepare(out ulong sequence);
+        if (!IsAnythingUnflushed())
+            store.Wake.Sleep(sequence, patience.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
+    }
+
+    /// <summary>Takes both kinds of lead, waiting for them.</summary>
+    private void EnterWithLease()
+    {
+        var pause = new SpinWait();
+        while (!_lead.TryEnter())
+            PauseOrThrow(ref pause);
+        try
+        {
+            while (!_lead.TryTakeLease())
+                PauseOrThrow(ref pause);
+        }
+        catch
+        {
+            _lead.Leave();
+            throw;
+        }
+    }
+
+    private void PauseOrThrow(ref SpinWait pause)
+    {
+        if (store.Wake.IsPoisoned)
+            throw store.Poisoned();
+        store.ThrowIfClosing();
+        pause.SpinOnce();
+    }
+
+    private void RoundAndLetGo(long limit, bool checkpoint)
+    {
+        try
+        {
+            Round(limit, checkpoint);
+        }
+        finally
+        {
+            _lead.LetLeaseGo();
+        }
+    }
+
+    /// <summary>One flush, under the lease: everything from confirmed to the first hole or the limit.</summary>
+    private void Round(long limit, bool checkpoint)
+    {
+        store.ThrowIfReplaced();
         var walk = new FlushWalk(store);
         long from = ConfirmedOffset;
-        long to = walk.FindContiguousEnd(from, goal);
+        long to = walk.FindContiguousEnd(from, limit);
         if (to <= from)
-            return from;
-        // P19 release: under the lease; pairs with P19 acquire in TryTakeLease.
+            return;
+        // P19 release: under the lease; pairs with P19 acquire in FlushLead.
         SharedWord.WriteRelease(store.Control.FlushTarget, to);
+        ProtocolSteps.Reach(ProtocolStep.FlushMarked);
         Sync(from, to);
-        bool isDue = checkpointNow || walk.SawUnchecked || Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
-        if (isDue)
+        ProtocolSteps.Reach(ProtocolStep.FlushSynced);
+        if (checkpoint || walk.SawUnchecked)
             WriteCheckpoint(to);
         if (store.Wake.IsPoisoned)
             throw store.Poisoned();
         // P18 full: after the sync; pairs with P18 acquire in ConfirmedOffset.
         SharedWord.RaiseTo(store.Control.Confirmed, to);
-        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in TryTakeLease.
+        ProtocolSteps.Reach(ProtocolStep.ConfirmedRaised);
+        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in FlushLead.
         store.Window.ForgetFlushed(to);
-        return to;
-    }
-
-    private PlatformLock TakeLease()
-    {
-        var pause = new SpinWait();
-        while (true)
-        {
-            if (TryTakeLease() is { } lease)
-                return lease;
-            if (store.Wake.IsPoisoned)
-                throw store.Poisoned();
-            store.ThrowIfClosing();
-            pause.SpinOnce();
-        }
-    }
-
-    private PlatformLock? TryTakeLease()
-    {
-        PlatformLock? lease = store.Directory.TryLock(StoreNames.FlushLock, LockKind.Exclusive);
-        if (lease is null)
-            return null;
-        // The last leader may have failed: the kernel told it alone, and what this one syncs would seem to succeed.
-        if (store.Wake.IsPoisoned)
-        {
-            lease.Dispose();
-            throw store.Poisoned();
-        }
-
-        // P19 acquire: a target without a leader: that one died, and an error may have been reported to it alone. Its range lies
-        // above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in FlushUnderLease.
-        if (SharedWord.ReadAcquire(store.Control.FlushTarget) != 0)
-            SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: pairs with P19 acquire above.
-        return lease;
     }
 
     private void Sync(long from, long to)
@@ -151,7 +355,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             for (long start = store.Window.StartOf(from); start < to; start += store.Window.SegmentLength)
             {
                 store.Maker.EnsureDirectoryFlushed(start);
-                store.Window.Flush(start);
+                store.Window.Flush(start, Math.Max(0, from - start), Math.Min(store.Window.SegmentLength, to - start));
             }
         }
         catch (QueueDiskException error)
@@ -170,6 +374,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         {
             checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
             _lastCheckpoint = Stopwatch.GetTimestamp();
+            _checkpointed = offset;
         }
         catch (QueueDiskException error)
         {
@@ -186,11 +391,17 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         if (error.MayHaveLostData)
         {
-            store.Wake.Poison();
-            PoisonFile.Make(store.Directory);
+            Poison();
             return;
         }
 
-        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: not died; pairs with P19 acquire in TryTakeLease.
+        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: not died; pairs with P19 acquire in FlushLead.
+    }
+
+    private void Poison()
+    {
+        store.Wake.Poison();
+        store.FlushWake.Interrupt();
+        PoisonFile.Make(store.Directory);
     }
 }

@@ -151,6 +151,14 @@ internal sealed unsafe partial class LogReader
             bound = segment.Usable;
         }
 
+        if (confirmed != null)
+        {
+            // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+            bound = Math.Min(bound, SharedWord.ReadAcquire(confirmed) - segment.Start);
+            if (bound < position + FrameHeader.Size)
+                return false;
+        }
+
         SetBound(segment.Pointer + bound);
         log.ThrowIfReadingEnded(this);
         return true;

@@ -28,9 +28,12 @@ internal enum ReadStatus
 /// </code>
 /// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system),
 /// for Dispose and for an asynchronous wait that owns the reader: that one looks below <see cref="_reach"/>, which the fast paths
-/// do not know. One thread at a time; Dispose may come from any.
+/// do not know; for a reader of what is on disk alone, for the confirmed offset too. One thread at a time; Dispose may come from
+/// any.
 /// </summary>
-internal sealed unsafe partial class LogReader(ILogView log)
+/// <param name="log">What it reads.</param>
+/// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>
+internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = null)
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;

@@ -11,6 +11,16 @@ internal sealed record LogSettings
 
     public required long FlushEveryCount { get; init; }
 
+    /// <summary>
+    /// The level is Interval or Group: what is published is flushed within the interval by every attached queue.
+    /// </summary>
+    public required bool FlushesAtIntervals { get; init; }
+
+    public required TimeSpan FlushInterval { get; init; }
+
+    /// <summary>Room ahead of the tail is written, and not only allocated.</summary>
+    public required bool WritesAhead { get; init; }
+
     public required bool Exclusive { get; init; }
 
     public required bool WriteChecksum { get; init; }

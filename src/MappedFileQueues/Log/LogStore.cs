@@ -20,15 +20,13 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     private readonly Lock _lock = new();
 
     /// <summary>
-    /// Guards the list alone: the checkpoints' thread asks for it at a claim in its way, and the end of the last producer
-    /// waits for that thread while it holds the other lock.
+    /// Guards the list alone: whoever flushes asks for it at a claim in the way.
     /// </summary>
     private readonly Lock _sharedAppendersLock = new();
     private readonly List<SharedAppender> _sharedAppenders = [];
     private OwnerSlot? _slot;
     private PlatformLock? _producersLock;
     private SegmentPreparer? _preparer;
-    private Checkpointer? _checkpointer;
     private int _producerCount;
     private bool _mustStayMapped;
     private ExclusiveAppender? _exclusiveAppender;
@@ -52,11 +50,16 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         Wake = new WakeSignal(Os, Control);
         Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
         Roller = new SegmentRoller(this);
+        FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
         Flusher = new LogFlusher(this, opened.Checkpoints);
-        AsyncWaits = new AsyncWaiter(this);
+        FlushThread = new FlushThread(this);
+        AsyncWaits = new AsyncWaiter(this, Wake);
+        DurableAsyncWaits = new AsyncWaiter(this, FlushWake);
         _metaIdentity = Directory.Identify(StoreNames.Meta);
         lock (s_attached)
             s_attached.Add(this);
+        if (settings.FlushesAtIntervals)
+            FlushThread.StartTicking();
     }
 
     public OperatingSystemServices Os { get; }
@@ -83,9 +86,17 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
 
     public HoleRepair Holes { get; }
 
+    /// <summary>Wakes those who wait for the confirmed offset, or for the lead of a flush.</summary>
+    public WakeSignal FlushWake { get; }
+
     public LogFlusher Flusher { get; }
 
+    public FlushThread FlushThread { get; }
+
     public AsyncWaiter AsyncWaits { get; }
+
+    /// <summary>Of consumers that see only what is on disk.</summary>
+    public AsyncWaiter DurableAsyncWaits { get; }
 
     /// <summary>Works while this queue has producers.</summary>
     public SegmentPreparer? Preparer => _preparer;
@@ -122,8 +133,15 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             bool fences = Os.RegisterForFence();
             ProducerAdmission.Admit(this, fences, ref _slot, ref _producersLock, alone: Settings.Exclusive);
             Maker.Owner = _slot!.Index.ToString("D4", System.Globalization.CultureInfo.InvariantCulture) + "-" + _slot.Generation;
-            _preparer ??= new SegmentPreparer(Maker, Window, Settings.PrepareAhead);
-            _checkpointer ??= new Checkpointer(this);
+            if (_preparer is null)
+            {
+                bool syncs = Settings.WritesAhead && !Os.IsPortable;
+                _preparer = new SegmentPreparer(Maker, Window, Settings.PrepareAhead, syncs ? Flusher.SyncAhead : null);
+                if (syncs)
+                    // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
+                    _preparer.Begin(SharedWord.ReadAcquire(Control.TailHint));
+            }
+
             try
             {
                 LogAppender appender;
@@ -178,14 +196,21 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     {
         lock (_sharedAppendersLock)
         {
-            if (_exclusiveAppender?.HasOwnOpenClaim == true || _sharedAppenders.Any(appender => appender.HasOwnOpenClaim()))
+            bool isOpen = _exclusiveAppender?.HasOwnOpenClaim == true;
+            foreach (SharedAppender appender in _sharedAppenders)
+                isOpen |= appender.HasOwnOpenClaim();
+            if (isOpen)
                 throw new InvalidOperationException(
                     "This thread has an open claim on this queue and would wait for itself. Publish or dispose the claim first.");
         }
     }
 
     /// <summary>From here on calls that wait for others give up with <see cref="ObjectDisposedException"/>.</summary>
-    public void BeginClosing() => _closing = true;
+    public void BeginClosing()
+    {
+        _closing = true;
+        FlushWake.Interrupt();
+    }
 
     /// <summary>Called in every loop that waits for another process or thread.</summary>
     public void ThrowIfClosing() => ObjectDisposedException.ThrowIf(_closing, this);
@@ -194,7 +219,13 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public bool TryRepair(ulong* header, ulong claim, long offset)
     {
         if (_slot is { } own && FrameHeader.HighHalf(claim) == own.Owner)
+        {
             ThrowIfOwnClaimIsOpen();
+            // Of another thread of this queue, whose slot is held: alive, without a probe.
+            // P3 acquire: whether it was published meanwhile; pairs with P3 full in SharedAppender.
+            return SharedWord.ReadAcquire(header) != claim;
+        }
+
         return Holes.TryRepair(header, claim, offset);
     }
 
@@ -230,12 +261,12 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
 
     public QueueCorruptException Truncated(SegmentMapping segment, long offset) => LogErrors.Truncated(segment, offset);
 
-    public QueuePoisonedException Poisoned() => new(
-        $"An earlier flush of this store failed, so nothing is confirmed any more: path={Path}. Close every queue on it, in all "
-        + "processes, then open it again: that looks at what the disk really holds.");
+    public QueuePoisonedException Poisoned(Exception? cause = null) => new(
+        $"A flush of this store failed, so nothing is confirmed any more: path={Path}. Close every queue on it, in all "
+        + "processes, then open it again: that looks at what the disk really holds.", cause);
 
     /// <summary>A segment is complete: time for a checkpoint, so that opening after deaths has little to walk.</summary>
-    public void NoticeRoll() => _checkpointer?.Notice();
+    public void NoticeRoll() => FlushThread.NoticeRoll();
 
     /// <summary>A mapping that somebody may still use was left behind; the control page stays too.</summary>
     public void KeepMapped() => _mustStayMapped = true;
@@ -247,9 +278,12 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             return;
         _disposed = true;
         Debug.Assert(_producerCount == 0, "The queue closes its producers first.");
+        EndFlushing();
         try
         {
             AsyncWaits.Dispose();
+            DurableAsyncWaits.Dispose();
+            Flusher.Dispose();
             _checkpoints.Dispose();
             if (!_mustStayMapped)
             {
@@ -287,12 +321,31 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         }
     }
 
+    /// <summary>
+    /// The last flush, where the level promises one. What fails here has poisoned the queue for those who are still there, and
+    /// for the next opener; a Dispose does not throw.
+    /// </summary>
+    private void EndFlushing()
+    {
+        FlushThread.Dispose();
+        try
+        {
+            if (Settings.FlushesAtIntervals && !Wake.IsPoisoned)
+                Flusher.FlushAtEnd();
+        }
+        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        {
+            Debug.Assert(error is not ObjectDisposedException, "Nothing is closed yet.");
+        }
+
+        FlushThread.Pending.Close();
+    }
+
     private void EndProducing(bool clean)
     {
         try
         {
             _preparer?.Dispose();
-            _checkpointer?.Dispose();
             // Not clean: the word stays, and the next producer looks for dirty bytes beyond the tail.
             if (clean && Settings.Exclusive)
                 ProducerAdmission.TryClearExclusive(this);
@@ -300,7 +353,6 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         finally
         {
             _preparer = null;
-            _checkpointer = null;
             // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
             // padding already.
             _producersLock?.Dispose();

@@ -21,7 +21,7 @@ namespace MappedFileQueues.Log;
 /// looks again after 100 ms at most: the sleeper itself, or <see cref="SleeperWatch"/> for it. The top bit of the flag is poison
 /// and is never cleared.
 /// </summary>
-internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage control)
+internal sealed unsafe class WakeSignal
 {
     /// <summary>
     /// The longest single sleep that nobody looks after, whatever the options say. Only tests change it, in processes of their
@@ -32,9 +32,22 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
     /// <summary>The longest sleep when a producer that publishes without a fence cannot be fenced from here.</summary>
     private static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
 
-    private readonly ulong* _sequence = control.WakeSequence;
-    private readonly ulong* _flag = control.WaiterFlag;
-    private readonly ulong* _fenceNeeded = control.FenceNeeded;
+    private readonly OperatingSystemServices _os;
+    private readonly ulong* _sequence;
+    private readonly ulong* _flag;
+    private readonly ulong* _fenceNeeded;
+
+    /// <summary>The signal of publishers.</summary>
+    public WakeSignal(OperatingSystemServices os, ControlPage control)
+        : this(os, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.FenceNeeded;
+
+    /// <summary>A signal of wakers that all fence what they tell of by themselves.</summary>
+    public WakeSignal(OperatingSystemServices os, ulong* sequence, ulong* flag)
+    {
+        _os = os;
+        _sequence = sequence;
+        _flag = flag;
+    }
 
     /// <summary>The word that sleepers sleep on.</summary>
     public ulong* SequenceWord => _sequence;
@@ -66,18 +79,18 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
 
         ProtocolSteps.Reach(ProtocolStep.WaiterFlagRaised);
         // P8 acquire: an Exclusive producer may publish without a fence; pairs with P8 full in ProducerAdmission.
-        if (SharedWord.ReadAcquire(_fenceNeeded) == 0)
+        if (_fenceNeeded == null || SharedWord.ReadAcquire(_fenceNeeded) == 0)
             return SleepMax;
 
         // Also when the flag was high enough: who raised it may not have come to its own fence yet.
-        return os.FenceOtherProcesses() ? SleepMax : UnfencedSleepMax;
+        return _os.FenceOtherProcesses() ? SleepMax : UnfencedSleepMax;
     }
 
     /// <summary>Waiter's step 5; may return early.</summary>
     public void Sleep(ulong sequence, TimeSpan atMost)
     {
         if (atMost > TimeSpan.Zero)
-            os.WaitOnWord((uint*)_sequence, (uint)sequence, atMost);
+            _os.WaitOnWord((uint*)_sequence, (uint)sequence, atMost);
     }
 
     /// <summary>
@@ -92,7 +105,7 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
         if (atMost <= SleepMax)
             Sleep(sequence, atMost);
         else
-            SleeperWatch.Instance.Sleep(os, new SleeperWatch.Sleeper(this, sequence, header), atMost);
+            SleeperWatch.Instance.Sleep(_os, new SleeperWatch.Sleeper(this, sequence, header), atMost);
     }
 
     /// <summary>
@@ -104,7 +117,7 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
         // P10 full: the publish is visible before the sequence moves; pairs with P10 acquire in Prepare.
         SharedWord.Add(_sequence, 1);
         ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
-        os.WakeWord((uint*)_sequence);
+        _os.WakeWord((uint*)_sequence);
         ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
         // P9 full: only the value that was read is cleared, so a waiter who raised it since keeps it;
         // pairs with P9 acquire in Prepare.
@@ -126,7 +139,7 @@ internal sealed unsafe class WakeSignal(OperatingSystemServices os, ControlPage 
     {
         // P10 full: what the sleepers shall see was stored before; pairs with P10 acquire in Prepare.
         SharedWord.Add(_sequence, 1);
-        os.WakeWord((uint*)_sequence);
+        _os.WakeWord((uint*)_sequence);
     }
 
     /// <summary>Tells every process that a flush has failed.</summary>

@@ -38,5 +38,8 @@ internal sealed unsafe class MappedRegion : IDisposable
     public void TouchForReading(long position, long length) =>
         _view?.TouchForReading(position, Math.Min(length, Length - position));
 
+    /// <inheritdoc cref="MappedView.LetGoOfPages"/>
+    public void LetGoOfPages(long position, long length) => _view?.LetGoOfPages(position, length);
+
     public void Dispose() => Interlocked.Exchange(ref _view, null)?.Dispose();
 }

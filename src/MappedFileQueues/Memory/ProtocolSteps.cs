@@ -39,6 +39,9 @@ internal enum ProtocolStep
     CallChecked,
     ClaimTimedOut,
     AsyncWaitAdded,
+    FlushMarked,
+    FlushSynced,
+    ConfirmedRaised,
 }
 
 /// <summary>

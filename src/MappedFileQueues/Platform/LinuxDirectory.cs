@@ -121,6 +121,9 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     public override PlatformLock? TryLock(string name, LockKind kind) =>
         LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.ReadWriteOrCreate, null));
 
+    /// <inheritdoc/>
+    public override RepeatedLock OpenRepeatedLock(string name) => new LinuxRepeatedLock(this, name);
+
     // Read only: a reader without write rights must be able to ask whether the owner of a claim lives.
     /// <inheritdoc/>
     public override PlatformLock? Probe(string name) =>
@@ -138,6 +141,9 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
 
     /// <inheritdoc/>
     public override void Dispose() => handle.Dispose();
+
+    /// <summary>Opens a lock file, making it when it is missing.</summary>
+    internal LinuxHandle OpenForLock(string name) => OpenHandle(name, FileOpening.ReadWriteOrCreate, null)!;
 
     /// <summary>The path of a name in this directory, for messages.</summary>
     internal string FullName(string name) => name.Length == 0 ? path : System.IO.Path.Combine(path, name);
@@ -182,7 +188,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         nint code = LinuxNative.statx(LinuxNative.SYS_statx, handle, name, 0, LinuxStatx.Wanted, &found);
         int errno = LinuxErrors.Last;
         result = found;
-        return FoundOrThrow(code, errno, FullName(name));
+        // Asked before each flush: the full path is made for an error alone.
+        return code == 0 || FoundOrThrow(code, errno, FullName(name));
     }
 
     private static bool FoundOrThrow(nint code, int errno, string path) =>

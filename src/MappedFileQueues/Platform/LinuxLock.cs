@@ -88,7 +88,8 @@ internal sealed class LinuxLock : PlatformLock
         _handle.Dispose();
     }
 
-    private static bool TryFlock(LinuxHandle handle, LockKind kind, string path)
+    /// <summary>flock(2) without waiting; false when another holds the lock.</summary>
+    internal static bool TryFlock(LinuxHandle handle, LockKind kind, string path)
     {
         int operation = (kind == LockKind.Exclusive ? LinuxNative.LOCK_EX : LinuxNative.LOCK_SH) | LinuxNative.LOCK_NB;
         while (LinuxNative.flock(handle, operation) != 0)

@@ -20,6 +20,17 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         Populate(position, length, LinuxNative.MADV_POPULATE_READ);
 
     /// <inheritdoc/>
+    public override void LetGoOfPages(long position, long length)
+    {
+        // A shared mapping's DONTNEED drops page table entries alone: stores go on into the same pages of the file.
+        long page = Environment.SystemPageSize;
+        long start = (Math.Clamp(position, 0, Length) + page - 1) & -page;
+        long end = Math.Min(position + length, Length) & -page;
+        if (end > start)
+            _ = LinuxNative.madvise(Pointer + start, (nint)(end - start), LinuxNative.MADV_DONTNEED);
+    }
+
+    /// <inheritdoc/>
     public override void Dispose()
     {
         nint mapped = Interlocked.Exchange(ref _pointer, 0);

@@ -89,6 +89,15 @@ internal abstract unsafe class MappedView : IDisposable
     /// <summary>The same for reading (MADV_POPULATE_READ).</summary>
     public abstract void TouchForReading(long position, long length);
 
+    /// <summary>
+    /// Takes the whole pages of the range out of this mapping; their contents stay, and the next access brings them back. The
+    /// kernel interrupts all processors of this process once for the range, where cleaning mapped pages costs one each.
+    /// Portable: nothing. Never fails: it is a hint.
+    /// </summary>
+    public virtual void LetGoOfPages(long position, long length)
+    {
+    }
+
     /// <summary>Unmaps.</summary>
     public abstract void Dispose();
 }

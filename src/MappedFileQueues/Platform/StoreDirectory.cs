@@ -74,6 +74,9 @@ internal abstract class StoreDirectory : IDisposable
     /// </summary>
     public abstract PlatformLock? TryLock(string name, LockKind kind);
 
+    /// <summary>A lock that is to be taken often; made without taking it.</summary>
+    public virtual RepeatedLock OpenRepeatedLock(string name) => new(this, name);
+
     /// <summary>
     /// Looks whether anyone holds the lock exclusively, by a shared lock without waiting: the lock taken, to be disposed after
     /// use, when nobody does; null when somebody does. Makes no file: a missing file is a lock that nobody holds (a dummy

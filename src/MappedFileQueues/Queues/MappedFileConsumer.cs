@@ -104,6 +104,27 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <exception cref="OffsetOutOfRangeException">It is not.</exception>
     public void Commit(long nextOffset) => _core.Commit(nextOffset);
 
+    /// <summary>As <see cref="Commit()"/>; durable, it also survives a power cut when it returns.</summary>
+    /// <param name="durable">Whether the stored offset is flushed to the disk.</param>
+    /// <exception cref="QueueDiskException">The flush failed: the commit is stored, and may not survive a power cut.</exception>
+    public void Commit(bool durable)
+    {
+        _core.Commit();
+        if (durable)
+            _core.FlushCursor();
+    }
+
+    /// <summary>As Commit(durable: true), with the flush on a pool thread. The commit itself is stored at once.</summary>
+    /// <param name="cancellationToken">Cancelled before the call, nothing is committed; afterwards it counts no more.</param>
+    /// <returns>Completes when the stored offset is on disk.</returns>
+    public ValueTask CommitAsync(CancellationToken cancellationToken = default)
+    {
+        if (cancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled(cancellationToken);
+        _core.Commit();
+        return new ValueTask(Task.Run(_core.FlushCursor, CancellationToken.None));
+    }
+
     /// <summary>Back to the committed offset.</summary>
     public void Rewind() => _core.Rewind();
 

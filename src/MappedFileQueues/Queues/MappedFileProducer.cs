@@ -1,5 +1,7 @@
 using System.Buffers;
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Format;
 using MappedFileQueues.Log;
 
 namespace MappedFileQueues;
@@ -16,20 +18,20 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private readonly ProducerCore _core;
     private readonly ExclusiveAppender? _exclusive;
     private readonly SharedAppender? _shared;
-    private readonly bool _counts;
+    private readonly bool _hasFlushes;
 
     internal MappedFileProducer(QueueCore queue)
     {
         _core = new ProducerCore(queue);
         _exclusive = _core.Exclusive;
         _shared = _core.Shared;
-        _counts = _core.CountsFlushes;
+        _hasFlushes = _core.HasFlushes;
     }
 
     /// <summary>Where the next message will be written, as far as is known now.</summary>
     public long Offset => _core.Appender.TailOffset;
 
-    /// <summary>Everything before it is on disk.</summary>
+    /// <summary>Everything before it is on disk, by whose flush ever.</summary>
     public long ConfirmedOffset => _core.ConfirmedOffset;
 
     /// <summary>The largest message in bytes.</summary>
@@ -45,25 +47,32 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the
     /// same.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
+    /// <remarks>
+    /// When the level is Group, or a counted flush is due, and that flush fails, QueueDiskException (who led it) and
+    /// QueuePoisonedException (who waited) say nothing against the message: it may be published all the same.
+    /// </remarks>
     public long Produce(ReadOnlySpan<byte> buffer)
     {
+        if (_hasFlushes)
+            return ProduceAndConfirm(buffer);
         ref byte payload = ref MemoryMarshal.GetReference(buffer);
-        long offset = _exclusive is not null
+        return _exclusive is not null
             ? _exclusive.Append(ref payload, buffer.Length)
             : _shared!.Append(ref payload, buffer.Length);
-        if (_counts)
-            _core.CountProduced(1);
-        return offset;
     }
 
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})"/>
     /// <param name="buffer">The message.</param>
     /// <param name="options">For this call alone.</param>
-    /// <exception cref="OperationCanceledException">Cancelled before anything was written.</exception>
+    /// <exception cref="OperationCanceledException">Cancelled: before anything was written, or while the call waited for its
+    /// flush; its message says so, and the message stays appended then.</exception>
+    /// <exception cref="TimeoutException">The flush did not end in time; the message stays appended.</exception>
     public long Produce(ReadOnlySpan<byte> buffer, in ProduceOptions options)
     {
-        options.CancellationToken.ThrowIfCancellationRequested();
-        return Produce(buffer);
+        _core.Check(options);
+        long offset = Append(buffer);
+        _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1, options);
+        return offset;
     }
 
     /// <summary>
@@ -146,26 +155,39 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     {
         if (messages.IsEmpty)
             return Offset;
+        if (_hasFlushes)
+            _core.ThrowIfOwnClaimIsOpen();
         long offset = _core.Appender.AppendBatch(messages);
-        if (_counts)
-            _core.CountProduced(messages.Length);
+        if (_hasFlushes)
+            _core.Confirm(offset + BatchLayout.Length(messages), messages.Length);
         return offset;
     }
 
-    /// <summary>Appends a message; completes at the durability level, which at PageCache is at once.</summary>
+    /// <summary>
+    /// Appends a message at once; the result completes at the durability level: at PageCache and Interval it is complete, at
+    /// Group it completes when a flush has covered the message. Allocates nothing. Await the result once.
+    /// </summary>
     /// <param name="buffer">The message.</param>
-    /// <param name="cancellationToken">Looked at before anything is written.</param>
+    /// <param name="cancellationToken">Cancelled before the call, nothing is written; afterwards the message stays appended,
+    /// and its durability is not known yet.</param>
     /// <returns>The message's offset.</returns>
     public ValueTask<long> ProduceAsync(ReadOnlyMemory<byte> buffer, CancellationToken cancellationToken = default)
     {
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
-        return ValueTask.FromResult(Produce(buffer.Span));
+        if (!_hasFlushes)
+            return ValueTask.FromResult(Produce(buffer.Span));
+        _core.ThrowIfOwnClaimIsOpen();
+        long offset = Append(buffer.Span);
+        return _core.ConfirmAsync(offset, offset + FrameHeader.FrameLength(buffer.Length), cancellationToken);
     }
 
-    /// <summary>Flushes on a pool thread until everything before <paramref name="upTo"/> is on disk.</summary>
+    /// <summary>
+    /// Completes when everything before <paramref name="upTo"/> is on disk, as far as it is published at the call. At every
+    /// level; calls at one time share a flush. Allocates nothing. Await the result once.
+    /// </summary>
     /// <param name="upTo">An offset; what Produce returned plus one covers that message.</param>
-    /// <param name="cancellationToken">Cancelled after the flush began it still goes on.</param>
+    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
     /// <returns>The new confirmed offset.</returns>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
@@ -188,4 +210,22 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
 
     /// <summary>Ends the producer: calls under way end first. An open claim of this thread is abandoned.</summary>
     public void Dispose() => _core.Dispose(this);
+
+    private long Append(ReadOnlySpan<byte> buffer)
+    {
+        ref byte payload = ref MemoryMarshal.GetReference(buffer);
+        return _exclusive is not null
+            ? _exclusive.Append(ref payload, buffer.Length)
+            : _shared!.Append(ref payload, buffer.Length);
+    }
+
+    /// <summary>What a message costs more at Group, or with counted flushes, is kept out of the path of the others.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long ProduceAndConfirm(ReadOnlySpan<byte> buffer)
+    {
+        _core.ThrowIfOwnClaimIsOpen();
+        long offset = Append(buffer);
+        _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1);
+        return offset;
+    }
 }

@@ -1,3 +1,4 @@
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log;
 
@@ -44,6 +45,9 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
         }
     }
 
+    /// <summary>Everything before it is on disk, by whose flush ever.</summary>
+    public long ConfirmedOffset => _core.ConfirmedOffset;
+
     /// <summary>Makes a queue of messages.</summary>
     /// <param name="options">Copied.</param>
     /// <returns>The queue.</returns>
@@ -83,22 +87,40 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <returns>The consumer; disposed with the queue at the latest.</returns>
     /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
     /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
-    public MappedFileConsumer OpenConsumer(string name, QueueStart start = default)
+    public MappedFileConsumer OpenConsumer(string name, QueueStart start = default) =>
+        OpenConsumer(name, new ConsumerOptions { Start = start });
+
+    /// <inheritdoc cref="OpenConsumer(string, QueueStart)"/>
+    /// <param name="name">As there.</param>
+    /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
+    /// is meant.</param>
+    [OverloadResolutionPriority(-1)]
+    public MappedFileConsumer OpenConsumer(string name, ConsumerOptions options)
     {
         using CallGate.Call call = _core.EnterCall();
-        return _core.Add(new MappedFileConsumer(_core, _core.OpenConsumer(name, start)));
+        return _core.Add(new MappedFileConsumer(_core, _core.OpenConsumer(name, options)));
     }
 
     /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
-    /// <param name="name">As <see cref="OpenConsumer"/>.</param>
-    /// <param name="start">As <see cref="OpenConsumer"/>.</param>
+    /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
+    /// <param name="start">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
     /// <param name="ct">Ends the wait.</param>
     /// <returns>The consumer.</returns>
+    public ValueTask<MappedFileConsumer> OpenConsumerAsync(
+        string name, QueueStart start = default, CancellationToken ct = default) =>
+        OpenConsumerAsync(name, new ConsumerOptions { Start = start }, ct);
+
+    /// <inheritdoc cref="OpenConsumerAsync(string, QueueStart, CancellationToken)"/>
+    /// <param name="name">As there.</param>
+    /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
+    /// is meant.</param>
+    /// <param name="ct">Ends the wait.</param>
+    [OverloadResolutionPriority(-1)]
     public async ValueTask<MappedFileConsumer> OpenConsumerAsync(
-        string name, QueueStart start = default, CancellationToken ct = default)
+        string name, ConsumerOptions options, CancellationToken ct = default)
     {
         using CallGate.Call call = _core.EnterCall();
-        return _core.Add(new MappedFileConsumer(_core, await _core.OpenConsumerAsync(name, start, ct).ConfigureAwait(false)));
+        return _core.Add(new MappedFileConsumer(_core, await _core.OpenConsumerAsync(name, options, ct).ConfigureAwait(false)));
     }
 
     /// <summary>Opens a reader: no name, no lock, no trace.</summary>

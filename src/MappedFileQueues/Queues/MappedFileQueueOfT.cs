@@ -48,6 +48,9 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
         }
     }
 
+    /// <summary>Everything before it is on disk, by whose flush ever.</summary>
+    public long ConfirmedOffset => _core.ConfirmedOffset;
+
     /// <summary>Opens a producer of its own. In Shared mode any number of them; in Exclusive mode only one, anywhere.</summary>
     /// <returns>The producer; disposed with the queue at the latest.</returns>
     /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the
@@ -65,22 +68,41 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <returns>The consumer; disposed with the queue at the latest.</returns>
     /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
     /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
-    public MappedFileConsumer<T> OpenConsumer(string name, QueueStart start = default)
+    public MappedFileConsumer<T> OpenConsumer(string name, QueueStart start = default) =>
+        OpenConsumer(name, new ConsumerOptions { Start = start });
+
+    /// <inheritdoc cref="OpenConsumer(string, QueueStart)"/>
+    /// <param name="name">As there.</param>
+    /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
+    /// is meant.</param>
+    [OverloadResolutionPriority(-1)]
+    public MappedFileConsumer<T> OpenConsumer(string name, ConsumerOptions options)
     {
         using CallGate.Call call = _core.EnterCall();
-        return _core.Add(new MappedFileConsumer<T>(_core, _core.OpenConsumer(name, start)));
+        return _core.Add(new MappedFileConsumer<T>(_core, _core.OpenConsumer(name, options)));
     }
 
     /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
-    /// <param name="name">As <see cref="OpenConsumer"/>.</param>
-    /// <param name="start">As <see cref="OpenConsumer"/>.</param>
+    /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
+    /// <param name="start">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
     /// <param name="ct">Ends the wait.</param>
     /// <returns>The consumer.</returns>
+    public ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
+        string name, QueueStart start = default, CancellationToken ct = default) =>
+        OpenConsumerAsync(name, new ConsumerOptions { Start = start }, ct);
+
+    /// <inheritdoc cref="OpenConsumerAsync(string, QueueStart, CancellationToken)"/>
+    /// <param name="name">As there.</param>
+    /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
+    /// is meant.</param>
+    /// <param name="ct">Ends the wait.</param>
+    [OverloadResolutionPriority(-1)]
     public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
-        string name, QueueStart start = default, CancellationToken ct = default)
+        string name, ConsumerOptions options, CancellationToken ct = default)
     {
         using CallGate.Call call = _core.EnterCall();
-        return _core.Add(new MappedFileConsumer<T>(_core, await _core.OpenConsumerAsync(name, start, ct).ConfigureAwait(false)));
+        LogConsumer consumer = await _core.OpenConsumerAsync(name, options, ct).ConfigureAwait(false);
+        return _core.Add(new MappedFileConsumer<T>(_core, consumer));
     }
 
     /// <summary>Opens a reader: no name, no lock, no trace.</summary>

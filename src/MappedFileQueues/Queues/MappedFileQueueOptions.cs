@@ -39,17 +39,34 @@ public class MappedFileQueueOptions
     /// <summary>A sleeping consumer looks again at the latest after this; default 1 s. Wake-ups do not depend on it.</summary>
     public TimeSpan ConsumerRetryInterval { get; set; } = TimeSpan.FromSeconds(1);
 
-    /// <summary>When above 0, every N-th message Produce flushes before it returns, as in 1.x; default 0.</summary>
+    /// <summary>
+    /// When above 0, every N-th message of a producer flushes before its Produce returns, as in 1.x, whatever the level; default
+    /// 0.
+    /// </summary>
     public long ProducerForceFlushIntervalCount { get; set; }
 
     /// <summary>Who may produce; default <see cref="ProducerMode.Shared"/>.</summary>
     public ProducerMode ProducerMode { get; set; } = ProducerMode.Shared;
 
     /// <summary>
-    /// When Produce returns with respect to the disk. Only <see cref="DurabilityLevel.PageCache"/> for now: a killed process
-    /// loses nothing, a power cut what the system had not written yet; <c>Flush()</c> closes that gap on demand.
+    /// When Produce returns with respect to the disk; default <see cref="DurabilityLevel.Interval"/>. At every level a killed
+    /// process loses nothing; the level says what a power cut may take. Processes on one store may use different ones, and a call
+    /// may name its own (<see cref="ProduceOptions.Durability"/>).
     /// </summary>
-    public DurabilityLevel Durability { get; set; } = DurabilityLevel.PageCache;
+    public DurabilityLevel Durability { get; set; } = DurabilityLevel.Interval;
+
+    /// <summary>
+    /// At the levels Interval and Group: what is published is flushed at the latest after this, by every queue that has the store
+    /// open, while there is something to flush; default 1 s. Infinite: only when a queue is disposed.
+    /// </summary>
+    public TimeSpan FlushInterval { get; set; } = TimeSpan.FromSeconds(1);
+
+    /// <summary>
+    /// At the level Group, room ahead of the tail is really written with zeros, in the background, instead of only allocated, so
+    /// that a flush costs what it costs on a file that is used again; default true. False writes each block once instead of
+    /// twice, for flash that wears out, and flushes take longer.
+    /// </summary>
+    public bool PreallocateByWriting { get; set; } = true;
 
     /// <summary>Whether messages carry a CRC-32C and whether reading verifies it; default both.</summary>
     public ChecksumMode Checksum { get; set; } = ChecksumMode.WriteAndVerify;
@@ -92,13 +109,17 @@ public class MappedFileQueueOptions
             nameof(ConsumerRetryInterval), ConsumerRetryInterval, "more than zero, or infinite");
         Check(Enum.IsDefined(ProducerMode), nameof(ProducerMode), ProducerMode, "a defined mode");
         Check(Enum.IsDefined(Checksum), nameof(Checksum), Checksum, "a defined mode");
-        Check(Durability == DurabilityLevel.PageCache, nameof(Durability), Durability,
-            "PageCache in this version; call Flush for more");
+        Check(Enum.IsDefined(Durability), nameof(Durability), Durability, "a defined level");
+        Check(FlushInterval > TimeSpan.Zero || FlushInterval == Timeout.InfiniteTimeSpan,
+            nameof(FlushInterval), FlushInterval, "more than zero, or infinite");
         return new LogSettings
         {
             PrepareAhead = PrepareAhead,
             SpinDuration = Environment.ProcessorCount < 2 ? TimeSpan.Zero : ConsumerSpinWaitDuration,
             RetryInterval = ConsumerRetryInterval,
+            FlushesAtIntervals = Durability != DurabilityLevel.PageCache,
+            FlushInterval = FlushInterval == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : FlushInterval,
+            WritesAhead = Durability == DurabilityLevel.Group && PreallocateByWriting,
             FlushEveryCount = ProducerForceFlushIntervalCount,
             Exclusive = ProducerMode == ProducerMode.Exclusive,
             WriteChecksum = Checksum != ChecksumMode.None,
@@ -132,19 +153,6 @@ public enum ProducerMode
 
     /// <summary>One producer in one process, used by one thread at a time; faster, because nothing has to be claimed.</summary>
     Exclusive,
-}
-
-/// <summary>When an append counts as done. Levels beyond <see cref="PageCache"/> are not accepted by this version.</summary>
-public enum DurabilityLevel
-{
-    /// <summary>When it is published: it survives the death of every process, not a power cut.</summary>
-    PageCache,
-
-    /// <summary>As PageCache, with a flush at a fixed interval.</summary>
-    Interval,
-
-    /// <summary>When a flush that covers it has finished.</summary>
-    Group,
 }
 
 /// <summary>What is done with checksums.</summary>

@@ -36,8 +36,10 @@ public unsafe ref struct MessageClaim
         if (!lane.TryEndClaim(_number))
             throw lane.IsFenced ? Fenced() : Ended();
         long offset = _core.Appender.PublishClaim(lane, length);
-        if (_core.CountsFlushes)
-            _core.CountProduced(1);
+        if (!_core.HasFlushes)
+            return offset;
+        _core.ThrowIfOwnClaimIsOpen();
+        _core.Confirm(offset + FrameHeader.FrameLength(length), 1);
         return offset;
     }
 

@@ -2,13 +2,16 @@ using MappedFileQueues.Log;
 
 namespace MappedFileQueues;
 
-/// <summary>What the producers of both kinds of queue share: the appender of their mode, counted flushes, the end.</summary>
+/// <summary>
+/// What the producers of both kinds of queue share: the appender of their mode, flushes behind an append, the end.
+/// </summary>
 internal sealed class ProducerCore
 {
     private readonly QueueCore _queue;
+    private readonly DurabilityLevel _level;
     private readonly long _flushEvery;
-    private long _produced;
     private readonly Lock _disposing = new();
+    private long _produced;
     private bool _disposed;
 
     public ProducerCore(QueueCore queue)
@@ -18,6 +21,7 @@ internal sealed class ProducerCore
         Appender = queue.Store.OpenAppender();
         Exclusive = Appender as ExclusiveAppender;
         Shared = Appender as SharedAppender;
+        _level = queue.Level;
         _flushEvery = queue.Store.Settings.FlushEveryCount;
     }
 
@@ -28,7 +32,11 @@ internal sealed class ProducerCore
 
     public SharedAppender? Shared { get; }
 
-    public bool CountsFlushes => _flushEvery > 0;
+    /// <summary>
+    /// Something is to be done behind an append: the level is Group, or flushes are counted. Producers ask it once, so that the
+    /// others pay nothing a message.
+    /// </summary>
+    public bool HasFlushes => _level == DurabilityLevel.Group || _flushEvery > 0;
 
     public long ConfirmedOffset
     {
@@ -39,21 +47,71 @@ internal sealed class ProducerCore
         }
     }
 
-    /// <summary>
-    /// Flushes when the counted interval is reached. The messages are published already, also when this throws.
-    /// </summary>
-    public void CountProduced(long count)
+    /// <summary>Before an append that will wait for its flush: this thread must not wait for a claim of its own.</summary>
+    public void ThrowIfOwnClaimIsOpen() => _queue.Store.ThrowIfOwnClaimIsOpen();
+
+    /// <summary>Looks at a call's options before anything is written.</summary>
+    public void Check(in ProduceOptions options)
     {
-        long produced = Interlocked.Add(ref _produced, count);
-        if (produced / _flushEvery != (produced - count) / _flushEvery)
-            _queue.Flush();
+        options.CancellationToken.ThrowIfCancellationRequested();
+        if (options.Timeout is { } timeout && timeout != Timeout.InfiniteTimeSpan)
+            ArgumentOutOfRangeException.ThrowIfLessThan(timeout, TimeSpan.Zero, nameof(options));
+        DurabilityLevel level = options.Durability ?? _level;
+        if (level is < DurabilityLevel.PageCache or > DurabilityLevel.Group)
+            throw new ArgumentOutOfRangeException(nameof(options), level, "Durability must be a defined level.");
+        if (level == DurabilityLevel.Group || _flushEvery > 0)
+            ThrowIfOwnClaimIsOpen();
+        if (level == DurabilityLevel.Interval)
+            _queue.Store.FlushThread.StartTicking();
+    }
+
+    /// <summary>
+    /// Waits for the flush that the level, or the count, asks for. The messages are published already, also when this throws.
+    /// </summary>
+    /// <param name="end">The offset behind the last one.</param>
+    /// <param name="count">How many.</param>
+    public void Confirm(long end, long count)
+    {
+        if (!IsFlushDue(_level, count))
+            return;
+        using CallGate.Call call = _queue.EnterCall();
+        _queue.Store.Flusher.WaitFor(end, FlushPatience.Endless);
+    }
+
+    /// <inheritdoc cref="Confirm(long, long)"/>
+    /// <param name="end">The offset behind the last one.</param>
+    /// <param name="count">How many.</param>
+    /// <param name="options">Checked before.</param>
+    public void Confirm(long end, long count, in ProduceOptions options)
+    {
+        if (!IsFlushDue(options.Durability ?? _level, count))
+            return;
+        using CallGate.Call call = _queue.EnterCall();
+        var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
+        _queue.Store.Flusher.WaitFor(end, patience);
+    }
+
+    /// <summary>As <see cref="Confirm(long, long)"/> of one message, without blocking; the result is its offset.</summary>
+    public ValueTask<long> ConfirmAsync(long offset, long end, CancellationToken cancellationToken)
+    {
+        if (!IsFlushDue(_level, 1))
+            return ValueTask.FromResult(offset);
+        using CallGate.Call call = _queue.EnterCall();
+        if (_queue.Store.Flusher.ConfirmedOffset >= end)
+            return ValueTask.FromResult(offset);
+        return Pend(end, offset, cancellationToken);
     }
 
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
     {
-        if (upTo <= ConfirmedOffset)
-            return ValueTask.FromResult(ConfirmedOffset);
-        return new ValueTask<long>(Task.Run(_queue.Flush, cancellationToken));
+        if (cancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(cancellationToken);
+        using CallGate.Call call = _queue.EnterCall();
+        long confirmed = _queue.Store.Flusher.ConfirmedOffset;
+        if (upTo <= confirmed)
+            return ValueTask.FromResult(confirmed);
+        ThrowIfOwnClaimIsOpen();
+        return Pend(upTo, null, cancellationToken);
     }
 
     public void AdjustOffset(long offset)
@@ -85,5 +143,24 @@ internal sealed class ProducerCore
         }
 
         _queue.Remove(face);
+    }
+
+    private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
+    {
+        ValueTask<long> pending = _queue.Store.FlushThread.Pending.Add(goal, offset, cancellationToken);
+        _queue.Store.FlushThread.Notice();
+        return pending;
+    }
+
+    private bool IsFlushDue(DurabilityLevel level, long count)
+    {
+        bool isCounted = false;
+        if (_flushEvery > 0)
+        {
+            long produced = Interlocked.Add(ref _produced, count);
+            isCounted = produced / _flushEvery != (produced - count) / _flushEvery;
+        }
+
+        return isCounted || level == DurabilityLevel.Group;
     }
 }

@@ -20,11 +20,23 @@ internal sealed class QueueCore : IDisposable
     {
         ArgumentNullException.ThrowIfNull(options);
         LogSettings settings = options.ToSettings();
+        Level = options.Durability;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
         Store = new LogStore(StoreOpening.Open(request, settings, OperatingSystemServices.Current), settings);
     }
 
     public LogStore Store { get; }
+
+    public DurabilityLevel Level { get; }
+
+    public long ConfirmedOffset
+    {
+        get
+        {
+            using CallGate.Call call = EnterCall();
+            return Store.Flusher.ConfirmedOffset;
+        }
+    }
 
     /// <summary>Marks a call that Dispose has to wait for; throws when the queue is disposed.</summary>
     public CallGate.Call EnterCall()
@@ -34,13 +46,13 @@ internal sealed class QueueCore : IDisposable
     }
 
     /// <summary>Takes a consumer's name, waiting as long as LockTimeout says.</summary>
-    public LogConsumer OpenConsumer(string name, QueueStart start)
+    public LogConsumer OpenConsumer(string name, ConsumerOptions options)
     {
         ThrowIfInvalid(name);
         long began = Stopwatch.GetTimestamp();
         while (true)
         {
-            if (TryOpenConsumer(name, start) is { } consumer)
+            if (TryOpenConsumer(name, options) is { } consumer)
                 return consumer;
             if (Stopwatch.GetElapsedTime(began) >= Store.Settings.LockTimeout && IsHeld(name))
                 throw NameInUse(name);
@@ -49,14 +61,15 @@ internal sealed class QueueCore : IDisposable
     }
 
     /// <summary>Waits for the name until cancelled.</summary>
-    public async ValueTask<LogConsumer> OpenConsumerAsync(string name, QueueStart start, CancellationToken cancellationToken)
+    public async ValueTask<LogConsumer> OpenConsumerAsync(
+        string name, ConsumerOptions options, CancellationToken cancellationToken)
     {
         ThrowIfInvalid(name);
         int pauseMs = 1;
         while (true)
         {
             cancellationToken.ThrowIfCancellationRequested();
-            if (TryOpenConsumer(name, start) is { } consumer)
+            if (TryOpenConsumer(name, options) is { } consumer)
                 return consumer;
             await Task.Delay(pauseMs, cancellationToken).ConfigureAwait(false);
             pauseMs = Math.Min(pauseMs * 2, 50);
@@ -137,7 +150,7 @@ internal sealed class QueueCore : IDisposable
             ExceptionDispatchInfo.Throw(first);
     }
 
-    private LogConsumer? TryOpenConsumer(string name, QueueStart start)
+    private LogConsumer? TryOpenConsumer(string name, ConsumerOptions options)
     {
         using CallGate.Call call = EnterCall();
         Store.ThrowIfReplaced();
@@ -146,7 +159,8 @@ internal sealed class QueueCore : IDisposable
             return null;
         try
         {
-            return new LogConsumer(Store, name, cursor, StartPlace.Find(Store, cursor, name, start));
+            long offset = StartPlace.Find(Store, cursor, name, options.Start);
+            return new LogConsumer(Store, name, cursor, offset, options.DurableOnly);
         }
         catch
         {

@@ -49,6 +49,11 @@ internal sealed unsafe class ControlPage : IDisposable
 
     public ulong* WaiterFlag => _region.Word(ControlLayout.WaiterFlagAt);
 
+    /// <summary>The two words of those who wait for a flush; bit 63 of the flag is not used.</summary>
+    public ulong* FlushWakeSequence => _region.Word(ControlLayout.FlushWakeSequenceAt);
+
+    public ulong* FlushWaiterFlag => _region.Word(ControlLayout.FlushWaiterFlagAt);
+
     /// <summary>Counts claims of dead producers that were turned into padding.</summary>
     public ulong* RepairCount => _region.Word(ControlLayout.RepairCountAt);
 

@@ -59,14 +59,19 @@ internal sealed unsafe class SegmentMapping
     /// <summary>
     /// Makes pages present for writing up to a position, from where that was done before or from <paramref name="from"/>.
     /// </summary>
-    public void TouchTo(long from, long to)
+    /// <returns>False when that was done before.</returns>
+    public bool TouchTo(long from, long to)
     {
         from = Math.Max(from, TouchedTo);
         if (_region is null || to <= from)
-            return;
+            return false;
         _region.Touch(from & ~4095L, to - (from & ~4095L));
         TouchedTo = to;
+        return true;
     }
+
+    /// <summary>Takes the pages between two positions out of the mapping before they are written back.</summary>
+    public void LetGoOfPages(long from, long to) => _region?.LetGoOfPages(from, Math.Min(to, Usable) - from);
 
     /// <summary>Unmaps; the file stays open.</summary>
     public void Unmap() => _region?.Dispose();

@@ -6,6 +6,9 @@ namespace MappedFileQueues.Segments;
 /// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little
 /// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here, of whatever kind, is
 /// not reported here: it would end the process, and the producer that needs the room meets the same error in its own call.</para>
+/// <para>Where flushes have to be quick it also syncs what it has touched. Touching dirties pages without changing a byte, so it may
+/// be done beside producers that store there already, and the sync turns blocks that were only allocated into written ones: a
+/// flush behind it needs no commit of the file system's journal.</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
@@ -18,6 +21,7 @@ internal sealed class SegmentPreparer : IDisposable
     private readonly SegmentMaker _maker;
     private readonly SegmentWindow _window;
     private readonly long _prepareAhead;
+    private readonly Action<long>? _sync;
     private readonly Lock _work = new();
     private readonly Dictionary<long, SegmentMapping> _held = [];
     private readonly AutoResetEvent _noticed = new(false);
@@ -26,11 +30,16 @@ internal sealed class SegmentPreparer : IDisposable
     private long _lead = LeadFirst;
     private volatile bool _stopping;
 
-    public SegmentPreparer(SegmentMaker maker, SegmentWindow window, long prepareAhead)
+    /// <param name="maker">Makes segments and gives them blocks.</param>
+    /// <param name="window">Maps them.</param>
+    /// <param name="prepareAhead">How far ahead of the tail.</param>
+    /// <param name="sync">Syncs the segment that starts there; null where that is left to the flushes.</param>
+    public SegmentPreparer(SegmentMaker maker, SegmentWindow window, long prepareAhead, Action<long>? sync)
     {
         _maker = maker;
         _window = window;
         _prepareAhead = prepareAhead;
+        _sync = sync;
         _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues preparer" };
         _thread.Start();
     }
@@ -49,6 +58,13 @@ internal sealed class SegmentPreparer : IDisposable
         if (lead < limit)
             // P23 relaxed: as above.
             Volatile.Write(ref _lead, Math.Min(limit, lead * 2));
+        RaiseTail(tail);
+        _noticed.Set();
+    }
+
+    /// <summary>The first room, before any producer has asked for it.</summary>
+    public void Begin(long tail)
+    {
         RaiseTail(tail);
         _noticed.Set();
     }
@@ -72,7 +88,9 @@ internal sealed class SegmentPreparer : IDisposable
                 if (mapping is null)
                     return false;
                 _maker.EnsureDirectoryFlushed(start);
-                mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable));
+                bool touched = mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable));
+                if (touched)
+                    _sync?.Invoke(start);
             }
 
             return isAll;

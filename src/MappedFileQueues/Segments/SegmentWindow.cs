@@ -13,9 +13,14 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     /// <summary>Descriptors of unmapped, unflushed segments that are kept at most; a process may have 1,024 by default.</summary>
     private const int KeepUnflushedMax = 64;
 
+    /// <summary>
+    /// Fewer bytes than these are cleaned where they are mapped: letting go of them and faulting them in costs more.
+    /// </summary>
+    private const int LetGoMin = 64 * 1024;
+
     private readonly Lock _lock = new();
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
-    private readonly SortedDictionary<long, PlatformFile> _unflushed = [];
+    private readonly SortedList<long, PlatformFile> _unflushed = [];
 
     public long SegmentLength => segmentLength;
 
@@ -71,39 +76,42 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     {
         lock (_lock)
         {
-            while (_unflushed.Count > 0 && _unflushed.First().Key + segmentLength <= confirmed)
+            while (_unflushed.Count > 0 && _unflushed.GetKeyAtIndex(0) + segmentLength <= confirmed)
                 DropOldest();
         }
     }
 
     /// <summary>
-    /// Flushes a segment's data through the oldest descriptor that this queue has of it; false when the file is gone.
+    /// Flushes a segment's data through the oldest descriptor that this queue has of it; false when the file is gone. The pages
+    /// between the two positions, which hold what is new, leave this queue's mapping first.
     /// </summary>
-    public bool Flush(long start)
+    public bool Flush(long start, long from, long to)
     {
-        PlatformFile? file;
-        bool own = false;
+        SegmentMapping? mapping;
+        PlatformFile? unmapped;
         lock (_lock)
         {
-            if (!_unflushed.Remove(start, out file))
-            {
-                if (_mapped.TryGetValue(start, out SegmentMapping? mapping))
-                {
-                    mapping.References++;
-                    own = true;
-                    file = mapping.File;
-                }
-            }
+            _unflushed.Remove(start, out unmapped);
+            if (_mapped.TryGetValue(start, out mapping))
+                mapping.References++;
         }
 
-        if (own)
-            return FlushMapped(start, file!);
-        file ??= directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
-        if (file is null)
-            return false;
-        using (file)
-            file.Sync();
-        return true;
+        try
+        {
+            if (mapping is not null && to - from >= LetGoMin)
+                mapping.LetGoOfPages(from, to);
+            PlatformFile? older = unmapped ?? mapping?.File;
+            unmapped = older is null ? directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite) : unmapped;
+            older ??= unmapped;
+            older?.Sync();
+            return older is not null;
+        }
+        finally
+        {
+            unmapped?.Dispose();
+            if (mapping is not null)
+                Release(mapping);
+        }
     }
 
     /// <summary>Closes what is left; the caller has made sure that nobody is in a segment any more.</summary>
@@ -114,23 +122,6 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
             while (_unflushed.Count > 0)
                 DropOldest();
         }
-    }
-
-    private bool FlushMapped(long start, PlatformFile file)
-    {
-        SegmentMapping mapping;
-        lock (_lock)
-            mapping = _mapped[start];
-        try
-        {
-            file.Sync();
-        }
-        finally
-        {
-            Release(mapping);
-        }
-
-        return true;
     }
 
     private SegmentMapping Map(PlatformFile file, long start)
@@ -148,8 +139,8 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
 
     private void DropOldest()
     {
-        KeyValuePair<long, PlatformFile> oldest = _unflushed.First();
-        _unflushed.Remove(oldest.Key);
-        oldest.Value.Dispose();
+        PlatformFile oldest = _unflushed.GetValueAtIndex(0);
+        _unflushed.RemoveAt(0);
+        oldest.Dispose();
     }
 }

@@ -72,6 +72,8 @@ internal sealed class HostileStore
         ProducerMode = mode,
         Checksum = _isChecked ? ChecksumMode.WriteAndVerify : ChecksumMode.None,
         ConsumerSpinWaitDuration = TimeSpan.Zero,
+        // What is damaged here was never flushed: recovery walks over all of it.
+        Durability = DurabilityLevel.PageCache,
     });
 
     public HostileReading Read(QueueStart start = default)

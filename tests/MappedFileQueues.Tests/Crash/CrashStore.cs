@@ -24,6 +24,8 @@ internal sealed class CrashStore(long segmentSize = 1 << 20, ProducerMode mode =
         ProducerMode = otherMode ?? mode,
         Checksum = Checksum,
         LockTimeout = lockTimeout,
+        // Nothing happens here that the test did not ask for.
+        Durability = DurabilityLevel.PageCache,
     });
 
     /// <summary>Starts a child that has the store open.</summary>

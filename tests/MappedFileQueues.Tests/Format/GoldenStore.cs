@@ -69,6 +69,7 @@ internal sealed class GoldenStore : IDisposable
         StorePath = path,
         SegmentSize = SegmentLength,
         Checksum = checksum,
+        Durability = DurabilityLevel.PageCache,
         TimeProvider = new FixedTime(),
         StoreId = StoreId,
     });

@@ -107,6 +107,33 @@ public sealed class AllocationTests
         Assert.True(seen > Messages);
     }
 
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public void Group_EveryPath_AllocatesNothing(ProducerMode mode)
+    {
+        using TempStore store = new("/dev/shm");
+        MappedFileQueueOptions options = Options(store, mode, portable: false);
+        options.Durability = DurabilityLevel.Group;
+        options.FlushInterval = TimeSpan.FromHours(1);
+        using var queue = new MappedFileQueue<Tick>(options);
+        MappedFileProducer<Tick> producer = queue.Producer;
+        Tick tick = Tick.Make(1, 2);
+        Tick[] batch = [tick, tick, tick, tick];
+        AssertNothing("group", () => producer.Produce(ref tick));
+        AssertNothing("batches", () => producer.ProduceBatch(batch));
+        AssertNothing("options", () => producer.Produce(in tick, new ProduceOptions { Timeout = TimeSpan.FromMinutes(1) }));
+        AssertNothing("asynchronous", () =>
+        {
+            // Taken out of the pool of sources and given back; the wait itself is not the append's.
+            ValueTask<long> call = producer.ProduceAsync(tick);
+            while (!call.IsCompleted)
+                Thread.SpinWait(10);
+            _ = call.Result;
+        });
+        AssertNothing("force flush", () => queue.Flush());
+    }
+
     private static void AssertNothing(string path, Action round, int rounds = Messages)
     {
         for (int i = 0; i < 40; i++)

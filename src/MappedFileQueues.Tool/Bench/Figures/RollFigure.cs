@@ -49,7 +49,12 @@ internal sealed class RollFigure(ChildContext context)
 
     private static MappedFileQueueOptions Options(string path, long? segmentLength)
     {
-        MappedFileQueueOptions options = new() { StorePath = path, ProducerMode = ProducerMode.Exclusive };
+        MappedFileQueueOptions options = new()
+        {
+            StorePath = path,
+            ProducerMode = ProducerMode.Exclusive,
+            Durability = DurabilityLevel.PageCache,
+        };
         if (segmentLength is { } length)
             options.SegmentSize = length;
         return options;

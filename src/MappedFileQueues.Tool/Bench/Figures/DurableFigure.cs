@@ -1,0 +1,86 @@
+using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Processes;
+using MappedFileQueues.Tool.Bench.Queues;
+using MappedFileQueues.Tool.Bench.Raw;
+
+namespace MappedFileQueues.Tool.Bench.Figures;
+
+/// <summary>
+/// Messages a second that threads append at the level Group, each waiting until its message is on disk, beside the rate of one
+/// thread that rewrites and flushes one block. The default options but for the level.
+/// </summary>
+internal sealed class DurableFigure(ChildContext context, int threadCount)
+{
+    /// <summary>Threads share flushes, so they get more done in the same time.</summary>
+    private const int SharingMax = 16;
+
+    private int RawCount => CountFor(context.Messages);
+
+    private int MessageCount => RawCount * Math.Clamp(threadCount / 2, 1, SharingMax) / threadCount * threadCount;
+
+    /// <summary>So many flushes take a second or less.</summary>
+    public static int CountFor(long messages) => (int)Math.Clamp(messages / 1000, 128, 4000);
+
+    public IReadOnlyList<Samples> Measure()
+    {
+        using RawSync raw = new(context.Path("raw"), rewrites: true, countMax: 1);
+        string path = context.Path("store");
+        using (MappedFileQueue<Message64> queue = Open(path))
+        {
+            MappedFileProducer<Message64> producer = queue.Producer;
+            WarmUp.UntilCompiled(() =>
+            {
+                raw.Run(2);
+                Append(producer, 2);
+            });
+            return [Interleaved.Run(
+                context.Task.Role, "msg/s", context.Repetitions, () => raw.Measure(RawCount), () => MeasureQueue(queue))];
+        }
+    }
+
+    /// <summary>`raw_fdatasync`: bare flushes of a block that is rewritten, beside those of blocks never written before.</summary>
+    public static IReadOnlyList<Samples> MeasureRaw(ChildContext context)
+    {
+        int count = CountFor(context.Messages);
+        using RawSync rewritten = new(context.Path("raw"), rewrites: true, countMax: 1);
+        using RawSync fresh = new(context.Path("raw-new"), rewrites: false, countMax: count * (context.Repetitions + 1));
+        return [Interleaved.Run(
+            context.Task.Role, "1/s", context.Repetitions, () => fresh.Measure(count), () => rewritten.Measure(count))];
+    }
+
+    public static MappedFileQueue<Message64> Open(string path) =>
+        new(new MappedFileQueueOptions { StorePath = path, Durability = DurabilityLevel.Group });
+
+    public static void Append(MappedFileProducer<Message64> producer, int count)
+    {
+        Message64 message = Message64.Create();
+        for (int i = 0; i < count; i++)
+        {
+            message.Number = (ulong)i;
+            producer.Produce(ref message);
+        }
+    }
+
+    private double MeasureQueue(MappedFileQueue<Message64> queue)
+    {
+        int each = MessageCount / threadCount;
+        MappedFileProducer<Message64> producer = queue.Producer;
+        using Barrier start = new(threadCount + 1);
+        Thread[] threads = [.. Enumerable.Range(0, threadCount).Select(_ => new Thread(() =>
+        {
+            Append(producer, 1);
+            start.SignalAndWait();
+            Append(producer, each);
+        }))];
+        foreach (Thread thread in threads)
+            thread.Start();
+        start.SignalAndWait();
+        long started = Clock.Now;
+        foreach (Thread thread in threads)
+            thread.Join();
+        double rate = MessageCount * 1e9 / Clock.Nanoseconds(Clock.Now - started);
+        if (queue.ConfirmedOffset != producer.Offset)
+            throw new ToolException($"Messages that were acknowledged are not confirmed: figure={context.Task.Role}.");
+        return rate;
+    }
+}

@@ -1,0 +1,176 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// What is flushed without anybody waiting in a call, on a thread of its own: checkpoints behind completed segments, once a
+/// second at most; the flushes of the level Interval; the asynchronous calls.
+/// <para>Its ticks come twice an interval, or once while nothing is there to be flushed. It flushes one interval after its own
+/// last flush, or half an interval after it saw that somebody else had flushed: several attached processes share the work, and no
+/// message waits longer than the interval. A consumer's queue ticks too: the writer may be dead. Nothing unflushed: no
+/// sync.</para>
+/// <para>What happens here promises nothing to a caller, so errors are not thrown: a failed flush has poisoned the queue, and
+/// every caller hears of that.</para>
+/// </summary>
+internal sealed class FlushThread : IDisposable
+{
+    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan TickMin = TimeSpan.FromMilliseconds(1);
+    private static readonly TimeSpan TickMax = TimeSpan.FromDays(1);
+
+    private readonly LogStore _store;
+    private readonly Lock _lock = new();
+    private readonly AutoResetEvent _noticed = new(false);
+    private readonly TimeSpan _halfInterval;
+    private Thread? _thread;
+    private volatile bool _stopping;
+    private volatile bool _ticks;
+    private volatile bool _rolled;
+    private long _lastTick;
+    private long _lastRoll;
+    private int _ticksLeft;
+    private bool _isIdle = true;
+    private long _seenConfirmed;
+
+    public FlushThread(LogStore store)
+    {
+        _store = store;
+        Pending = new PendingFlushes(store);
+        TimeSpan half = store.Settings.FlushInterval / 2;
+        _halfInterval = half < TickMin ? TickMin : half > TickMax ? TickMax : half;
+    }
+
+    /// <summary>The asynchronous calls that wait.</summary>
+    public PendingFlushes Pending { get; }
+
+    /// <summary>From now on everything is flushed within the interval.</summary>
+    public void StartTicking()
+    {
+        if (_ticks)
+            return;
+        _ticks = true;
+        Notice();
+    }
+
+    /// <summary>A segment was completed. Never waits.</summary>
+    public void NoticeRoll()
+    {
+        _rolled = true;
+        Notice();
+    }
+
+    /// <summary>There is something to do.</summary>
+    public void Notice()
+    {
+        if (_thread is null)
+            Start();
+        _noticed.Set();
+    }
+
+    /// <summary>Ends the thread; what it has under way ends first.</summary>
+    public void Dispose()
+    {
+        Thread? thread;
+        lock (_lock)
+        {
+            _stopping = true;
+            thread = _thread;
+        }
+
+        _noticed.Set();
+        thread?.Join();
+        _noticed.Dispose();
+    }
+
+    private TimeSpan Tick => _isIdle ? _halfInterval * 2 : _halfInterval;
+
+    private void Start()
+    {
+        lock (_lock)
+        {
+            if (_thread is not null || _stopping)
+                return;
+            _lastTick = Stopwatch.GetTimestamp();
+            _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues flusher" };
+            _thread.Start();
+        }
+    }
+
+    private void Run()
+    {
+        while (!_stopping)
+        {
+            _noticed.WaitOne(TimeToWait());
+            try
+            {
+                Pending.Serve();
+                ServeRoll();
+                ServeTick();
+            }
+            catch (QueueDeletedException)
+            {
+                // Whoever appends, reads or flushes meets it. There is nothing to flush any more.
+                _ticks = false;
+            }
+            catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+            {
+                // Poisoned or damaged: callers meet it. Or the queue is closing.
+            }
+        }
+    }
+
+    private TimeSpan TimeToWait()
+    {
+        if (Pending.IsAnyThere)
+            return TimeSpan.Zero;
+        TimeSpan wait = Timeout.InfiniteTimeSpan;
+        if (_rolled)
+            wait = Left(_lastRoll, CheckpointInterval);
+        if (_ticks && !_store.Wake.IsPoisoned)
+        {
+            TimeSpan tick = Left(_lastTick, Tick);
+            wait = wait < TimeSpan.Zero || tick < wait ? tick : wait;
+        }
+
+        // Whole milliseconds is what the event knows; rounded down, the rest would be spent spinning.
+        return wait < TimeSpan.Zero ? wait : TimeSpan.FromMilliseconds(Math.Ceiling(wait.TotalMilliseconds));
+    }
+
+    private void ServeRoll()
+    {
+        if (!_rolled || Left(_lastRoll, CheckpointInterval) > TimeSpan.Zero)
+            return;
+        _rolled = false;
+        _lastRoll = Stopwatch.GetTimestamp();
+        _store.Flusher.FlushCompletedSegments();
+    }
+
+    private void ServeTick()
+    {
+        if (!_ticks || Left(_lastTick, Tick) > TimeSpan.Zero)
+            return;
+        _lastTick = Stopwatch.GetTimestamp();
+        // After half an interval somebody's flush is recent enough; after a whole one it may lie that far back.
+        bool isRecent = !_isIdle && _store.Flusher.ConfirmedOffset != _seenConfirmed;
+        _isIdle = false;
+        if (isRecent)
+        {
+            _ticksLeft = 1;
+        }
+        else if (--_ticksLeft <= 0)
+        {
+            BackgroundFlush flush = _store.Flusher.TryFlush();
+            _ticksLeft = flush == BackgroundFlush.Done ? 2 : 1;
+            _isIdle = flush == BackgroundFlush.Nothing;
+        }
+
+        _seenConfirmed = _store.Flusher.ConfirmedOffset;
+        _store.Flusher.CheckpointIfDue();
+    }
+
+    private static TimeSpan Left(long since, TimeSpan whole)
+    {
+        TimeSpan left = whole - Stopwatch.GetElapsedTime(since);
+        return left > TimeSpan.Zero ? left : TimeSpan.Zero;
+    }
+}
