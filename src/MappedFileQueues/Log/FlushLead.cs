@@ -50,7 +50,7 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
 
         // P19 acquire: a target without a leader: that one died, and an error may have been reported to it alone.
         // Its range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in
-        // LogFlusher.
+        // FlushRound.
         if (SharedWord.ReadAcquire(store.Control.FlushTarget) != 0)
             SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: pairs with P19 acquire above.
         return true;

@@ -26,8 +26,6 @@ internal enum BackgroundFlush
 /// </summary>
 internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoints) : IDisposable
 {
-    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
-
     /// <summary>
     /// How long the thread that waits for another process's leader sleeps at first: a dead one wakes nobody, so it looks itself.
     /// </summary>
@@ -40,11 +38,10 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
 
     private readonly FlushLead _lead = new(store);
-    private long _lastCheckpoint;
-    private long _checkpointed = SharedWord.ReadAcquire(store.Control.Confirmed); // P18 acquire: pairs with P18 full in Round.
+    private readonly FlushRound _round = new(store, checkpoints);
 
     /// <summary>Everything before it is on disk.</summary>
-    // P18 acquire: pairs with P18 full in Round.
+    // P18 acquire: pairs with P18 full in FlushRound.
     public long ConfirmedOffset => SharedWord.ReadAcquire(store.Control.Confirmed);
 
     /// <summary>
@@ -111,7 +108,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         {
             if (!_lead.TryTakeLease())
                 return BackgroundFlush.Elsewhere;
-            RoundAndLetGo(new FlushWalk(store).NowLimit, IsCheckpointDue);
+            RoundAndLetGo(new FlushWalk(store).NowLimit, _round.IsCheckpointDue);
             return BackgroundFlush.Done;
         }
         finally
@@ -162,7 +159,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public void CheckpointIfDue()
     {
-        if (!IsCheckpointDue || ConfirmedOffset <= _checkpointed || store.Wake.IsPoisoned || !_lead.TryEnter())
+        if (!_round.IsCheckpointDue || ConfirmedOffset <= _round.Checkpointed || store.Wake.IsPoisoned || !_lead.TryEnter())
             return;
         try
         {
@@ -170,7 +167,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
                 return;
             try
             {
-                WriteCheckpoint(ConfirmedOffset);
+                _round.WriteCheckpoint(ConfirmedOffset);
             }
             finally
             {
@@ -189,7 +186,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         EnterWithLease();
         try
         {
-            WriteCheckpoint(offset);
+            _round.WriteCheckpoint(offset);
         }
         finally
         {
@@ -198,26 +195,10 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         }
     }
 
-    /// <summary>
-    /// Syncs a segment of which nothing new is to be confirmed: room ahead of the tail, whose blocks count as written afterwards.
-    /// </summary>
-    public void SyncAhead(long start)
-    {
-        try
-        {
-            store.Window.Flush(start, 0, 0);
-        }
-        catch (QueueDiskException error) when (error.MayHaveLostData)
-        {
-            // The kernel reported to our descriptor what may have happened to messages.
-            Poison();
-            throw;
-        }
-    }
+    /// <inheritdoc cref="FlushRound.SyncAhead"/>
+    public void SyncAhead(long start) => _round.SyncAhead(start);
 
     public void Dispose() => _lead.Dispose();
-
-    private bool IsCheckpointDue => Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
 
     private bool IsAnythingUnflushed()
     {
@@ -233,7 +214,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         {
             if (TryTakeLease(patience, ref pause))
             {
-                RoundAndLetGo(new FlushWalk(store).NowLimit, checkpoints && IsCheckpointDue);
+                RoundAndLetGo(new FlushWalk(store).NowLimit, checkpoints && _round.IsCheckpointDue);
                 if (ConfirmedOffset >= goal)
                     return;
                 pause = LeasePauseFirst;
@@ -315,93 +296,11 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         try
         {
-            Round(limit, checkpoint);
+            _round.Run(limit, checkpoint);
         }
         finally
         {
             _lead.LetLeaseGo();
         }
-    }
-
-    /// <summary>One flush, under the lease: everything from confirmed to the first hole or the limit.</summary>
-    private void Round(long limit, bool checkpoint)
-    {
-        store.ThrowIfReplaced();
-        var walk = new FlushWalk(store);
-        long from = ConfirmedOffset;
-        long to = walk.FindContiguousEnd(from, limit);
-        if (to <= from)
-            return;
-        // P19 release: under the lease; pairs with P19 acquire in FlushLead.
-        SharedWord.WriteRelease(store.Control.FlushTarget, to);
-        ProtocolSteps.Reach(ProtocolStep.FlushMarked);
-        Sync(from, to);
-        ProtocolSteps.Reach(ProtocolStep.FlushSynced);
-        if (checkpoint || walk.SawUnchecked)
-            WriteCheckpoint(to);
-        if (store.Wake.IsPoisoned)
-            throw store.Poisoned();
-        // P18 full: after the sync; pairs with P18 acquire in ConfirmedOffset.
-        SharedWord.RaiseTo(store.Control.Confirmed, to);
-        ProtocolSteps.Reach(ProtocolStep.ConfirmedRaised);
-        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in FlushLead.
-        store.Window.ForgetFlushed(to);
-    }
-
-    private void Sync(long from, long to)
-    {
-        try
-        {
-            for (long start = store.Window.StartOf(from); start < to; start += store.Window.SegmentLength)
-            {
-                store.Maker.EnsureDirectoryFlushed(start);
-                store.Window.Flush(start, Math.Max(0, from - start), Math.Min(store.Window.SegmentLength, to - start));
-            }
-        }
-        catch (QueueDiskException error)
-        {
-            GiveUp(error);
-            throw;
-        }
-    }
-
-    private void WriteCheckpoint(long offset)
-    {
-        // Whatever failed since the lease was taken may have been reported to others alone: nothing is written down after it.
-        if (store.Wake.IsPoisoned)
-            throw store.Poisoned();
-        try
-        {
-            checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
-            _lastCheckpoint = Stopwatch.GetTimestamp();
-            _checkpointed = offset;
-        }
-        catch (QueueDiskException error)
-        {
-            GiveUp(error);
-            throw;
-        }
-    }
-
-    /// <summary>
-    /// The kernel reports a failed write-back once and may drop the pages: nothing after it can be confirmed truthfully. What
-    /// failed before the disk was asked (no descriptor left in this process, say) is this caller's trouble and nobody else's.
-    /// </summary>
-    private void GiveUp(QueueDiskException error)
-    {
-        if (error.MayHaveLostData)
-        {
-            Poison();
-            return;
-        }
-
-        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: not died; pairs with P19 acquire in FlushLead.
-    }
-
-    private void Poison()
-    {
-        store.Wake.Poison();
-        store.FlushWake.Interrupt();
-        PoisonFile.Make(store.Directory);
     }
 }

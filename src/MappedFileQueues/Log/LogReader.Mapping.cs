@@ -153,7 +153,7 @@ internal sealed unsafe partial class LogReader
 
         if (confirmed != null)
         {
-            // P18 acquire: what lies before it is on disk; pairs with P18 full in LogFlusher.
+            // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
             bound = Math.Min(bound, SharedWord.ReadAcquire(confirmed) - segment.Start);
             if (bound < position + FrameHeader.Size)
                 return false;

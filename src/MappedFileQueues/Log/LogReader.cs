@@ -27,9 +27,9 @@ internal enum ReadStatus
 /// 4 hand out the payload; the place moves only by Advance
 /// </code>
 /// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system),
-/// for Dispose, for an asynchronous wait that owns the reader (that one looks below <see cref="_reach"/>, which the fast paths do
-/// not know), and for a reader that reads only what is on disk the confirmed offset too. One thread at a time; Dispose may come
-/// from any.
+/// for Dispose and for an asynchronous wait that owns the reader: that one looks below <see cref="_reach"/>, which the fast paths
+/// do not know; for a reader of what is on disk alone, for the confirmed offset too. One thread at a time; Dispose may come from
+/// any.
 /// </summary>
 /// <param name="log">What it reads.</param>
 /// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>

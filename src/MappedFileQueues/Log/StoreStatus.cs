@@ -58,7 +58,7 @@ internal sealed unsafe record StoreStatus
 
         long first = FirstOffset.Find(directory, meta, control);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
-        // P18 acquire: pairs with P18 full in LogFlusher.
+        // P18 acquire: pairs with P18 full in FlushRound.
         long confirmed = control is null ? checkpoint?.Offset ?? 0 : SharedWord.ReadAcquire(control.Confirmed);
         List<OpenClaimStatus> claims = [];
         (long published, long tail) = Walk(

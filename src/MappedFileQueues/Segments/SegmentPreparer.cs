@@ -6,9 +6,9 @@ namespace MappedFileQueues.Segments;
 /// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little
 /// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here, of whatever kind, is
 /// not reported here: it would end the process, and the producer that needs the room meets the same error in its own call.</para>
-/// <para>Where flushes have to be quick it also syncs what it has touched. Touching dirties pages without changing a byte, so it may
-/// be done beside producers that store there already, and the sync turns blocks that were only allocated into written ones: a
-/// flush behind it needs no commit of the file system's journal.</para>
+/// <para>Where flushes have to be quick it also syncs what it has touched. Touching dirties pages without changing a byte, so
+/// it may be done beside producers that store there already, and the sync turns blocks that were only allocated into written
+/// ones: a flush behind it needs no commit of the file system's journal.</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {

@@ -33,8 +33,11 @@ internal sealed class DurableFigure(ChildContext context, int threadCount)
                 raw.Run(2);
                 Append(producer, 2);
             });
-            return [Interleaved.Run(
-                context.Task.Role, "msg/s", context.Repetitions, () => raw.Measure(RawCount), () => MeasureQueue(queue))];
+            return
+            [
+                Interleaved.Run(
+                    context.Task.Role, "msg/s", context.Repetitions, () => raw.Measure(RawCount), () => MeasureQueue(queue)),
+            ];
         }
     }
 

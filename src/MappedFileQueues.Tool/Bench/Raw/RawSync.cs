@@ -5,8 +5,8 @@ using MappedFileQueues.Tool.Bench.Measuring;
 namespace MappedFileQueues.Tool.Bench.Raw;
 
 /// <summary>
-/// Bare flushes, one after the other: a block of 4 KiB is written and flushed. Rewritten, the block is the same each time, of a file
-/// that was written before; else each is the next one of a file whose blocks were allocated and never written.
+/// Bare flushes, one after the other: a block of 4 KiB is written and flushed. Rewritten, the block is the same each time, of
+/// a file that was written before; else each is the next one of a file whose blocks were allocated and never written.
 /// </summary>
 internal sealed partial class RawSync : IDisposable
 {
