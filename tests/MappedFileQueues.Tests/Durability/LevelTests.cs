@@ -165,10 +165,15 @@ public sealed class LevelTests
     public void Prepare_SyncAheadFails_TheQueueIsPoisoned()
     {
         using LevelCase test = new(structs: true, ProducerMode.Shared, portable: false);
-        using QueueUnderTest queue = test.Open(DurabilityLevel.Group, options => options.PreallocateByWriting = true);
+        using QueueUnderTest queue = test.Open(DurabilityLevel.Group, options =>
+        {
+            // Longer than the first room, which the preparer sees to by itself, before the fault or after it.
+            options.SegmentSize = 1 << 20;
+            options.PreallocateByWriting = true;
+        });
         test.Services.OnSegmentFlush = _ => throw new QueueDiskException("by the test", DiskErrors.EIO, "-");
         // This call meets the error itself, or the preparer's thread was faster.
-        Exception? error = Record.Exception(() => queue.Producer.Prepare(150_000));
+        Exception? error = Record.Exception(() => queue.Producer.Prepare(600_000));
         Assert.True(error is QueueDiskException or QueuePoisonedException, $"{error}");
         Assert.Throws<QueuePoisonedException>(() => queue.Producer.Produce(1));
     }

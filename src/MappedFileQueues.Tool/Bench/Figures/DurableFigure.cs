@@ -41,7 +41,9 @@ internal sealed class DurableFigure(ChildContext context, int threadCount)
         }
     }
 
-    /// <summary>`raw_fdatasync`: bare flushes of a block that is rewritten, beside those of blocks never written before.</summary>
+    /// <summary>
+    /// `raw_fdatasync`: bare flushes of a block that is rewritten, beside those of blocks never written before.
+    /// </summary>
     public static IReadOnlyList<Samples> MeasureRaw(ChildContext context)
     {
         int count = CountFor(context.Messages);
