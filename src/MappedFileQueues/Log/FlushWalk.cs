@@ -84,7 +84,7 @@ internal unsafe struct FlushWalk(LogStore store)
         long offset = from;
         while (offset < limit)
         {
-            SegmentMapping? segment = store.Window.TryAcquire(store.Window.StartOf(offset));
+            SegmentMapping? segment = TryAcquire(offset);
             if (segment is null)
                 return offset;
             try
@@ -101,6 +101,18 @@ internal unsafe struct FlushWalk(LogStore store)
         return offset;
     }
 
+    /// <summary>Null when nobody was there yet, or when it was removed.</summary>
+    private SegmentMapping? TryAcquire(long offset)
+    {
+        long start = store.Window.StartOf(offset);
+        SegmentMapping? segment = store.Window.TryAcquire(start);
+        if (segment is null && store.HasPassed(offset))
+            segment = store.Window.TryAcquire(start);
+        if (segment is null && store.HasPassed(offset))
+            throw LogErrors.Missing(store.Path, start, offset);
+        return segment;
+    }
+
     private bool WalkSegment(SegmentMapping segment, long limit, AtClaim atClaim, ref long offset, ref long published)
     {
         byte* first = segment.Pointer;
@@ -114,7 +126,15 @@ internal unsafe struct FlushWalk(LogStore store)
             // P4 acquire: pairs with P1 release, P2, P3 and P4 full in the appenders and HoleRepair.
             ulong header = SharedWord.ReadAcquire((ulong*)(first + position));
             if (header == 0)
-                return false;
+            {
+                if (!store.HasPassed(segment.Start + position))
+                    return false;
+                // P4 acquire: once more; pairs with P1 release and P3 full.
+                header = SharedWord.ReadAcquire((ulong*)(first + position));
+                if (header == 0)
+                    throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+            }
+
             if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
                 throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
             FrameState state = FrameHeader.State(header);

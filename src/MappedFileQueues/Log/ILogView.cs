@@ -39,6 +39,12 @@ internal unsafe interface ILogView
     /// <summary>Blocks exist up to here, as far as the control page says.</summary>
     long Allocated { get; }
 
+    /// <summary>
+    /// Whether a frame stood at this offset: somebody has gone past it, and nobody has removed it since. A header that reads as
+    /// zero after this said yes is damage, not the end of the log.
+    /// </summary>
+    bool HasPassed(long offset);
+
     /// <summary>Looks after a claim in the way.</summary>
     HoleFate Repair(ulong* header, ulong claim, long offset);
 

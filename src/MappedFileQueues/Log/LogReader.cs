@@ -175,14 +175,24 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     {
         payload = null;
         length = 0;
+        bool wasPassed = false;
         while (true)
         {
-            if (!TryReachHeader(out long room))
-                return ReadStatus.Empty;
             // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
-            ulong header = SharedWord.ReadAcquire((ulong*)_next);
+            ulong header = TryReachHeader(out long room) ? SharedWord.ReadAcquire((ulong*)_next) : 0;
             if (header == 0)
-                return ReadStatus.Empty;
+            {
+                if (!log.HasPassed(Offset))
+                    return ReadStatus.Empty;
+                // It may have been published between the two looks; what is not there at the next one is lost.
+                if (wasPassed)
+                    throw room == 0
+                        ? LogErrors.Missing(log.Path, log.Window.StartOf(Offset), Offset)
+                        : log.Corrupt(Offset, header, room);
+                wasPassed = true;
+                continue;
+            }
+
             if (!FrameHeader.IsPlausible(header, room))
                 throw log.Corrupt(Offset, header, room);
             FrameState state = FrameHeader.State(header);
@@ -195,6 +205,7 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
             if (state == FrameState.Padding)
             {
                 _next += FrameHeader.FrameLength(length);
+                wasPassed = false;
                 continue;
             }
 
@@ -208,10 +219,8 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     /// <summary>Whether a <see cref="TryRead"/> would find a message, a hole or damage: something to act on.</summary>
     public bool HasSomething()
     {
-        if (!TryReachHeader(out _))
-            return false;
         // P1 acquire: pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
-        return SharedWord.ReadAcquire((ulong*)_next) != 0;
+        return (TryReachHeader(out _) && SharedWord.ReadAcquire((ulong*)_next) != 0) || log.HasPassed(Offset);
     }
 
     /// <summary>The header that the next message will have, for a waiter to look at; null while it cannot be reached.</summary>

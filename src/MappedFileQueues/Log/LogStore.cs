@@ -229,6 +229,11 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         return Holes.TryRepair(header, claim, offset);
     }
 
+    /// <inheritdoc/>
+    // P14 acquire: read before low water, which goes up first; pairs with P14 full in SegmentRoller.
+    public bool HasPassed(long offset) =>
+        offset < SharedWord.ReadAcquire(Control.TailHint) && Window.StartOf(offset) >= LowWater;
+
     HoleFate ILogView.Repair(ulong* header, ulong claim, long offset) =>
         TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
 

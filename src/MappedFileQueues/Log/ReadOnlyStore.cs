@@ -14,6 +14,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     private readonly StoreDirectory _directory;
     private readonly ControlPage? _control;
     private readonly FileIdentity? _metaIdentity;
+    private readonly long _checkpoint;
 
     public ReadOnlyStore(string path, bool verifiesChecksum)
     {
@@ -24,6 +25,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
             Meta = StoreMetaFile.Read(_directory) ?? throw Missing(path);
             _metaIdentity = _directory.Identify(StoreNames.Meta);
             _control = ControlPage.OpenForReading(_directory);
+            _checkpoint = new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
             Window = new SegmentWindow(_directory, Meta.SegmentLength, writable: false);
             Checksum = new FrameChecksum(Meta.StoreId);
             VerifiesChecksum = verifiesChecksum;
@@ -53,6 +55,12 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
 
     // P20 acquire: pairs with P20 full in SegmentMaker.
     public long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
+
+    /// <summary>
+    /// By the checkpoint alone, which has a checksum: the tail hint may be damaged, or older than a power cut that nobody has
+    /// recovered from yet.
+    /// </summary>
+    public bool HasPassed(long offset) => offset < _checkpoint && Window.StartOf(offset) >= LowWater;
 
     /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
     public long FindLatest() => Status().PublishedOffset;

@@ -188,14 +188,14 @@ public sealed class DamagedStoreTests : IDisposable
         File.Delete(_temp.PathOf("commitlog", "00000000000000004096.log"));
 
         using MappedFileQueue again = new(options);
-        int count = 0;
-        while (again.Consumer.TryConsume(out ReadOnlySpan<byte> _))
+        for (int i = 0; i < 4; i++)
         {
+            Assert.True(again.Consumer.TryConsume(out ReadOnlySpan<byte> _));
             again.Consumer.Commit();
-            count++;
         }
 
-        Assert.Equal(4, count);
+        QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => again.Consumer.TryConsume(out _));
+        Assert.Equal(4096, error.Offset);
         Assert.Equal(4096, again.Consumer.Offset);
     }
 
