@@ -127,7 +127,8 @@ public sealed unsafe class OpeningRuleTests
     [Fact]
     public void Recover_HoleBelowTheHint_BecomesPadding()
     {
-        using var store = new CrashStore(65536);
+        // One segment: behind a roll the background would look after the hole itself.
+        using var store = new CrashStore(4 << 20);
         long hole;
         using (MappedFileQueue queue = store.Open())
         {
@@ -136,7 +137,7 @@ public sealed unsafe class OpeningRuleTests
             child.Send("append prefix=c count=5 size=300");
             child.ExpectKilled();
             hole = Assert.Single(queue.GetInfo().OpenClaims).Offset;
-            CrashStore.Append(queue, Enumerable.Range(0, 3000).Select(i => $"m-{i}"));
+            CrashStore.Append(queue, Enumerable.Range(0, 8000).Select(i => $"m-{i}"));
             using var words = new StoreWords(store.Path);
             Assert.True(words.TailHint > hole + 65536, "the hint stands above the hole");
             Assert.Equal(FrameState.Claimed, words.StateAt(hole));
@@ -145,7 +146,7 @@ public sealed unsafe class OpeningRuleTests
         using MappedFileQueue alone = store.Open();
         using var after = new StoreWords(store.Path);
         Assert.Equal(FrameState.Padding, after.StateAt(hole));
-        Assert.Equal(["c-0", "c-1", .. Enumerable.Range(0, 3000).Select(i => $"m-{i}")], CrashStore.ReadAll(alone, "all"));
+        Assert.Equal(["c-0", "c-1", .. Enumerable.Range(0, 8000).Select(i => $"m-{i}")], CrashStore.ReadAll(alone, "all"));
     }
 
     private static void ExpectShared(StoreWords words)
