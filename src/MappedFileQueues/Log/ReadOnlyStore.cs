@@ -13,7 +13,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
 {
     private readonly StoreDirectory _directory;
     private readonly ControlPage? _control;
-    private readonly FileIdentity? _metaIdentity;
+    private readonly MetaWatch? _metaWatch;
 
     public ReadOnlyStore(string path, bool verifiesChecksum)
     {
@@ -22,7 +22,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         try
         {
             Meta = StoreMetaFile.Read(_directory) ?? throw Missing(path);
-            _metaIdentity = _directory.Identify(StoreNames.Meta);
+            _metaWatch = new MetaWatch(_directory);
             _control = ControlPage.OpenForReading(_directory);
             Window = new SegmentWindow(_directory, Meta.SegmentLength, writable: false);
             Checksum = new FrameChecksum(Meta.StoreId);
@@ -30,6 +30,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         }
         catch
         {
+            _metaWatch?.Dispose();
             _control?.Dispose();
             _directory.Dispose();
             throw;
@@ -122,7 +123,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>Throws when the store was deleted or replaced.</summary>
     public void ThrowIfReplaced()
     {
-        if (_directory.Identify(StoreNames.Meta) != _metaIdentity || !_directory.IsStillInPlace)
+        if (!_metaWatch!.IsUnchanged)
             throw new QueueDeletedException($"The store was deleted or replaced while it was open: path={Path}. Open it again.");
     }
 
@@ -133,6 +134,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     public void Dispose()
     {
         Window.CloseFiles();
+        _metaWatch?.Dispose();
         _control?.Dispose();
         _directory.Dispose();
     }
