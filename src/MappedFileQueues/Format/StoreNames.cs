@@ -9,6 +9,10 @@ namespace MappedFileQueues.Format;
 internal static class StoreNames
 {
     public const string Meta = "queue.meta";
+
+    /// <summary>What `queue.meta` is called while its store is being deleted, or after that was cut short.</summary>
+    public const string DeletedMeta = "queue.meta.deleted";
+
     public const string Control = "control";
     public const string Poison = "poison";
     public const string CommitLog = "commitlog";

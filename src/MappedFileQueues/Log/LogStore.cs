@@ -16,7 +16,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
 
     private readonly PlatformLock _attached;
     private readonly CheckpointFile _checkpoints;
-    private readonly FileIdentity? _metaIdentity;
+    private readonly MetaWatch _metaWatch;
     private readonly Lock _lock = new();
 
     /// <summary>
@@ -55,7 +55,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         FlushThread = new FlushThread(this);
         AsyncWaits = new AsyncWaiter(this, Wake);
         DurableAsyncWaits = new AsyncWaiter(this, FlushWake);
-        _metaIdentity = Directory.Identify(StoreNames.Meta);
+        _metaWatch = new MetaWatch(Directory);
         lock (s_attached)
             s_attached.Add(this);
         if (settings.FlushesAtIntervals)
@@ -256,7 +256,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     /// <summary>Throws when the store's folder was deleted or replaced under this queue.</summary>
     public void ThrowIfReplaced()
     {
-        if (Directory.Identify(StoreNames.Meta) == _metaIdentity && Directory.IsStillInPlace)
+        if (_metaWatch.IsUnchanged)
             return;
         throw new QueueDeletedException($"The store was deleted or replaced while it was open: path={Path}. "
             + "Dispose this queue and open the store again.");
@@ -295,6 +295,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
                 Window.CloseFiles();
                 Slots.Dispose();
                 Control.Dispose();
+            _metaWatch.Dispose();
             }
         }
         finally

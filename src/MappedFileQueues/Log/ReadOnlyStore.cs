@@ -13,7 +13,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
 {
     private readonly StoreDirectory _directory;
     private readonly ControlPage? _control;
-    private readonly FileIdentity? _metaIdentity;
+    private readonly MetaWatch? _metaWatch;
     private readonly long _checkpoint;
 
     public ReadOnlyStore(string path, bool verifiesChecksum)
@@ -23,7 +23,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         try
         {
             Meta = StoreMetaFile.Read(_directory) ?? throw Missing(path);
-            _metaIdentity = _directory.Identify(StoreNames.Meta);
+            _metaWatch = new MetaWatch(_directory);
             _control = ControlPage.OpenForReading(_directory);
             _checkpoint = new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
             Window = new SegmentWindow(_directory, Meta.SegmentLength, writable: false);
@@ -32,6 +32,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         }
         catch
         {
+            _metaWatch?.Dispose();
             _control?.Dispose();
             _directory.Dispose();
             throw;
@@ -130,7 +131,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>Throws when the store was deleted or replaced.</summary>
     public void ThrowIfReplaced()
     {
-        if (_directory.Identify(StoreNames.Meta) != _metaIdentity || !_directory.IsStillInPlace)
+        if (!_metaWatch!.IsUnchanged)
             throw new QueueDeletedException($"The store was deleted or replaced while it was open: path={Path}. Open it again.");
     }
 
@@ -141,6 +142,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     public void Dispose()
     {
         Window.CloseFiles();
+        _metaWatch?.Dispose();
         _control?.Dispose();
         _directory.Dispose();
     }

@@ -4,7 +4,17 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// Deletes a store while nobody is attached. `queue.meta` goes first: without it the rest is no store any more.
+/// Deletes a store while nobody is attached.
+/// <code>
+/// step                                                    killed after it
+/// 1 under `open` and alone: `queue.meta` gets another     no store any more; nobody makes one here, and whoever deletes
+///   name, the directory is flushed                        again goes on
+/// 2 everything but `locks` and that file goes             the same
+/// 3 the locks are let go (Windows deletes no file that    the same
+///   is held), `locks` goes
+/// 4 the renamed file goes                                 an empty folder
+/// 5 the folder goes, if it is still empty                 -
+/// </code>
 /// </summary>
 internal static class StoreDeletion
 {
@@ -13,24 +23,59 @@ internal static class StoreDeletion
         using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
         if (directory is null)
             return;
-        if (StoreMetaFile.Read(directory) is null)
-            throw new QueueFormatException($"The folder holds no store: path={path}. Nothing was deleted.");
-        using (OpenLock.Take(directory, TimeSpan.Zero))
+        ThrowIfNoStore(directory);
+        try
         {
-            using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
-                ?? throw new QueueInUseException($"The store is open, so it cannot be deleted: path={path}, "
-                    + $"holder={OpenLock.Name(directory.LockHolders(StoreNames.AttachedLock))}. Close every queue on it first.");
-            directory.Delete(StoreNames.Meta);
-            try
-            {
-                System.IO.Directory.Delete(path, recursive: true);
-            }
-            catch (Exception error) when (error is IOException or UnauthorizedAccessException)
-            {
-                throw new QueueDiskException(
-                    $"The store's folder could not be removed: path={path}. Its messages are gone; remove the folder.",
-                    0, path, error);
-            }
+            Empty(directory);
+            Remove(directory, StoreNames.Locks);
+            directory.Delete(StoreNames.DeletedMeta);
+            System.IO.Directory.Delete(path, recursive: false);
         }
+        catch (Exception error) when (error is (IOException and not MappedFileQueueException) or UnauthorizedAccessException)
+        {
+            throw new QueueDiskException(
+                $"The store's folder could not be removed: path={path}. Its messages are gone; delete it again.", 0, path, error);
+        }
+    }
+
+    private static void Empty(StoreDirectory directory)
+    {
+        using PlatformLock open = OpenLock.Take(directory, TimeSpan.Zero);
+        using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
+            ?? throw new QueueInUseException($"The store is open, so it cannot be deleted: path={directory.Path}, "
+                + $"holder={OpenLock.Name(directory.LockHolders(StoreNames.AttachedLock))}. Close every queue on it first.");
+        // Somebody else may have deleted it meanwhile, and a third one may have put something else in its place.
+        ThrowIfNoStore(directory);
+        if (!directory.IsStillInPlace)
+            throw new QueueDeletedException($"The store was moved away while it was being deleted: path={directory.Path}. "
+                + "Nothing was deleted.");
+        if (directory.Identify(StoreNames.Meta) is not null)
+        {
+            directory.Rename(StoreNames.Meta, StoreNames.DeletedMeta);
+            directory.FlushEntries("");
+        }
+
+        foreach (string name in directory.List(""))
+        {
+            if (name is not (StoreNames.Locks or StoreNames.DeletedMeta))
+                Remove(directory, name);
+        }
+    }
+
+    private static void ThrowIfNoStore(StoreDirectory directory)
+    {
+        if (directory.Identify(StoreNames.DeletedMeta) is null && StoreMetaFile.Read(directory) is null)
+            throw new QueueFormatException($"The folder holds no store: path={directory.Path}. Nothing was deleted.");
+    }
+
+    /// <summary>Removes a file, or a folder with what is in it; a link, not what it leads to.</summary>
+    private static void Remove(StoreDirectory directory, string name)
+    {
+        string path = Path.Combine(directory.Path, name);
+        var folder = new DirectoryInfo(path);
+        if (folder.Exists && folder.LinkTarget is null)
+            folder.Delete(recursive: true);
+        else
+            File.Delete(path);
     }
 }

@@ -28,6 +28,7 @@ internal static class StoreMetaFile
 
     public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings, Guid boot)
     {
+        ThrowIfHalfDeleted(directory);
         var meta = new StoreMeta(request.Kind, request.SegmentLength, request.StructSize, request.LayoutFingerprint,
             settings.StoreId ?? Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
         directory.Delete(Temporary);
@@ -78,6 +79,7 @@ internal static class StoreMetaFile
     /// </summary>
     public static void ThrowIfForeign(StoreDirectory directory)
     {
+        ThrowIfHalfDeleted(directory);
         IReadOnlyList<string> names = directory.List("");
         bool isOldVersion = directory.List(StoreNames.Offsets).Any(name => name.EndsWith(".offset", StringComparison.Ordinal))
             || directory.List(StoreNames.CommitLog).Any(name => name.Length == 20 && name.All(char.IsAsciiDigit));
@@ -91,6 +93,14 @@ internal static class StoreMetaFile
         if (foreign is not null && directory.Identify(StoreNames.Meta) is null)
             throw new QueueFormatException($"The folder is not empty and holds no store: path={directory.Path}, found={foreign}. "
                 + $"Choose an empty folder, or restore {StoreNames.Meta}; nothing was written.");
+    }
+
+    /// <summary>Nobody makes a store in the middle of what somebody else is about to remove.</summary>
+    private static void ThrowIfHalfDeleted(StoreDirectory directory)
+    {
+        if (directory.Identify(StoreNames.DeletedMeta) is not null)
+            throw new QueueDeletedException($"The store is being deleted, or that was cut short: path={directory.Path}, "
+                + $"found={StoreNames.DeletedMeta}. Call MappedFileQueue.Delete again, then open it.");
     }
 
     private static string Describe(StoreKind kind) => kind == StoreKind.Struct ? "structs" : "messages of any length";

@@ -1,0 +1,82 @@
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Opening;
+
+/// <summary>A deletion that is cut short, and who comes while it is under way.</summary>
+public sealed class HalfDeletedTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Delete_Store_LeavesNothing(bool portable)
+    {
+        PlatformScope.Use(portable);
+        Refusal.MakeStore(_temp.StorePath);
+        Directory.CreateDirectory(_temp.PathOf("salvage", "inner"));
+        File.WriteAllText(_temp.PathOf("salvage", "inner", "note"), "");
+        MappedFileQueue.Delete(_temp.StorePath);
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    /// <summary>
+    /// `queue.meta` was removed first. Killed behind that, neither a second deletion nor an opener got out of what was left: the
+    /// one saw no store, the other a folder with foreign files.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Delete_CutShort_CanBeRepeatedAndNobodyOpensInBetween(bool portable)
+    {
+        PlatformScope.Use(portable);
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if ((call, name) is (DiskCall.Renamed or DiskCall.Deleted, not "queue.meta.tmp"))
+                throw FaultyDisk.Broken(name);
+        };
+        Assert.Throws<QueueDiskException>(() => MappedFileQueue.Delete(_temp.StorePath));
+        disk.Before = null;
+
+        QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => Refusal.Attach(_temp.StorePath));
+        Refusal.CheckMessage(error.Message, _temp.StorePath, "Delete");
+        Assert.Throws<QueueDiskException>(() => Refusal.Read(_temp.StorePath));
+        MappedFileQueue.Delete(_temp.StorePath);
+
+        Assert.False(Directory.Exists(_temp.StorePath));
+        Refusal.MakeStore(_temp.StorePath);
+        Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
+    }
+
+    /// <summary>
+    /// An opener that was waiting for `open` could get it when the deletion let it go, and make a store in a folder that was
+    /// about to be removed with all that is in it.
+    /// </summary>
+    [Fact]
+    public void Open_WaitingWhileAnotherDeletes_MakesNoStoreThere()
+    {
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        BackgroundCall? opener = null;
+        int tries = 0;
+        disk.Before = (call, name) =>
+        {
+            if ((call, name) == (DiskCall.Lock, "locks/open"))
+                Interlocked.Increment(ref tries);
+            if ((call, name) != (DiskCall.Lock, "locks/attached") || opener is not null)
+                return;
+            opener = BackgroundCall.Start(() => Refusal.Attach(_temp.StorePath));
+            Eventually.True(() => Volatile.Read(ref tries) > 1, "the opener has seen the store, and asks for the lock");
+        };
+
+        MappedFileQueue.Delete(_temp.StorePath);
+
+        disk.Before = null;
+        Assert.IsAssignableFrom<MappedFileQueueException>(opener!.JoinSilently());
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+}
