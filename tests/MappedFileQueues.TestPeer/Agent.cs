@@ -31,6 +31,7 @@ internal sealed class Agent
         ["watch"] = Watch,
         ["flush"] = command => Queue.Flush().ToString(CultureInfo.InvariantCulture),
         ["seek"] = Seek,
+        ["adjust"] = AdjustProducer,
         ["limit"] = LimitFiles,
         ["sleepmax"] = SetSleepMax,
     };
@@ -211,6 +212,12 @@ internal sealed class Agent
     private string Seek(AgentCommand command)
     {
         Consumer.AdjustOffset(command.Number("offset"));
+        return "";
+    }
+
+    private string AdjustProducer(AgentCommand command)
+    {
+        Producer.AdjustOffset(command.Number("offset"));
         return "";
     }
 

@@ -15,7 +15,7 @@ internal static class ControlLayout
 
     private const int Stride = 128;
 
-    // The cold block: written under the `open` lock only, with a checksum over it and the two cold words.
+    // The cold block: written under the `open` lock only, with a checksum over it and the three cold words.
     public const int MagicAt = 0;
     public const int StoreIdAt = 8;
     public const int BootIdAt = 24;
@@ -36,6 +36,7 @@ internal static class ControlLayout
     public const int FlushWaiterFlagAt = 12 * Stride;
     public const int RepairCountAt = 13 * Stride;
     public const int RollCountAt = 14 * Stride;
+    public const int CorruptAtAt = 15 * Stride;
 
     /// <summary>The top bit of the waiter flag: an earlier flush failed.</summary>
     public const ulong PoisonBit = 1UL << 63;

@@ -14,7 +14,33 @@ internal static unsafe class FirstOffset
     public static long Find(StoreDirectory directory, StoreMeta meta, ControlPage? control)
     {
         if (control is not null && control.IsColdBlockValid(meta.StoreId))
-            return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 full in LogOrigin.
+            return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 release in LogOrigin.
+        SortedSet<long> segments = List(directory, meta);
+        long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? (segments.Count == 0 ? 0 : segments.Min);
+        return OfRun(directory, segments, checkpoint, meta.SegmentLength);
+    }
+
+    /// <summary>The same run for an offset, of the segments that are there now.</summary>
+    public static long OfRun(StoreDirectory directory, StoreMeta meta, long offset) =>
+        OfRun(directory, List(directory, meta), offset, meta.SegmentLength);
+
+    /// <summary>
+    /// The start of the contiguous run of segments that an offset lies in, or lies just behind. A segment without a first frame
+    /// is none of the log before that offset: it was made ahead, or removed, and a cut brought it back. Whoever began there would
+    /// wait for ever.
+    /// </summary>
+    public static long OfRun(StoreDirectory directory, IReadOnlySet<long> segments, long offset, long segmentLength)
+    {
+        long start = offset - (offset % segmentLength);
+        if (!segments.Contains(start) && segments.Contains(start - segmentLength))
+            start -= segmentLength;
+        while (segments.Contains(start - segmentLength) && HasFrame(directory, start - segmentLength))
+            start -= segmentLength;
+        return start;
+    }
+
+    private static SortedSet<long> List(StoreDirectory directory, StoreMeta meta)
+    {
         var segments = new SortedSet<long>();
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
@@ -22,18 +48,13 @@ internal static unsafe class FirstOffset
                 segments.Add(start);
         }
 
-        long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? (segments.Count == 0 ? 0 : segments.Min);
-        return OfRun(segments, checkpoint, meta.SegmentLength);
+        return segments;
     }
 
-    /// <summary>The start of the contiguous run of segments that an offset lies in, or lies just behind.</summary>
-    public static long OfRun(IReadOnlySet<long> segments, long offset, long segmentLength)
+    private static bool HasFrame(StoreDirectory directory, long start)
     {
-        long start = offset - (offset % segmentLength);
-        if (!segments.Contains(start) && segments.Contains(start - segmentLength))
-            start -= segmentLength;
-        while (segments.Contains(start - segmentLength))
-            start -= segmentLength;
-        return start;
+        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        Span<byte> header = stackalloc byte[FrameHeader.Size];
+        return file is not null && file.ReadAt(header, 0) == header.Length && header.ContainsAnyExcept((byte)0);
     }
 }

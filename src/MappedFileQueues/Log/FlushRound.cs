@@ -23,6 +23,7 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
     public void Run(long limit, bool checkpoint)
     {
         store.ThrowIfReplaced();
+        store.ThrowIfDamaged("confirmed");
         var walk = new FlushWalk(store);
         // P18 acquire: this leader alone raises it; pairs with P18 full below.
         long from = SharedWord.ReadAcquire(store.Control.Confirmed);

@@ -52,6 +52,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         store.ThrowIfReplaced();
         store.ThrowIfOwnClaimIsOpen();
+        store.ThrowIfDamaged("confirmed");
         long goal = FindPublishedEnd();
         return WaitFor(goal, FlushPatience.Endless, checkpoints: true);
     }
@@ -100,7 +101,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public BackgroundFlush TryFlush()
     {
-        if (!IsAnythingUnflushed())
+        if (store.CorruptAt >= 0 || !IsAnythingUnflushed())
             return BackgroundFlush.Nothing;
         if (!_lead.TryEnter())
             return BackgroundFlush.Elsewhere;

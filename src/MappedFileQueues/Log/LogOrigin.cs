@@ -6,12 +6,59 @@ namespace MappedFileQueues.Log;
 
 /// <summary>
 /// Lets an empty log begin at another offset: from the start of that offset's segment padding leads up to it. Only before the
-/// first message. Order: the new segment with its padding, its checkpoint, low water and hint; last the first header of
-/// segment 0, by compare-and-swap, so a message that came in between wins and the call fails with nothing changed that anybody
-/// reads.
+/// first message, and under `open` from the first step to the last.
+/// <code>
+/// step                                                  killed after it
+/// 1 make the new first segment                          an unused file
+/// 2 raise low water to it: nobody enters a segment      taken back
+///   any more, but who is in the old first one may
+///   append there
+/// 3 the old first header, free to padding: from here    taken back: the log goes on behind the padding
+///   on nobody appends there; a message that came
+///   first wins, and low water goes back
+/// 4 sync the padding, write the checkpoint: decided     carried on
+/// 5 padding up to the offset                            carried on: the log begins at its segment's start
+/// 6 raise the hint: whoever waits goes on there         moved; the old segments are left over
+/// 7 remove the old segments, flush the directory        -
+/// </code>
+/// A hint below low water says that somebody is between 2 and 6, or died there. Who meets it takes `open`, which waits for him,
+/// and then ends what a dead one began, one way or the other (<see cref="SettleUnderOpen"/>); a lone opener does the same.
+/// Low water was once raised behind the padding: a message that came in between was appended to a segment that step 7 removed.
 /// </summary>
 internal static unsafe class LogOrigin
 {
+    /// <summary>The first offset that the log holds, as nobody can take it back.</summary>
+    public static long FindFirst(LogStore store)
+    {
+        while (true)
+        {
+            long lowWater = store.LowWater;
+            if (Hint(store) >= lowWater)
+                return lowWater;
+            store.ThrowIfClosing();
+            Settle(store);
+        }
+    }
+
+    /// <summary>Waits for whoever moves the origin, and ends what a dead one began.</summary>
+    public static void Settle(LogStore store)
+    {
+        using Platform.PlatformLock open = OpenLock.Take(store.Directory, store.Settings.LockTimeout);
+        SettleUnderOpen(store);
+    }
+
+    /// <summary>With `open` in hand a hint below low water is a dead one's; the checkpoint tells how far he came.</summary>
+    public static void SettleUnderOpen(LogStore store)
+    {
+        long lowWater = store.LowWater;
+        if (Hint(store) >= lowWater)
+            return;
+        if (new CheckpointFile(store.Directory, store.Meta.StoreId).Read()?.Offset >= lowWater)
+            CarryOn(store, lowWater);
+        else
+            SetLowWater(store, FirstOffset.OfRun(store.Directory, store.Meta, Hint(store)));
+    }
+
     public static void Move(LogStore store, LogAppender appender, long offset)
     {
         if (offset % FrameHeader.Size != 0)
@@ -20,6 +67,7 @@ internal static unsafe class LogOrigin
         if (appender.TailOffset == offset)
             return;
         using Platform.PlatformLock open = OpenLock.Take(store.Directory, store.Settings.LockTimeout);
+        SettleUnderOpen(store);
         long origin = store.LowWater;
         if (appender.TailOffset != origin || offset < origin)
             throw NotEmpty(store, offset);
@@ -38,25 +86,52 @@ internal static unsafe class LogOrigin
     {
         store.Maker.Make(start, SegmentMaker.FirstBlocks);
         store.Maker.EnsureDirectoryFlushed(start);
-        // The whole of the old first segment becomes padding, so that nobody can append there any more; it may be claimed
-        // meanwhile.
-        store.Maker.EnsureAllocated(origin + FrameHeader.Size);
-        if (!TryPad(store, origin, origin + store.Window.SegmentLength))
-            return false;
-        // P16 full: before anybody follows; pairs with P16 acquire in SegmentRoller.
-        SharedWord.RaiseTo(store.Control.LowWater, start);
-        store.Control.SealColdBlock(store.Meta.StoreId);
-        SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: pairs with P20 acquire in SegmentMaker.
-        store.Maker.EnsureAllocated(Math.Min(offset + FrameHeader.Size, start + store.Window.SegmentLength));
-        if (offset > start && !TryPad(store, start, offset))
-            return false;
-        store.Roller.Raise(offset);
-        // P18 full: nothing lies before it; pairs with P18 acquire in LogFlusher.
-        SharedWord.RaiseTo(store.Control.Confirmed, start);
-        store.Flusher.CheckpointAt(start);
+        SetLowWater(store, start);
+        ProtocolSteps.Reach(ProtocolStep.OriginRaised);
+        try
+        {
+            if (!TryPad(store, origin, origin + store.Window.SegmentLength))
+                return false;
+            ProtocolSteps.Reach(ProtocolStep.OriginPadded);
+            // Before the checkpoint passes it: else a cut could bring the old first segment back without its padding.
+            store.Flusher.SyncAhead(origin);
+            store.Flusher.CheckpointAt(start);
+            ProtocolSteps.Reach(ProtocolStep.OriginCheckpointed);
+            SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: nobody goes there; pairs with P20 acquire.
+            if (offset > start && !TryPad(store, start, offset))
+                return false;
+        }
+        finally
+        {
+            // Also after an error: those who wait for this call must find the log at one place or the other.
+            SettleUnderOpen(store);
+        }
+
         DeleteSegments(store, origin, start);
         return true;
     }
+
+    /// <summary>
+    /// The log begins at low water. The checkpoint says so; it is synced (again: its writer may have died before) before anybody
+    /// may append there.
+    /// </summary>
+    private static void CarryOn(LogStore store, long lowWater)
+    {
+        store.Flusher.CheckpointAt(lowWater);
+        SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: nobody goes there; pairs with P20 acquire.
+        // P18 full: nothing lies before it; pairs with P18 acquire in LogFlusher.
+        SharedWord.RaiseTo(store.Control.Confirmed, lowWater);
+        store.Roller.Raise(lowWater);
+    }
+
+    private static void SetLowWater(LogStore store, long offset)
+    {
+        SharedWord.WriteRelease(store.Control.LowWater, offset); // P16 release: pairs with P16 acquire in SegmentRoller.
+        store.Control.SealColdBlock(store.Meta.StoreId);
+    }
+
+    private static long Hint(LogStore store) =>
+        SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
 
     /// <summary>
     /// The first segment, and those that were made ahead of a tail which never came there: left in front of the new start they
@@ -71,6 +146,8 @@ internal static unsafe class LogOrigin
             .OrderDescending();
         foreach (long at in old)
             store.Directory.Delete(StoreNames.Segment(at));
+        // Else a cut brings them back.
+        store.Directory.FlushEntries(StoreNames.CommitLog);
     }
 
     /// <summary>

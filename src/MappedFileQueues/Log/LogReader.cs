@@ -182,7 +182,7 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
             ulong header = TryReachHeader(out long room) ? SharedWord.ReadAcquire((ulong*)_next) : 0;
             if (header == 0)
             {
-                if (!log.HasPassed(Offset))
+                if (!IsPassed)
                     return ReadStatus.Empty;
                 // It may have been published between the two looks; what is not there at the next one is lost.
                 if (wasPassed)
@@ -220,8 +220,12 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     public bool HasSomething()
     {
         // P1 acquire: pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
-        return (TryReachHeader(out _) && SharedWord.ReadAcquire((ulong*)_next) != 0) || log.HasPassed(Offset);
+        return (TryReachHeader(out _) && SharedWord.ReadAcquire((ulong*)_next) != 0) || IsPassed;
     }
+
+    /// <summary>Whether the log goes on here, so that nothing would be damage; what is not on disk yet is no business of ours.</summary>
+    // P18 acquire: pairs with P18 full in FlushRound.
+    private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
 
     /// <summary>The header that the next message will have, for a waiter to look at; null while it cannot be reached.</summary>
     public ulong* FreeHeader => _next + FrameHeader.Size <= _bound ? (ulong*)_next : null;

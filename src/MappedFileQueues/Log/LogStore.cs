@@ -40,7 +40,6 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         Meta = opened.Meta;
         Control = opened.Control;
         Settings = settings;
-        CorruptAt = opened.CorruptAt;
         _attached = opened.Attached;
         _checkpoints = opened.Checkpoints;
         Checksum = new FrameChecksum(Meta.StoreId);
@@ -102,10 +101,10 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public SegmentPreparer? Preparer => _preparer;
 
     /// <summary>
-    /// Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, readers read up to
-    /// it.
+    /// Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, nothing is
+    /// confirmed any more, readers read up to it.
     /// </summary>
-    public long CorruptAt { get; }
+    public long CorruptAt => Control.CorruptAt;
 
     public string Path => Directory.Path;
 
@@ -113,7 +112,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
 
     public int FixedLength => Meta.Kind == StoreKind.Struct ? Meta.StructSize : -1;
 
-    public long LowWater => SharedWord.ReadAcquire(Control.LowWater); // P16 acquire: pairs with P16 full in SegmentRoller.
+    public long LowWater => SharedWord.ReadAcquire(Control.LowWater); // P16 acquire: pairs with P16 release in LogOrigin.
 
     public long Allocated => SharedWord.ReadAcquire(Control.Allocated); // P20 acquire: pairs with P20 full in SegmentMaker.
 
@@ -123,11 +122,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         lock (_lock)
         {
             ObjectDisposedException.ThrowIf(_disposed, this);
-            if (CorruptAt >= 0)
-                throw new QueueCorruptException(
-                    $"The log is damaged, so nothing can be appended: offset={CorruptAt}, path={Path}. "
-                    + "Consumers read up to the damage.",
-                    StoreNames.Segment(Window.StartOf(CorruptAt)), CorruptAt);
+            ThrowIfDamaged("appended");
             if (Wake.IsPoisoned)
                 throw Poisoned();
             bool fences = Os.RegisterForFence();
@@ -189,6 +184,16 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
                     EndProducing(clean);
             }
         }
+    }
+
+    /// <summary>Throws when recovery found the log damaged.</summary>
+    public void ThrowIfDamaged(string whatNot)
+    {
+        long at = CorruptAt;
+        if (at >= 0)
+            throw new QueueCorruptException(
+                $"The log is damaged, so nothing can be {whatNot}: offset={at}, path={Path}. Consumers read up to the damage.",
+                StoreNames.Segment(Window.StartOf(at)), at);
     }
 
     /// <summary>Throws when this thread has an open claim on this queue: it would wait for itself.</summary>
@@ -290,12 +295,12 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             DurableAsyncWaits.Dispose();
             Flusher.Dispose();
             _checkpoints.Dispose();
+            _metaWatch.Dispose();
             if (!_mustStayMapped)
             {
                 Window.CloseFiles();
                 Slots.Dispose();
                 Control.Dispose();
-            _metaWatch.Dispose();
             }
         }
         finally

@@ -5,8 +5,7 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log;
 
 /// <summary>
-/// What <see cref="StoreOpening"/> hands to <see cref="LogStore"/>, which owns it from then on. CorruptAt is where recovery
-/// met a frame that cannot be; -1 when the log is whole.
+/// What <see cref="StoreOpening"/> hands to <see cref="LogStore"/>, which owns it from then on.
 /// </summary>
 internal sealed record OpenedStore(
     OperatingSystemServices Os,
@@ -15,8 +14,7 @@ internal sealed record OpenedStore(
     ControlPage Control,
     SlotTable Slots,
     CheckpointFile Checkpoints,
-    PlatformLock Attached,
-    long CorruptAt);
+    PlatformLock Attached);
 
 /// <summary>What an opener wants the store to be.</summary>
 /// <param name="Path">The store's directory.</param>

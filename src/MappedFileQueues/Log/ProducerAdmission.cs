@@ -89,6 +89,7 @@ internal static unsafe class ProducerAdmission
 
     private static void Prepare(LogStore store, bool fences, bool alone)
     {
+        LogOrigin.SettleUnderOpen(store);
         // P17 acquire: set by an Exclusive producer that is gone; pairs with P17 release here and in TryClearExclusive.
         if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
             ZeroBeyondTail(store);

@@ -70,8 +70,8 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         {
             long start = store.Window.StartOf(offset);
             SegmentMapping? segment = store.Window.TryAcquire(start);
-            // P16 acquire: read after the segment was opened; pairs with P16 full in retention, which raises it before it
-            // unlinks.
+            // P16 acquire: read after the segment was opened; pairs with P16 release in LogOrigin, which raises it before a
+            // segment is unlinked.
             bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
             if (segment is null && !isBelowLowWater)
             {
@@ -83,6 +83,8 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             {
                 if (segment is not null)
                     store.Window.Release(segment);
+                store.ThrowIfClosing();
+                _ = LogOrigin.FindFirst(store);
                 offset = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in Raise.
                 continue;
             }

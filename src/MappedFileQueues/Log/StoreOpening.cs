@@ -79,17 +79,16 @@ internal static class StoreOpening
             control = ControlPage.Open(directory, isAlone);
             slots = new SlotTable(directory, os, isAlone);
             var checkpoints = new CheckpointFile(directory, meta.StoreId);
-            long corruptAt = -1;
             if (isAlone)
             {
                 ProtocolSteps.Reach(ProtocolStep.AttachedAlone);
-                corruptAt = new StoreRecovery(os, directory, meta, control, slots, checkpoints).Run();
+                new StoreRecovery(os, directory, meta, control, slots, checkpoints).Run();
                 ProtocolSteps.Reach(ProtocolStep.Recovered);
                 attached.Downgrade();
             }
 
             RemoveDeadTemporaries(directory, slots);
-            return new OpenedStore(os, directory, meta, control, slots, checkpoints, attached, corruptAt);
+            return new OpenedStore(os, directory, meta, control, slots, checkpoints, attached);
         }
         catch
         {

@@ -37,12 +37,12 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>The boot as the files hold it; empty where the system does not tell.</summary>
     public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
 
-    /// <summary>Recovers; returns the offset of a frame that cannot be, -1 when the log is whole.</summary>
-    public long Run()
+    /// <summary>Recovers. Where a frame cannot be, the control page says so afterwards.</summary>
+    public void Run()
     {
         try
         {
-            return Recover();
+            Recover();
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
@@ -52,7 +52,7 @@ internal sealed unsafe class StoreRecovery(
         }
     }
 
-    private long Recover()
+    private void Recover()
     {
         Guid boot = BootOf(os);
         checkpoints.Sync();
@@ -61,7 +61,8 @@ internal sealed unsafe class StoreRecovery(
         bool isPoisoned = IsPoisoned();
         Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
         SortedSet<long> segments = ListSegments();
-        bool isNew = segments.Count == 0 && checkpoint is { Offset: 0 };
+        bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned
+            && !isControlValid && !HasCursors();
         bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned);
 
         // "Exclusive at work" counts as set, and the bound as the segment's end, when the cold block cannot be believed.
@@ -92,16 +93,29 @@ internal sealed unsafe class StoreRecovery(
         else
             directory.FlushEntries(StoreNames.CommitLog);
         slots.ResetWornOut();
-        // After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
-        // what it was, and a segment that is missing above it hides nothing of what lies before it.
-        // P16 acquire: alone; pairs with P16 full in LogOrigin.
-        long lowWater = isControlValid && !isCut
-            ? SharedWord.ReadAcquire(control.LowWater)
-            : FirstOffset.OfRun(segments, tail.Offset, meta.SegmentLength);
+        long lowWater = FindLowWater(tail.Offset, segments, isTrusted: isControlValid && !isCut);
         Guid recovered = isCut && tail.CorruptAt >= 0 ? Guid.Empty : boot;
-        Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut, segments);
-        return tail.CorruptAt;
+        var dirt = new Dirt(mayBeDirty && tail.CorruptAt >= 0, allocatedBefore);
+        Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut, dirt, segments);
     }
+
+    /// <summary>
+    /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
+    /// what it was, and a segment that is missing above it hides nothing of what lies before it; but above the tail it belongs
+    /// to a move of the log's origin that died before its checkpoint, and nobody has appended there.
+    /// </summary>
+    private long FindLowWater(long tail, SortedSet<long> segments, bool isTrusted)
+    {
+        // P16 acquire: alone; pairs with P16 release in LogOrigin.
+        long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
+        return lowWater <= tail ? lowWater : FirstOffset.OfRun(directory, segments, tail, meta.SegmentLength);
+    }
+
+    /// <summary>
+    /// A store that lost the name of its first segment in a cut looks like one that is just being made, but for its consumers.
+    /// </summary>
+    private bool HasCursors() => directory.Identify(StoreNames.Cursor("")) is not null
+        || directory.List(StoreNames.Consumers).Count > 0;
 
     /// <summary>
     /// The file may be missing: the disk that failed refused it, or the process died before. The bit in the control page counts
@@ -161,7 +175,7 @@ internal sealed unsafe class StoreRecovery(
 
     /// <summary>Every word anew; nothing of what stood there is merged in.</summary>
     private void Rebuild(
-        TailSearchResult tail, CheckpointRecord? checkpoint, long lowWater, Guid boot, long epoch, bool isCut,
+        TailSearchResult tail, CheckpointRecord? checkpoint, long lowWater, Guid boot, long epoch, bool isCut, Dirt dirt,
         SortedSet<long> segments)
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
@@ -177,8 +191,21 @@ internal sealed unsafe class StoreRecovery(
         *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
         control.BootId = boot;
         control.Epoch = epoch;
+        control.CorruptAt = tail.CorruptAt;
+        if (dirt.Remains)
+        {
+            // A damaged log is left as it is: whoever recovers it once the damage is repaired still has to zero this.
+            *control.ExclusiveAtWork = 1;
+            *control.Allocated = Math.Max(*control.Allocated, Math.Min(dirt.AllocatedBefore, segmentStart + meta.SegmentLength));
+        }
+
         control.SealColdBlock(meta.StoreId);
     }
+
+    /// <summary>What a dead Exclusive producer left beyond the tail of a log that cannot be repaired now.</summary>
+    /// <param name="Remains">It was not zeroed.</param>
+    /// <param name="AllocatedBefore">How far it may reach.</param>
+    private readonly record struct Dirt(bool Remains, long AllocatedBefore);
 
     /// <summary>
     /// Gives the tail's place a block, so that whoever comes may at least pad the rest of the segment. Where blocks cannot be

@@ -15,7 +15,7 @@ internal static unsafe class StartPlace
         if (!cursor.HasOffset)
             return FindNew(store, start);
         long offset = cursor.Offset;
-        if (offset < store.LowWater)
+        if (offset < LogOrigin.FindFirst(store))
             throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", "
                 + $"offset={offset}, first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
@@ -38,7 +38,7 @@ internal static unsafe class StartPlace
         }
 
         if (start.ExactOffset is not { } offset)
-            return store.LowWater;
+            return LogOrigin.FindFirst(store);
         if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !new FlushWalk(store).IsFrameStart(offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");

@@ -7,9 +7,9 @@ namespace MappedFileQueues.Segments;
 
 /// <summary>
 /// The mapped `control` page. The hot words are hints and counters that everybody changes by interlocked operations; the cold
-/// block (which boot recovered the store, its epoch, low water, exclusive producer at work) is written only under the `open`
-/// lock and carries a checksum, because a wrong low water or a wrong boot would cost messages, where a wrong hint only costs a
-/// walk.
+/// block (which boot recovered the store, its epoch, low water, exclusive producer at work, where the log is damaged) is written
+/// only under the `open` lock and carries a checksum, because a wrong low water or a wrong boot would cost messages, where a
+/// wrong hint only costs a walk.
 /// </summary>
 internal sealed unsafe class ControlPage : IDisposable
 {
@@ -75,6 +75,16 @@ internal sealed unsafe class ControlPage : IDisposable
     }
 
     /// <summary>
+    /// Where recovery met a frame that cannot be; -1 when the log is whole. Everybody who attaches reads it: who opens second is
+    /// not alone and looks at nothing else. The word holds the offset + 1, so that an empty page says "whole".
+    /// </summary>
+    public long CorruptAt
+    {
+        get => MemoryMarshal.Read<long>(Bytes(ControlLayout.CorruptAtAt, 8)) - 1;
+        set => MemoryMarshal.Write(Bytes(ControlLayout.CorruptAtAt, 8), value + 1);
+    }
+
+    /// <summary>
     /// Maps the page, making the file when it is missing or short. A full disk throws here: a lone opener always asks for the
     /// block, because one before it may have made the file and got none.
     /// </summary>
@@ -120,10 +130,11 @@ internal sealed unsafe class ControlPage : IDisposable
 
     private uint ColdChecksum()
     {
-        Span<byte> cold = stackalloc byte[ControlLayout.ColdChecksumAt + 16];
+        Span<byte> cold = stackalloc byte[ControlLayout.ColdChecksumAt + 24];
         Bytes(0, ControlLayout.ColdChecksumAt).CopyTo(cold);
         Bytes(ControlLayout.LowWaterAt, 8).CopyTo(cold[ControlLayout.ColdChecksumAt..]);
         Bytes(ControlLayout.ExclusiveAtWorkAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 8)..]);
+        Bytes(ControlLayout.CorruptAtAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 16)..]);
         return Crc32C.Compute(cold);
     }
 
