@@ -21,8 +21,14 @@ internal readonly struct FrameChecksum
 
     /// <summary>The value after the first step, to go on from over the payload; a padding's checksum as it stands.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public uint Begin(long offset, uint lowHalf) =>
-        (uint)Crc32C.Step(_seed, ((ulong)offset >> 3) ^ ((ulong)lowHalf << 32));
+    public uint Begin(long offset, uint lowHalf)
+    {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.ChecksumWithoutOffset))
+            offset = 0;
+#endif
+        return (uint)Crc32C.Step(_seed, ((ulong)offset >> 3) ^ ((ulong)lowHalf << 32));
+    }
 
     /// <summary>The whole header of a padding frame.</summary>
     public ulong PaddingHeader(long offset, long frameLength)

@@ -26,6 +26,10 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             CutSegment(start, tail - start);
         foreach (long later in segments.Where(later => later > start).ToList())
         {
+#if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.LaterSegmentsLeft))
+                continue;
+#endif
             if (IsAllZero(later))
                 directory.Delete(StoreNames.Segment(later));
             else
@@ -111,6 +115,9 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         {
             directory.CreateSubdirectory(StoreNames.Salvage);
             CopyAside(file, SalvageName(start, start + position), position);
+#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.RestNotZeroed))
+#endif
             ZeroFrom(file, scanner, position, meta.SegmentLength);
         }
 
@@ -157,6 +164,10 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             if (file is null || file.ReadAt(word, 0) < 8)
                 continue;
             ulong cursor = BitConverter.ToUInt64(word);
+#if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.CursorsNotClamped))
+                continue;
+#endif
             if (CursorWord.IsValid(cursor) && CursorWord.Offset(cursor) > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
             file.Sync();

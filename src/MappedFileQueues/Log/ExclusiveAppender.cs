@@ -55,6 +55,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length);
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
+#endif
         *(ulong*)end = 0;
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
@@ -166,8 +169,16 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         byte* at = lane.Next;
         byte* end = at + length;
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)at == header)
+            *(ulong*)at = 0;
+        if (!PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
+#endif
         if (lane.Position + length < lane.Segment!.SegmentLength)
-            *(ulong*)end = 0;
+    #if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
+#endif
+        *(ulong*)end = 0;
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);

@@ -33,6 +33,10 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
         // P19 release: under the lease; pairs with P19 acquire in FlushLead.
         SharedWord.WriteRelease(store.Control.FlushTarget, to);
         ProtocolSteps.Reach(ProtocolStep.FlushMarked);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.CheckpointBeforeSync))
+            WriteCheckpoint(to);
+#endif
         Sync(from, to);
         ProtocolSteps.Reach(ProtocolStep.FlushSynced);
         if (checkpoint || walk.SawUnchecked)

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log;
 
@@ -62,6 +63,12 @@ internal sealed class FlushThread : IDisposable
     /// <summary>There is something to do.</summary>
     public void Notice()
     {
+        if (ProtocolSteps.Background is { } background)
+        {
+            background(ServeAtOnce);
+            return;
+        }
+
         if (_thread is null)
             Start();
         _noticed.Set();
@@ -101,22 +108,38 @@ internal sealed class FlushThread : IDisposable
         while (!_stopping)
         {
             _noticed.WaitOne(TimeToWait());
-            try
-            {
-                Pending.Serve();
-                ServeRoll();
-                ServeTick();
-            }
-            catch (QueueDeletedException)
-            {
-                // Whoever appends, reads or flushes meets it. There is nothing to flush any more.
-                _ticks = false;
-            }
-            catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
-            {
-                // Poisoned or damaged: callers meet it. Or the queue is closing.
-            }
+            Serve();
         }
+    }
+
+    private void Serve()
+    {
+        try
+        {
+            Pending.Serve();
+            ServeRoll();
+            ServeTick();
+        }
+        catch (QueueDeletedException)
+        {
+            // Whoever appends, reads or flushes meets it. There is nothing to flush any more.
+            _ticks = false;
+        }
+        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        {
+            // Poisoned or damaged: callers meet it. Or the queue is closing.
+        }
+    }
+
+    /// <summary>For who has taken the background over: every interval is over, and the next one begins.</summary>
+    private void ServeAtOnce()
+    {
+        if (_stopping)
+            return;
+        (_lastTick, _lastRoll, _ticksLeft, _isIdle) = (0, 0, 0, true);
+        Serve();
+        if (_ticks)
+            Notice();
     }
 
     private TimeSpan TimeToWait()

@@ -31,6 +31,10 @@ internal sealed unsafe class HoleRepair(
         // The header was read before the probe, and is changed under it: nobody can take the slot over in between.
         using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
         ProtocolSteps.Reach(ProtocolStep.RepairProbed);
+#if MFQ_PLANTED
+        if (probe is null && PlantedFaults.Has(PlantedFault.StoppedOwnerIsDead) && ProcFiles.IsStopped(slots.ProcessId(slot)))
+            return TurnIntoPadding(header, claim, offset);
+#endif
         // P3 acquire: whether the owner published meanwhile; pairs with P3 full in SharedAppender.
         return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
     }
@@ -45,12 +49,24 @@ internal sealed unsafe class HoleRepair(
         if (!SharedWord.CompareExchange(header, claim, padding))
             return false;
         ProtocolSteps.Reach(ProtocolStep.RepairDone);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.SilentRepair))
+            return true;
+#endif
         wake.WakeIfAwaited();
         return true;
     }
 
     private bool TurnIntoPadding(ulong* header, ulong claim, long offset)
     {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
+        {
+            SharedWord.CompareExchange(header, claim, 0);
+            return true;
+        }
+
+#endif
         if (Abandon(header, claim, offset))
             SharedWord.Add(control.RepairCount, 1); // P13 full: a counter for info; pairs with P13 acquire in StoreStatus.
         return true;

@@ -14,6 +14,10 @@ internal static class PoisonFile
     /// <summary>Leaves the file, if the disk that failed still takes it.</summary>
     public static void Make(StoreDirectory directory)
     {
+#if MFQ_PLANTED
+        if (Memory.PlantedFaults.Has(Memory.PlantedFault.PoisonNotShared))
+            return;
+#endif
         try
         {
             directory.Open(StoreNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();

@@ -240,6 +240,10 @@ internal sealed unsafe class SharedAppender : LogAppender
     protected override void Publish(AppendLane lane, ulong header, long length)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)lane.Next == header)
+            *(ulong*)lane.Next = lane.Claim;
+#endif
         // P3 full: publishes from exactly the claimed value; pairs with P1 acquire in LogReader.
         if (!SharedWord.CompareExchange((ulong*)lane.Next, lane.Claim, header))
             ThrowFenced(lane, lane.Offset);

@@ -70,6 +70,10 @@ internal sealed unsafe class StoreRecovery(
         bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, segments);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
+            from = Math.Max(from, *control.TailHint);
+#endif
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.Where(start => start + meta.SegmentLength > from));
         var tail = new TailSearch(directory, meta, _checksum, isCut, checkpoint is not null).Find(from, segments);

@@ -71,7 +71,14 @@ internal sealed class TailSearch(
     }
 
     /// <summary>Half a batch is none: the log ends where the batch began.</summary>
-    private TailSearchResult End(long offset) => new(isCut && _batchStart >= 0 ? _batchStart : offset, -1);
+    private TailSearchResult End(long offset)
+    {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.HalfBatchKept))
+            return new TailSearchResult(offset, -1);
+#endif
+        return new TailSearchResult(isCut && _batchStart >= 0 ? _batchStart : offset, -1);
+    }
 
     private void NoteBatch(FrameState state, long offset)
     {
@@ -87,6 +94,10 @@ internal sealed class TailSearch(
     private void Pad(PlatformFile file, SegmentScanner scanner, ulong claim, long position)
     {
         ulong padding = checksum.PaddingHeader(scanner.Start + position, FrameHeader.FrameLength(FrameHeader.Length(claim)));
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
+            padding = 0;
+#endif
         file.WriteAt(BitConverter.GetBytes(padding), position);
         scanner.Invalidate();
         ProtocolSteps.Reach(ProtocolStep.HolePadded);

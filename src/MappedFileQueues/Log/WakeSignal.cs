@@ -57,7 +57,13 @@ internal sealed unsafe class WakeSignal
 
     /// <summary>True once a flush of any process has failed.</summary>
     // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
+#if MFQ_PLANTED
+    public bool IsPoisoned => _isPoisonedHere || (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
+
+    private bool _isPoisonedHere;
+#else
     public bool IsPoisoned => (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
+#endif
 
     /// <summary>Waiter's steps 1 to 3. The caller looks again, then calls <see cref="Sleep"/> with the result.</summary>
     /// <param name="sequence">To be handed to <see cref="Sleep"/>.</param>
@@ -145,6 +151,11 @@ internal sealed unsafe class WakeSignal
     /// <summary>Tells every process that a flush has failed.</summary>
     public void Poison()
     {
+#if MFQ_PLANTED
+        _isPoisonedHere = PlantedFaults.Has(PlantedFault.PoisonNotShared);
+        if (_isPoisonedHere)
+            return;
+#endif
         // P11 full: sticky; pairs with P11 acquire in IsPoisoned.
         SharedWord.SetBits(_flag, ControlLayout.PoisonBit);
         Interrupt();

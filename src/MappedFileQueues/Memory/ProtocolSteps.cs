@@ -56,6 +56,15 @@ internal static class ProtocolSteps
     /// <summary>Called at each step, on the thread that takes it.</summary>
     public static Action<ProtocolStep>? Handler { get; set; }
 
+    /// <summary>
+    /// Takes the work of the background threads over, which are not started then: so a run on one thread is the same each time.
+    /// </summary>
+#if MFQ_STEPS
+    public static Action<Action>? Background { get; set; }
+#else
+    public static Action<Action>? Background => null;
+#endif
+
     [Conditional("MFQ_STEPS")]
     public static void Reach(ProtocolStep step) => Handler?.Invoke(step);
 }

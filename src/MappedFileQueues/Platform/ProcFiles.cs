@@ -26,6 +26,15 @@ internal static class ProcFiles
         return string.IsNullOrEmpty(text) ? null : text;
     }
 
+#if MFQ_PLANTED
+    /// <summary>Whether a process stands still (SIGSTOP, a debugger): no reason to take it for dead.</summary>
+    public static bool IsStopped(int processId)
+    {
+        string? stat = ReadOrNull(string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/stat"));
+        return stat is not null && stat[(stat.LastIndexOf(')') + 1)..].TrimStart().StartsWith('T');
+    }
+
+#endif
     /// <summary>The start time in clock ticks since boot; 0 when the process is not running, is a zombie, or is hidden.</summary>
     public static long ReadStartTime(int processId)
     {

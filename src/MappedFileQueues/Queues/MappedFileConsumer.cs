@@ -193,6 +193,10 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
             return false;
         }
 
+#if MFQ_PLANTED
+        if (Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
+            _core.Commit(_reader.OffsetBehind);
+#endif
         message = new ReadOnlySpan<byte>(payload, length);
         return true;
     }

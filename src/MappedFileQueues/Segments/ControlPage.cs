@@ -94,6 +94,9 @@ internal sealed unsafe class ControlPage : IDisposable
         bool isShort = file.Length < ControlLayout.Length;
         if (isShort)
             file.SetLength(ControlLayout.Length);
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.ControlNotAllocated))
+#endif
         if (isShort || isAlone)
             file.Allocate(0, ControlLayout.Length);
 

@@ -103,6 +103,10 @@ internal sealed unsafe class SegmentMaker(
         // P21 acquire: the entry is on disk once the word covers it; pairs with P21 full below.
         if (SharedWord.ReadAcquire(control.DirectoryFlushed) > start)
             return;
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.DirectoryNotFlushed))
+            return;
+#endif
         directory.FlushEntries(StoreNames.CommitLog);
         // P21 full: after the flush; pairs with P21 acquire above.
         SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);

@@ -1,3 +1,5 @@
+using MappedFileQueues.Memory;
+
 namespace MappedFileQueues.Segments;
 
 /// <summary>
@@ -41,7 +43,8 @@ internal sealed class SegmentPreparer : IDisposable
         _prepareAhead = prepareAhead;
         _sync = sync;
         _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues preparer" };
-        _thread.Start();
+        if (ProtocolSteps.Background is null)
+            _thread.Start();
     }
 
     /// <summary>Tells where the tail is by now. Called by appenders every 256 KiB; never waits.</summary>
@@ -59,7 +62,10 @@ internal sealed class SegmentPreparer : IDisposable
             // P23 relaxed: as above.
             Volatile.Write(ref _lead, Math.Min(limit, lead * 2));
         RaiseTail(tail);
-        _noticed.Set();
+        if (ProtocolSteps.Background is { } background)
+            background(TryPrepare);
+        else
+            _noticed.Set();
     }
 
     /// <summary>The first room, before any producer has asked for it.</summary>
@@ -112,7 +118,8 @@ internal sealed class SegmentPreparer : IDisposable
     {
         _stopping = true;
         _noticed.Set();
-        _thread.Join();
+        if (_thread.IsAlive)
+            _thread.Join();
         lock (_work)
             LetGoBelow(long.MaxValue);
         _noticed.Dispose();
@@ -125,14 +132,19 @@ internal sealed class SegmentPreparer : IDisposable
             _noticed.WaitOne();
             if (_stopping)
                 return;
-            try
-            {
-                Prepare();
-            }
-            catch (Exception error) when (error is not OutOfMemoryException)
-            {
-                // A full disk, say: the producer that needs the room tries itself and gets the exception in its own call.
-            }
+            TryPrepare();
+        }
+    }
+
+    private void TryPrepare()
+    {
+        try
+        {
+            Prepare();
+        }
+        catch (Exception error) when (error is not OutOfMemoryException)
+        {
+            // A full disk, say: the producer that needs the room tries itself and gets the exception in its own call.
         }
     }
 

@@ -87,6 +87,10 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     /// </summary>
     public bool Flush(long start, long from, long to)
     {
+#if MFQ_PLANTED
+        if (Memory.PlantedFaults.Has(Memory.PlantedFault.NoFlush))
+            return true;
+#endif
         SegmentMapping? mapping;
         PlatformFile? unmapped;
         lock (_lock)
@@ -106,6 +110,12 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
             older?.Sync();
             return older is not null;
         }
+#if MFQ_PLANTED
+        catch (QueueDiskException) when (Memory.PlantedFaults.Has(Memory.PlantedFault.FlushErrorIgnored))
+        {
+            return true;
+        }
+#endif
         finally
         {
             unmapped?.Dispose();

@@ -96,7 +96,7 @@ internal sealed class HostileCheck(HostileStore store)
         return damage.Kind switch
         {
             HostileKind.Lengthen => long.MaxValue,
-            HostileKind.Remove or HostileKind.Directory => start,
+            HostileKind.Remove or HostileKind.Directory or HostileKind.Loop => start,
             // A file is used as far as whole words go.
             HostileKind.Truncate => start + (damage.Position & ~7),
             _ => start + damage.Position,
@@ -121,7 +121,7 @@ internal sealed class HostileCheck(HostileStore store)
         if (damage.File == StoreNames.Meta)
             return true;
         bool isSegment = damage.File.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal);
-        if (damage.Kind == HostileKind.Directory)
+        if (damage.Kind is HostileKind.Directory or HostileKind.Loop)
             return isAttached || !isSegment;
         if (isAttached && IsSecondBlow(damage))
             return true;

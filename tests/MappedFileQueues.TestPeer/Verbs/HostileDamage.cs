@@ -24,6 +24,18 @@ internal enum HostileKind
 
     /// <summary>A directory bears its name.</summary>
     Directory,
+
+    /// <summary>A link that leads to itself bears its name.</summary>
+    Loop,
+
+    /// <summary>Two neighbouring blocks, as long as the value says, have changed places.</summary>
+    Swap,
+
+    /// <summary>The file holds what the next segment holds, or what the last one does.</summary>
+    Duplicate,
+
+    /// <summary>The file holds what has nothing to do with any store; the value is its seed.</summary>
+    Foreign,
 }
 
 /// <summary>One way in which a file of the store is not what it was.</summary>
@@ -57,6 +69,22 @@ internal sealed record HostileDamage(string File, HostileKind Kind, int Position
             case HostileKind.Lengthen:
                 bytes = [.. bytes, .. Enumerable.Repeat((byte)0xA5, Value)];
                 break;
+            case HostileKind.Swap:
+                content.AsSpan(Position, Value).CopyTo(bytes.AsSpan(Position + Value));
+                content.AsSpan(Position + Value, Value).CopyTo(bytes.AsSpan(Position));
+                if (bytes.AsSpan().SequenceEqual(content))
+                    return false;
+                break;
+            case HostileKind.Duplicate:
+                bytes = System.IO.File.ReadAllBytes(Neighbour(path));
+                break;
+            case HostileKind.Foreign:
+                new Random(Value).NextBytes(bytes);
+                break;
+            case HostileKind.Loop:
+                System.IO.File.Delete(path);
+                System.IO.File.CreateSymbolicLink(path, path);
+                return true;
             case HostileKind.Remove:
                 System.IO.File.Delete(path);
                 return true;
@@ -70,6 +98,14 @@ internal sealed record HostileDamage(string File, HostileKind Kind, int Position
         return true;
     }
 
+    /// <summary>The file behind this one in its folder; of the last one, the one before it.</summary>
+    private static string Neighbour(string path)
+    {
+        string[] all = [.. System.IO.Directory.EnumerateFiles(Path.GetDirectoryName(path)!).Order(StringComparer.Ordinal)];
+        int index = Array.IndexOf(all, path);
+        return all[index + 1 < all.Length ? index + 1 : Math.Max(0, index - 1)];
+    }
+
     public override string ToString() =>
         string.Create(CultureInfo.InvariantCulture, $"{File} {Kind} at {Position} value {Value}");
 }
@@ -78,6 +114,8 @@ internal sealed record HostileDamage(string File, HostileKind Kind, int Position
 internal static class HostileDamages
 {
     private const int LongRun = 40;
+
+    private static readonly int[] s_swapLengths = [8, 32, 64, 512, 1024, 2048];
     private const int Page = 4096;
 
     /// <summary>
@@ -114,6 +152,14 @@ internal static class HostileDamages
     {
         yield return new HostileDamage(name, HostileKind.Remove, 0, 0);
         yield return new HostileDamage(name, HostileKind.Directory, 0, 0);
+        yield return new HostileDamage(name, HostileKind.Loop, 0, 0);
+        if (content.Length == 0)
+            yield break;
+        yield return new HostileDamage(name, HostileKind.Foreign, 0, name.Length);
+        if (name.StartsWith("commitlog/", StringComparison.Ordinal))
+            yield return new HostileDamage(name, HostileKind.Duplicate, 0, 0);
+        foreach (int length in s_swapLengths.Where(length => length * 2 <= content.Length))
+            yield return new HostileDamage(name, HostileKind.Swap, content.Length / 2 / length * length - length, length);
         foreach (int more in new[] { 1, 8, 4096 })
             yield return new HostileDamage(name, HostileKind.Lengthen, content.Length, more);
     }

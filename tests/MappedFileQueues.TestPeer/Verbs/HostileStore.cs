@@ -104,6 +104,8 @@ internal sealed class HostileStore
     /// <summary>Writes the store as it was made, whatever became of it since.</summary>
     public void Restore()
     {
+        foreach (string name in Files.Keys.Where(name => new FileInfo(System.IO.Path.Combine(Path, name)).LinkTarget is not null))
+            File.Delete(System.IO.Path.Combine(Path, name));
         foreach (string name in _directories)
         {
             if (File.Exists(System.IO.Path.Combine(Path, name)))

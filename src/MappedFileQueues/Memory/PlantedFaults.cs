@@ -1,0 +1,76 @@
+#if MFQ_PLANTED
+namespace MappedFileQueues.Memory;
+
+/// <summary>Mistakes that an engine of this kind is easily built with. The crash laboratory must catch each of them.</summary>
+internal enum PlantedFault
+{
+    None,
+
+    /// <summary>A flush confirms without syncing.</summary>
+    NoFlush,
+
+    /// <summary>The checkpoint is written before the sync that it stands for.</summary>
+    CheckpointBeforeSync,
+
+    /// <summary>A new segment's name is not made durable.</summary>
+    DirectoryNotFlushed,
+
+    /// <summary>The first header of a batch is stored before the inner ones.</summary>
+    BatchHeadFirst,
+
+    /// <summary>A dead owner's frame becomes free instead of padding.</summary>
+    DeadFrameReused,
+
+    /// <summary>The claim of a stopped process is taken for a dead one's.</summary>
+    StoppedOwnerIsDead,
+
+    /// <summary>Recovery leaves what lies behind the tail.</summary>
+    RestNotZeroed,
+
+    /// <summary>The checksum does not cover the frame's place.</summary>
+    ChecksumWithoutOffset,
+
+    /// <summary>A read commits the message before the caller has it.</summary>
+    CursorBeforeRead,
+
+    /// <summary>A sync that fails counts as one that did not.</summary>
+    FlushErrorIgnored,
+
+    /// <summary>Recovery begins at the tail hint.</summary>
+    TailHintTrusted,
+
+    /// <summary>Only the queue whose flush failed knows of it.</summary>
+    PoisonNotShared,
+
+    /// <summary>A slot changes hands under the same generation.</summary>
+    GenerationNotRaised,
+
+    /// <summary>Segments behind a cut stay where they are.</summary>
+    LaterSegmentsLeft,
+
+    /// <summary>Cursors may stand above the tail after a cut.</summary>
+    CursorsNotClamped,
+
+    /// <summary>The whole frames of a torn batch count.</summary>
+    HalfBatchKept,
+
+    /// <summary>An Exclusive producer leaves what stands at the next header's place.</summary>
+    NextHeaderNotZeroed,
+
+    /// <summary>A dead claim becomes padding, and nobody who sleeps hears of it.</summary>
+    SilentRepair,
+
+    /// <summary>The control page is a hole in its file.</summary>
+    ControlNotAllocated,
+}
+
+/// <summary>
+/// The one mistake that is switched on. This file, and each place that asks it, is compiled into the crash laboratory only.
+/// </summary>
+internal static class PlantedFaults
+{
+    public static PlantedFault Active { get; set; }
+
+    public static bool Has(PlantedFault fault) => Active == fault;
+}
+#endif

@@ -1,0 +1,83 @@
+namespace MappedFileQueues.CrashLab;
+
+/// <summary>Makes the runs of a part until its budget, the number of runs or the time is used up.</summary>
+internal static class LabRunner
+{
+    /// <summary>No run takes a tenth of this; one that does hangs, and that is a violation too.</summary>
+    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(60);
+
+    public static PartResult Run(LabPart part, LabOptions options)
+    {
+        var result = new PartResult(part.Name);
+        if (part.Prepare(options, result))
+        {
+            try
+            {
+                RunAll(part, options, result);
+            }
+            finally
+            {
+                part.Finish();
+            }
+        }
+
+        result.Print();
+        return result;
+    }
+
+    private static void RunAll(LabPart part, LabOptions options, PartResult result)
+    {
+        int started = 0;
+        Thread[] threads = new Thread[Math.Min(options.Jobs, part.JobsMax)];
+        for (int i = 0; i < threads.Length; i++)
+        {
+            threads[i] = new Thread(() =>
+            {
+                while (true)
+                {
+                    int run = Interlocked.Increment(ref started) - 1;
+                    if (IsOver(part, options, result, run))
+                        return;
+                    RunOne(part, unchecked(options.Seed + run), options, result);
+                }
+            });
+            threads[i].Start();
+        }
+
+        foreach (Thread thread in threads)
+            thread.Join();
+    }
+
+    private static bool IsOver(LabPart part, LabOptions options, PartResult result, int run)
+    {
+        if (options.StopsAtFirst && result.Violations.Count > 0)
+            return true;
+        if (options.Runs is { } runs)
+            return run >= runs;
+        return options.Time is { } time ? result.Elapsed >= time : part.IsEnough(run, options, result);
+    }
+
+    private static void RunOne(LabPart part, int seed, LabOptions options, PartResult result)
+    {
+        using var watch = new Timer(_ => Hang(part, seed, options, result), null, s_patience, Timeout.InfiniteTimeSpan);
+        try
+        {
+            part.Run(seed, options, result);
+        }
+        catch (Exception error)
+        {
+            result.Violate(seed, error is Work.LabViolation ? error.Message : error.ToString(), part.Replay(seed, options));
+        }
+
+        result.Add("runs");
+    }
+
+    /// <summary>A thread that hangs inside the engine cannot be ended: the whole program goes, and says why.</summary>
+    private static void Hang(LabPart part, int seed, LabOptions options, PartResult result)
+    {
+        result.Violate(seed, $"a run hangs, after {s_patience}", part.Replay(seed, options));
+        Processes.LabChild.KillAll();
+        Console.Out.Flush();
+        Environment.Exit(1);
+    }
+}

@@ -1,0 +1,296 @@
+using System.Diagnostics;
+using System.Globalization;
+using MappedFileQueues.CrashLab.Processes;
+using MappedFileQueues.CrashLab.Work;
+
+namespace MappedFileQueues.CrashLab.Parts;
+
+/// <summary>
+/// One storm: producers and readers in one store die and stand still, one after the other, some at a step, some at any moment;
+/// then all at once; then those who recover. A reader in this process lives through it and judges each message; at the end
+/// everything is read again.
+/// </summary>
+internal sealed class KillRun : IDisposable
+{
+    private const int ReaderLines = 2;
+    private const int FirstProducerLine = 8;
+
+    private static readonly TimeSpan s_promise = TimeSpan.FromSeconds(10);
+
+    private static readonly string[] s_producerSteps =
+    [
+        "-", "-", "Claimed", "PayloadWritten", "BatchInnerWritten", "Published", "SequenceRaised", "SleepersWoken", "TemporaryMade",
+        "TemporaryFlushed", "SegmentRenamed", "RestPadded", "SegmentEntered", "SlotTaken", "OpenLocked",
+    ];
+
+    private static readonly string[] s_readerSteps = ["-", "WaiterFlagRaised", "CursorStored", "RepairProbed", "RepairDone", "OpenLocked"];
+    private static readonly string[] s_recoverySteps = ["AttachedAlone", "HolePadded", "ControlCleared", "Recovered", "OpenLocked"];
+    private static readonly string[] s_stopSteps = ["Claimed", "PayloadWritten", "BatchInnerWritten", "RestPadded"];
+
+    private readonly int _seed;
+    private readonly Random _random;
+    private readonly string _storePath;
+    private readonly string _boardPath;
+    private readonly KillBoard _board;
+    private readonly LabOptions _options;
+    private readonly PartResult _result;
+    private readonly List<Living> _living = [];
+    private int _nextLine = FirstProducerLine;
+
+    public KillRun(int seed, string folder, LabOptions options, PartResult result)
+    {
+        _seed = seed;
+        _random = new Random(seed);
+        _storePath = Path.Combine(folder, "store");
+        _boardPath = Path.Combine(folder, "board");
+        _board = new KillBoard(_boardPath);
+        _options = options;
+        _result = result;
+    }
+
+    public void Run()
+    {
+        int segmentSize = 4096 << _random.Next(5);
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _storePath, SegmentSize = segmentSize }))
+        {
+            using (var reader = new StormReader(queue, _seed))
+            {
+                TakeOver(reader);
+                Storm(reader, _random.Next(8, 15));
+                KillEverybody();
+                reader.WaitFor(_board, s_promise);
+            }
+
+            CheckBoard(ReadAll(queue));
+        }
+
+        // Those that recover die over it; nobody else is there.
+        Storm(null, _random.Next(2, 6));
+        KillEverybody();
+        for (int i = _random.Next(3); i > 0; i--)
+            Recover();
+        CheckStore();
+    }
+
+    public void Dispose()
+    {
+        foreach (Living living in _living)
+            living.Child.Dispose();
+        _board.Dispose();
+    }
+
+    private void Storm(StormReader? reader, int kills)
+    {
+        int alive = _random.Next(2, 7);
+        int target = kills;
+        while (target > 0)
+        {
+            while (_living.Count < alive)
+                Start();
+            int before = _living.Count;
+            foreach (Living living in _living.ToList())
+                Tend(living);
+            target -= before - _living.Count;
+            reader?.ThrowIfFailed();
+            Thread.Sleep(1);
+        }
+    }
+
+    /// <summary>A victim dies by itself at its step; whose time is up is killed; whoever stands still long enough goes on.</summary>
+    private void Tend(Living living)
+    {
+        if (living.Child.HasExited)
+        {
+            Bury(living);
+            return;
+        }
+
+        TimeSpan age = Stopwatch.GetElapsedTime(living.Began);
+        if (living.StopsItself && living.Child.IsStopped)
+        {
+            if (living.StoppedAt == 0)
+            {
+                living.StoppedAt = Stopwatch.GetTimestamp();
+                _result.Add("stops");
+            }
+            else if (Stopwatch.GetElapsedTime(living.StoppedAt) > living.StopLength)
+            {
+                living.Child.Signal(LabChild.SigCont);
+                living.StopsItself = false;
+            }
+        }
+        else if (age > living.Life)
+        {
+            living.Child.Signal(LabChild.SigKill);
+            Bury(living);
+        }
+        else if (!living.StopsItself && age > living.PauseAt)
+        {
+            // At any moment, for a moment.
+            living.PauseAt = TimeSpan.MaxValue;
+            living.Child.Signal(LabChild.SigStop);
+            living.StopsItself = true;
+        }
+    }
+
+    private void Bury(Living living)
+    {
+        if (!living.Child.WaitForExit(s_promise))
+            throw new LabViolation($"A child that was killed does not end: {living.Name}");
+        _living.Remove(living);
+        int code = living.Child.ExitCode;
+        string output = living.Child.Output;
+        living.Child.Dispose();
+        if (code != 128 + LabChild.SigKill)
+            throw new LabViolation($"{living.Name} ended with exit code {code}: {output}");
+        _result.Add("kills");
+    }
+
+    private void Start()
+    {
+        int reader = Enumerable.Range(0, ReaderLines).FirstOrDefault(line => _living.All(living => living.Line != line), -1);
+        if (reader >= 0 && _random.Next(3) == 0)
+        {
+            Start("reader", reader, s_readerSteps[_random.Next(s_readerSteps.Length)], "kill", _random.Next(1, 40));
+            return;
+        }
+
+        bool stops = _random.Next(4) == 0;
+        string[] steps = stops ? s_stopSteps : s_producerSteps;
+        string step = steps[_random.Next(steps.Length)];
+        bool isFrequent = step is "Claimed" or "PayloadWritten" or "BatchInnerWritten" or "Published";
+        Start("producer", _nextLine++, step, stops ? "stop" : "kill", _random.Next(1, isFrequent ? 120 : 4));
+    }
+
+    private Living Start(string role, int line, string step, string action, int hit)
+    {
+        var child = new LabChild(
+        [
+            Victim.Verb, role, _storePath, _boardPath, line.ToString(CultureInfo.InvariantCulture),
+            _seed.ToString(CultureInfo.InvariantCulture), step, hit.ToString(CultureInfo.InvariantCulture), action,
+            _options.Planted.Length > 0 ? _options.Planted : "None",
+        ]);
+        var living = new Living(child, line, $"{role} {line} ({action} at {step}, {hit})")
+        {
+            StopsItself = action == "stop",
+            StopLength = TimeSpan.FromMilliseconds(_random.Next(5, 120)),
+            Life = TimeSpan.FromMilliseconds(step == "-" ? _random.Next(80, 350) : 900),
+            PauseAt = _random.Next(4) == 0 ? TimeSpan.FromMilliseconds(_random.Next(60, 300)) : TimeSpan.MaxValue,
+        };
+        _living.Add(living);
+        return living;
+    }
+
+    /// <summary>
+    /// A producer dies over a claim while nobody reads, and another one takes its slot: the readers must get past that claim
+    /// while the successor lives.
+    /// </summary>
+    private void TakeOver(StormReader reader)
+    {
+        KillEverybody();
+        reader.WaitFor(_board, s_promise);
+        reader.Pause();
+        Living dying = Start("producer", _nextLine++, "Claimed", "kill", _random.Next(1, 20));
+        if (!dying.Child.WaitForExit(s_promise))
+            throw new LabViolation("A producer does not come to its claim");
+        Bury(dying);
+        int successor = _nextLine++;
+        Start("producer", successor, "-", "kill", 1);
+        long until = Stopwatch.GetTimestamp();
+        while (Volatile.Read(ref _board.Acked(successor)) < 20 && Stopwatch.GetElapsedTime(until) < s_promise)
+            Thread.Sleep(1);
+        reader.Continue();
+        if (!reader.Reaches(successor, 20, s_promise))
+            throw new LabViolation("A dead producer's claim holds up the readers while another process has its slot");
+        KillEverybody();
+    }
+
+    private void KillEverybody()
+    {
+        foreach (Living living in _living)
+            living.Child.Signal(LabChild.SigKill);
+        foreach (Living living in _living.ToList())
+            Bury(living);
+    }
+
+    private void Recover()
+    {
+        string step = s_recoverySteps[_random.Next(s_recoverySteps.Length)];
+        using var child = new LabChild(
+        [
+            Victim.Verb, "opener", _storePath, _boardPath, "0", _seed.ToString(CultureInfo.InvariantCulture), step, "1", "kill",
+            _options.Planted.Length > 0 ? _options.Planted : "None",
+        ]);
+        if (!child.WaitForExit(s_promise))
+            throw new LabViolation($"Opening the store does not end, to be killed at {step}");
+        // No hole to be padded, say: then it has come to its end.
+        if (child.ExitCode is not (0 or 128 + LabChild.SigKill))
+            throw new LabViolation($"Opening ended with exit code {child.ExitCode}: {child.Output}");
+        _result.Add("recoverers killed", child.ExitCode == 0 ? 0 : 1);
+    }
+
+    private void CheckStore()
+    {
+        long began = Stopwatch.GetTimestamp();
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _storePath, CreateIfMissing = false });
+        if (Stopwatch.GetElapsedTime(began) > s_promise)
+            throw new LabViolation($"Opening took {Stopwatch.GetElapsedTime(began)}");
+        CheckBoard(ReadAll(queue));
+        for (int line = 0; line < ReaderLines; line++)
+        {
+            using MappedFileConsumer consumer = queue.OpenConsumer($"r{line}");
+            Victim.CheckCursor(consumer.Offset, _board, line);
+        }
+
+        if (queue.GetInfo().OpenClaims.Count > 0)
+            throw new LabViolation("A dead claim stays");
+        string? left = Directory.EnumerateFiles(_storePath, "*.tmp", SearchOption.AllDirectories).FirstOrDefault();
+        if (left is not null)
+            throw new LabViolation($"A temporary file stays: {left}");
+        long offset = queue.Producer.Produce(Victim.Message(_seed, 1, 1));
+        using MappedFileReader reader = queue.OpenReader(QueueStart.FromOffset(offset));
+        if (!reader.TryRead(out _) || queue.Flush() <= offset)
+            throw new LabViolation("A message that was appended at the end is not there");
+    }
+
+    private Dictionary<int, long> ReadAll(MappedFileQueue queue)
+    {
+        using MappedFileReader reader = queue.OpenReader();
+        var order = new StormOrder(_seed);
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            order.Add(message, reader.MessageOffset);
+        return order.Numbers;
+    }
+
+    private void CheckBoard(Dictionary<int, long> read)
+    {
+        for (int line = 0; line < KillBoard.LineCount; line++)
+        {
+            long last = read.GetValueOrDefault(line);
+            if (last != _board.Acked(line) && last != _board.Begun(line))
+                throw new LabViolation($"Of producer {line} {last} messages are there; acknowledged {_board.Acked(line)}, begun "
+                    + $"{_board.Begun(line)}");
+        }
+    }
+
+    private sealed class Living(LabChild child, int line, string name)
+    {
+        public LabChild Child => child;
+
+        public int Line => line;
+
+        public string Name => name;
+
+        public long Began { get; } = Stopwatch.GetTimestamp();
+
+        public TimeSpan Life { get; init; }
+
+        public bool StopsItself { get; set; }
+
+        public TimeSpan StopLength { get; init; }
+
+        public TimeSpan PauseAt { get; set; }
+
+        public long StoppedAt { get; set; }
+    }
+}

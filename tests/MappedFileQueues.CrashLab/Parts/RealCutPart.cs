@@ -1,0 +1,182 @@
+using System.Globalization;
+using System.Runtime.InteropServices;
+using MappedFileQueues.CrashLab.Processes;
+using MappedFileQueues.CrashLab.Work;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.CrashLab.Parts;
+
+/// <summary>
+/// Power cuts of real file systems: ext4 and XFS are shut down in the middle of the work without writing their journals, btrfs
+/// is copied; then mounted again, opened as after another boot, and read.
+/// </summary>
+internal sealed partial class RealCutPart : LabPart
+{
+    private const int RunsEnough = 12;
+
+    /// <summary>EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 is "without flushing the log".</summary>
+    private const nuint Shutdown = 0x8004587D;
+    private const uint NoLogFlush = 2;
+    private const string BootVariable = "MFQ_TEST_BOOT_ID";
+
+    private static readonly (string Kind, int LengthMiB)[] s_kinds = [("ext4", 64), ("xfs", 320), ("btrfs", 256)];
+    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(20);
+
+    private readonly HashSet<string> _missing = [];
+
+    public override string Name => "real-cut";
+
+    public override string Help => "power cuts of ext4, XFS and btrfs on loop devices";
+
+    /// <summary>There are few loop devices, and the run changes this process's boot.</summary>
+    public override int JobsMax => 1;
+
+    public override bool Prepare(LabOptions options, PartResult result)
+    {
+        if (OperatingSystem.IsLinux())
+            return true;
+        result.Skip("all", "loop devices are Linux's");
+        return false;
+    }
+
+    public override void Finish() => Environment.SetEnvironmentVariable(BootVariable, null);
+
+    public override bool IsEnough(int runs, LabOptions options, PartResult result) => runs >= RunsEnough;
+
+    public override void Run(int seed, LabOptions options, PartResult result)
+    {
+        (string kind, int length) = s_kinds[(int)((uint)seed % s_kinds.Length)];
+        string folder = Directory.CreateTempSubdirectory("mfq-crashlab-").FullName;
+        try
+        {
+            using LabMount? mount = LabMount.TryMake(kind, folder, length, out string reason);
+            if (mount is null)
+            {
+                if (_missing.Add(kind))
+                    result.Skip($"cuts of {kind}", reason);
+                return;
+            }
+
+            var random = new Random(seed);
+            string board = Path.Combine(folder, "board");
+            for (int cut = 0; cut < 3; cut++)
+            {
+                Cut(mount, board, folder, seed, random, options);
+                result.Add($"{kind} cuts");
+            }
+        }
+        finally
+        {
+            Directory.Delete(folder, recursive: true);
+        }
+    }
+
+    private static void Cut(LabMount mount, string boardPath, string folder, int seed, Random random, LabOptions options)
+    {
+        File.Delete(boardPath);
+        using var board = new KillBoard(boardPath);
+        string store = Path.Combine(mount.Path, $"store-{random.Next()}");
+        using (var child = new LabChild(
+        [
+            CutWorker.Verb, options.Planted.Length > 0 ? options.Planted : "None", store, boardPath,
+            seed.ToString(CultureInfo.InvariantCulture), "1",
+        ]))
+        {
+            long began = Environment.TickCount64;
+            while (Volatile.Read(ref board.Acked(1)) < random.Next(1, 3000))
+            {
+                if (child.HasExited)
+                    throw new LabViolation($"The child ended before the cut: {child.Output}");
+                if (Environment.TickCount64 - began > s_patience.TotalMilliseconds)
+                    break;
+                Thread.Sleep(1);
+            }
+
+            if (mount.Kind == "btrfs")
+            {
+                CutByCopy(mount, folder, store, board, child, seed);
+                return;
+            }
+
+            ShutDown(mount.Path);
+        }
+
+        mount.Unmount();
+        mount.Remount();
+        Check(store, board, seed);
+    }
+
+    /// <summary>btrfs has no shutdown: while the child stands still the image is copied as it lies on the medium.</summary>
+    private static void CutByCopy(LabMount mount, string folder, string store, KillBoard board, LabChild child, int seed)
+    {
+        child.Signal(LabChild.SigStop);
+        if (!SpinWait.SpinUntil(() => child.IsStopped, s_patience))
+            throw new InvalidOperationException("The child does not stand still.");
+        string copy = Path.Combine(folder, "copy");
+        if (LabMount.Run("cp", "--sparse=always", mount.ImagePath, copy) is { } failure)
+            throw new InvalidOperationException(failure);
+        child.Signal(LabChild.SigKill);
+        child.WaitForExit(s_patience);
+
+        // The two have one identity, and only one of them may be mounted.
+        mount.Unmount();
+        using (LabMount? again = LabMount.TryMountImage(mount.Kind, copy, Path.Combine(folder, "again"), out string reason))
+        {
+            if (again is null)
+                throw new InvalidOperationException(reason);
+            Check(store.Replace(mount.Path, again.Path, StringComparison.Ordinal), board, seed);
+        }
+
+        File.Delete(copy);
+        mount.Remount();
+    }
+
+    private static void Check(string store, KillBoard board, int seed)
+    {
+        // Another boot, for this process and from here on.
+        Environment.SetEnvironmentVariable(BootVariable, Guid.NewGuid().ToString());
+        OperatingSystemServices.Current = new LinuxServices();
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store });
+        var order = new StormOrder(seed);
+        using (MappedFileReader reader = queue.OpenReader())
+        {
+            while (reader.TryRead(out ReadOnlySpan<byte> message))
+                order.Add(message, reader.MessageOffset);
+        }
+
+        long last = order.Last(1);
+        if (last < board.Acked(1) || last > board.Begun(1))
+            throw new LabViolation($"{last} messages are there after the cut; flushed {board.Acked(1)}, begun {board.Begun(1)}");
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        while (consumer.TryConsume(out ReadOnlySpan<byte> message))
+        {
+            Victim.CheckMessage(message, seed, consumer.MessageOffset);
+            consumer.Advance();
+        }
+
+        queue.Producer.Produce(Victim.Message(seed, 1, last + 1));
+        if (!consumer.TryConsume(out ReadOnlySpan<byte> next) || !next.SequenceEqual(Victim.Message(seed, 1, last + 1))
+            || queue.Flush() <= consumer.Offset)
+            throw new LabViolation("A message that was appended after the cut is not there");
+    }
+
+    private static void ShutDown(string path)
+    {
+        int directory = Open(path, 0);
+        uint flags = NoLogFlush;
+        int result = Control(directory, Shutdown, ref flags);
+        int errno = Marshal.GetLastPInvokeError();
+        _ = Close(directory);
+        if (result != 0)
+            throw new InvalidOperationException($"The file system cannot be shut down: path={path}, errno={errno}.");
+    }
+
+    [LibraryImport("libc", EntryPoint = "open", StringMarshalling = StringMarshalling.Utf8)]
+    private static partial int Open(string path, int flags);
+
+    [LibraryImport("libc", EntryPoint = "ioctl", SetLastError = true)]
+    private static partial int Control(int descriptor, nuint request, ref uint argument);
+
+    [LibraryImport("libc", EntryPoint = "close")]
+    private static partial int Close(int descriptor);
+}

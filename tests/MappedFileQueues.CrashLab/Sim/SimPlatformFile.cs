@@ -1,0 +1,174 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.CrashLab.Sim;
+
+/// <summary>A descriptor of a simulated file.</summary>
+internal sealed class SimPlatformFile : PlatformFile
+{
+    private readonly SimServices _os;
+    private readonly SimFile _file;
+    private readonly string _name;
+    private int _reportedErrors;
+    private bool _isClosed;
+
+    public SimPlatformFile(SimServices os, SimFile file, string name)
+    {
+        _os = os;
+        _file = file;
+        _name = name;
+        _reportedErrors = file.ErrorCount;
+        Interlocked.Increment(ref os.OpenCount);
+    }
+
+    public override string Path => $"{SimDisk.Root}/{_name}";
+
+    public override long Length => _file.Length;
+
+    public override long AllocatedLength => (long)_file.BlockCount * SimFile.Page;
+
+    public override FileIdentity Identity => new(1, (ulong)_file.Id);
+
+    private SimDisk Disk => _os.Disk;
+
+    public override void SetLength(long length)
+    {
+        lock (Disk.Gate)
+            _file.SetLength((int)length);
+        Disk.Point?.Invoke($"length of {_name}");
+    }
+
+    public override void Allocate(long offset, long length)
+    {
+        lock (Disk.Gate)
+            TakeBlocks((int)offset, (int)length);
+        Disk.Point?.Invoke($"allocated {_name}");
+    }
+
+    public override bool TryAllocate(long offset, long length)
+    {
+        Allocate(offset, length);
+        return true;
+    }
+
+    public override int ReadAt(Span<byte> destination, long position)
+    {
+        lock (Disk.Gate)
+        {
+            int count = (int)Math.Clamp(_file.Length - position, 0, destination.Length);
+            _file.Content.Slice(count == 0 ? 0 : (int)position, count).CopyTo(destination);
+            Disk.BytesRead += count;
+            return count;
+        }
+    }
+
+    public override void WriteAt(ReadOnlySpan<byte> source, long position)
+    {
+        Disk.Point?.Invoke($"writing {_name}");
+        lock (Disk.Gate)
+        {
+            if (Disk.Faults?.FailsWrite?.Invoke(_name) == true)
+                throw Disk.Error($"Cannot write at {position}", _name, DiskErrors.EIO, "Input/output error");
+            TakeBlocks((int)position, source.Length);
+            _file.Write(source, (int)position);
+        }
+
+        Disk.Point?.Invoke($"wrote {_name}");
+    }
+
+    public override void FlushData()
+    {
+        Disk.Point?.Invoke($"flushing {_name}");
+        lock (Disk.Gate)
+        {
+            if (Disk.Faults?.FailsSync?.Invoke(_name) == true)
+                _file.FailWriteBack();
+            else
+                _file.Sync();
+            if (_reportedErrors < _file.ErrorCount)
+            {
+                _reportedErrors = _file.ErrorCount;
+                throw Disk.Error("Cannot flush the file to the disk", _name, DiskErrors.EIO, "Input/output error");
+            }
+        }
+
+        Disk.Point?.Invoke($"flushed {_name}");
+    }
+
+    public override MappedView Map(long length, bool writable)
+    {
+        lock (Disk.Gate)
+        {
+            if (_file.Length < length)
+                throw ZeroFill.TooShort(Path, _file.Length, length);
+            return new SimView(_os, _file, length);
+        }
+    }
+
+    public override void Dispose()
+    {
+        if (!_isClosed)
+            Interlocked.Decrement(ref _os.OpenCount);
+        _isClosed = true;
+    }
+
+    private void TakeBlocks(int position, int length)
+    {
+        if (length == 0)
+            return;
+        int[] missing =
+        [
+            .. Enumerable.Range(position / SimFile.Page, ((position + length - 1) / SimFile.Page) - (position / SimFile.Page) + 1)
+                .Where(page => !_file.HasBlock(page)),
+        ];
+        if (Disk.Faults is { } faults && faults.BlocksLeft != int.MaxValue)
+        {
+            if (faults.BlocksLeft < missing.Length)
+                throw Disk.Error("Cannot allocate", _name, DiskErrors.ENOSPC, "No space left on device");
+            faults.BlocksLeft -= missing.Length;
+        }
+
+        foreach (int page in missing)
+            _file.AddBlock(page);
+    }
+
+    private sealed unsafe class SimView : MappedView
+    {
+        private readonly SimServices _owner;
+        private readonly SimFile _mapped;
+        private bool _isGone;
+
+        public SimView(SimServices owner, SimFile mapped, long length)
+        {
+            _owner = owner;
+            _mapped = mapped;
+            Length = length;
+            mapped.MapCount++;
+            Interlocked.Increment(ref owner.OpenCount);
+        }
+
+        public override byte* Pointer => _mapped.Pointer;
+
+        public override long Length { get; }
+
+        public override void Touch(long position, long length)
+        {
+        }
+
+        public override void TouchForReading(long position, long length)
+        {
+        }
+
+        public override void Dispose()
+        {
+            lock (_owner.Disk.Gate)
+            {
+                if (_isGone)
+                    return;
+                _isGone = true;
+                _mapped.MapCount--;
+            }
+
+            Interlocked.Decrement(ref _owner.OpenCount);
+        }
+    }
+}

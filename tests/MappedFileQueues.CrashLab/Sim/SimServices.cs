@@ -1,0 +1,67 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.CrashLab.Sim;
+
+/// <summary>
+/// The operating system as one simulated process sees it. Waiting and fencing are Linux's own; everything on disk is
+/// <see cref="SimDisk"/>'s.
+/// </summary>
+internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFence) : OperatingSystemServices
+{
+    private static readonly LinuxServices s_linux = new();
+
+    public SimDisk Disk => disk;
+
+    /// <summary>Files, directories and mappings that are open.</summary>
+    public int OpenCount;
+
+    /// <summary>The process was killed: what its objects still do in this one is of no effect on locks.</summary>
+    public bool IsDead { get; private set; }
+
+    /// <summary>Called when somebody goes to sleep: what happens from then on must wake him.</summary>
+    public Action? Sleeping { get; set; }
+
+    public override bool IsPortable => false;
+
+    public override string? BootId => bootId;
+
+    /// <summary>Ends the process as SIGKILL does: the kernel lets go of its locks; what it stored stays.</summary>
+    public void Kill()
+    {
+        lock (disk.Gate)
+        {
+            IsDead = true;
+            disk.Locks.ReleaseAll(this);
+        }
+    }
+
+    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode)
+    {
+        if (path != SimDisk.Root)
+            throw new InvalidOperationException($"The simulated disk holds only {SimDisk.Root}.");
+        if (!disk.RootExists && !create)
+            return null;
+        disk.RootExists = true;
+        Interlocked.Increment(ref OpenCount);
+        return new SimDirectory(this);
+    }
+
+    public override bool RegisterForFence() => hasFence;
+
+    public override bool FenceOtherProcesses()
+    {
+        if (hasFence)
+            Interlocked.MemoryBarrierProcessWide();
+        return hasFence;
+    }
+
+    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
+    {
+        Sleeping?.Invoke();
+        s_linux.WaitOnWord(word, expected, timeout);
+    }
+
+    public override void WakeWord(uint* word) => s_linux.WakeWord(word);
+
+    public override long ProcessStartTime(int processId) => 1;
+}

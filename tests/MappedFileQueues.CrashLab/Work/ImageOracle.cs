@@ -1,0 +1,180 @@
+using MappedFileQueues.CrashLab.Sim;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.CrashLab.Work;
+
+/// <summary>
+/// Opens a store that a crash has left and judges it: what must be there is there, nothing else is, cursors stand where they
+/// may, appending and reading go on, a flush ends, and nothing is left behind.
+/// </summary>
+/// <param name="plan">Of the store.</param>
+/// <param name="model">What was known at the moment of the crash.</param>
+/// <param name="isCut">A power cut; otherwise all processes were killed.</param>
+/// <param name="random">For what is done to the store afterwards.</param>
+internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, Random random)
+{
+    private const int NewProducer = 1000;
+
+    private readonly int _newSeed = random.Next();
+    private int _newCount;
+
+    /// <summary>What the store held after recovery.</summary>
+    public IReadOnlyList<ReadMessage> Messages { get; private set; } = [];
+
+    /// <summary>The same as entries of the model.</summary>
+    public IReadOnlyList<LogEntry> Survivors { get; private set; } = [];
+
+    /// <summary>What an earlier recovery of the same disk, which was interrupted, had found; null when there was none.</summary>
+    public IReadOnlyList<ReadMessage>? MustEqual { get; init; }
+
+    /// <summary>False: nothing is appended after the recovery.</summary>
+    public bool GoesOn { get; init; } = true;
+
+    /// <summary>Throws <see cref="LabViolation"/>; any other exception is one as well.</summary>
+    /// <param name="path">The store.</param>
+    /// <param name="os">The process that opens it.</param>
+    public void Check(string path, OperatingSystemServices os)
+    {
+        OperatingSystemServices.Current = os;
+        LabThread.Background.Clear();
+        bool isExclusive = random.Next(3) == 0;
+        using (var queue = new MappedFileQueue(plan.Options(path, Guid.Empty, isExclusive)))
+        {
+            Messages = ReadAll(path);
+            Survivors = new ReadBack(model, isCut, plan.IsExclusive).Match(Messages);
+            if (MustEqual is not null && !Messages.Select(m => m.Offset).SequenceEqual(MustEqual.Select(m => m.Offset)))
+                throw new LabViolation($"A recovery that was interrupted found {MustEqual.Count} messages, the next one "
+                    + $"{Messages.Count}");
+            CheckCursors(queue);
+            if (GoesOn && random.Next(8) != 0)
+                GoOn(queue, path);
+            LabThread.Background.Clear();
+        }
+
+        if (random.Next(4) == 0)
+            Reopen(path);
+        CheckNothingLeft(path, os);
+    }
+
+    private static List<ReadMessage> ReadAll(string path)
+    {
+        using MappedFileReader reader = MappedFileReader.Open(path);
+        List<ReadMessage> messages = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            messages.Add(new ReadMessage(reader.MessageOffset, message.ToArray()));
+        return messages;
+    }
+
+    private void CheckCursors(MappedFileQueue queue)
+    {
+        foreach ((string name, long[] history) in model.Cursors)
+        {
+            using MappedFileConsumer consumer = queue.OpenConsumer(name);
+            long offset = consumer.Offset;
+            int durable = model.DurableCursors.GetValueOrDefault(name, -1);
+            ReadOnlySpan<long> since = history.AsSpan(Math.Max(0, durable));
+            long tail = TailOf(queue);
+            // The one that stands above the tail is clamped to it.
+            bool isAllowed = isCut
+                ? (offset == 0 && durable < 0) || since.Contains(offset) || (offset == tail && since.ContainsAnyInRange(tail, long.MaxValue))
+                : offset == history[^1] || (model.IsCommitUnderWay && offset == (history.Length > 1 ? history[^2] : 0));
+            if (!isAllowed)
+                throw new LabViolation($"The cursor of {name} is {offset}, which it never committed; committed last: "
+                    + string.Join(", ", history.TakeLast(3)));
+            foreach (ReadMessage expected in Messages.Where(message => message.Offset >= offset))
+            {
+                if (!consumer.TryConsume(out ReadOnlySpan<byte> message) || !message.SequenceEqual(expected.Bytes))
+                    throw new LabViolation($"{name} does not read the message at {expected.Offset}, it stands at {consumer.Offset}");
+                consumer.Advance();
+            }
+
+            if (consumer.TryConsume(out ReadOnlySpan<byte> more))
+                throw new LabViolation($"{name} reads {LabMessage.Describe(more)} behind the end");
+        }
+    }
+
+    private static long TailOf(MappedFileQueue queue) => queue.GetInfo().TailOffset;
+
+    /// <summary>Appends enough, now and then, to come into the next segments, where old frames must not be.</summary>
+    private void GoOn(MappedFileQueue queue, string path)
+    {
+        using MappedFileConsumer consumer = queue.OpenConsumer("lab", QueueStart.FromOffset(EndOf(queue)));
+        using MappedFileProducer producer = queue.OpenProducer();
+        long room = random.Next(3) == 0 ? plan.SegmentLength * random.Next(1, 4) : random.Next(600);
+        List<byte[]> appended = [];
+        do
+        {
+            int length = random.Next(4) == 0 ? random.Next(Math.Min(plan.LengthMax, 2000)) : plan.NextLength(random);
+            if (random.Next(5) == 0)
+            {
+                byte[][] batch = [NewMessage(length / 4), NewMessage(length / 3), NewMessage(length / 5)];
+                producer.ProduceBatch([.. batch.Select(bytes => (ReadOnlyMemory<byte>)bytes)]);
+                appended.AddRange(batch);
+            }
+            else
+            {
+                appended.Add(NewMessage(length));
+                producer.Produce(appended[^1]);
+            }
+
+            room -= length + 16;
+        }
+        while (room > 0);
+
+        foreach (byte[] expected in appended)
+        {
+            if (!consumer.TryConsume(out ReadOnlySpan<byte> message))
+                throw new LabViolation($"A message that was appended after the recovery is not found at {consumer.Offset}");
+            if (!message.SequenceEqual(expected))
+                throw new LabViolation($"{LabMessage.Describe(message)} is read at {consumer.MessageOffset} instead of what was "
+                    + "appended after the recovery");
+            consumer.Commit();
+        }
+
+        if (consumer.TryConsume(out ReadOnlySpan<byte> ghost))
+            throw new LabViolation($"{LabMessage.Describe(ghost)} is read behind the end, at {consumer.MessageOffset}");
+        long confirmed = queue.Flush();
+        if (confirmed < consumer.Offset)
+            throw new LabViolation($"After the recovery Flush confirms {confirmed}, and messages reach up to {consumer.Offset}");
+        List<ReadMessage> all = ReadAll(path);
+        if (all.Count != Messages.Count + appended.Count)
+            throw new LabViolation($"After the recovery {Messages.Count} and {appended.Count} messages are {all.Count}");
+    }
+
+    private static long EndOf(MappedFileQueue queue)
+    {
+        using MappedFileReader reader = queue.OpenReader(QueueStart.Latest);
+        return reader.Offset;
+    }
+
+    private byte[] NewMessage(int length) => LabMessage.Make(_newSeed, NewProducer, _newCount++, length);
+
+    private void Reopen(string path)
+    {
+        int before = ReadAll(path).Count;
+        using (new MappedFileQueue(plan.Options(path, Guid.Empty, isExclusive: false)))
+        {
+            if (ReadAll(path).Count != before)
+                throw new LabViolation($"{before} messages, and {ReadAll(path).Count} when the store is opened again");
+        }
+    }
+
+    private static void CheckNothingLeft(string path, OperatingSystemServices os)
+    {
+        using (StoreDirectory directory = os.OpenDirectory(path, create: false, mode: null)!)
+        {
+            foreach (string folder in new[] { "", "commitlog", "offset", "offset/consumers" })
+            {
+                if (directory.List(folder).FirstOrDefault(name => name.EndsWith(".tmp", StringComparison.Ordinal)) is { } left)
+                    throw new LabViolation($"A temporary file stays: {folder}/{left}");
+            }
+        }
+
+        if (os is not SimServices sim)
+            return;
+        if (sim.OpenCount != 0)
+            throw new LabViolation($"{sim.OpenCount} files, folders or mappings stay open after Dispose");
+        if (sim.Disk.Locks.HeldBy(sim).ToList() is { Count: > 0 } held)
+            throw new LabViolation($"Locks stay held after Dispose: {string.Join(", ", held)}");
+    }
+}

@@ -1,0 +1,46 @@
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.CrashLab.Work;
+
+/// <summary>
+/// Several runs go on beside each other, each on one thread: the engine's steps and its background work are handed to the run
+/// of the thread that comes to them.
+/// </summary>
+internal static class LabThread
+{
+    private static readonly string[] s_names = Enum.GetNames<ProtocolStep>();
+
+    [ThreadStatic]
+    private static Action<string>? t_point;
+
+    [ThreadStatic]
+    private static List<Action>? t_background;
+
+    /// <summary>Called at each step of the protocol that this thread takes.</summary>
+    public static Action<string>? Point
+    {
+        get => t_point;
+        set => t_point = value;
+    }
+
+    /// <summary>Work that the engine would do on a thread of its own, for this thread to do when the seed says.</summary>
+    public static List<Action> Background => t_background ??= [];
+
+    /// <summary>From here on the engine starts no threads, in the whole process.</summary>
+    public static void TakeOver()
+    {
+        ProtocolSteps.Handler = step => t_point?.Invoke(s_names[(int)step]);
+        ProtocolSteps.Background = work =>
+        {
+            if (!Background.Contains(work))
+                Background.Add(work);
+        };
+    }
+
+    /// <summary>The engine is on its own again.</summary>
+    public static void LetGo()
+    {
+        ProtocolSteps.Handler = null;
+        ProtocolSteps.Background = null;
+    }
+}

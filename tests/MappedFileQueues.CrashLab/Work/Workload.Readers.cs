@@ -1,0 +1,141 @@
+namespace MappedFileQueues.CrashLab.Work;
+
+/// <summary>The part that reads, ends and dies.</summary>
+internal sealed partial class Workload
+{
+    private void Read(LabProcess process, int index)
+    {
+        if (index >= _plan.ConsumerCount || process.IsClaiming)
+            return;
+        process.Consumer ??= OpenConsumer(process, index);
+        for (int i = _random.Next(1, 6); i > 0; i--)
+        {
+            LogEntry? expected = NextToRead(process, out bool isBlocked);
+            bool mayLag = _plan.HasDurableReader && index == 0 && expected is not null && expected.Offset >= Confirmed.In(_disk);
+            bool found = process.Consumer.TryConsume(out ReadOnlySpan<byte> message);
+            if (!found)
+            {
+                if (expected is not null && !isBlocked && !mayLag)
+                    throw new LabViolation($"{process.Consumer.Name} finds nothing where message {expected.Number} of producer "
+                        + $"{expected.Producer} is: offset={process.Consumer.Offset}, expected={expected.Offset}");
+                return;
+            }
+
+            if (expected is null || isBlocked || !message.SequenceEqual(Bytes(expected)))
+                throw new LabViolation($"{process.Consumer.Name} reads {LabMessage.Describe(message)} at "
+                    + $"{process.Consumer.MessageOffset}, expected "
+                    + (expected is null ? "nothing" : $"number {expected.Number} of producer {expected.Producer}"));
+            if (mayLag)
+                throw new LabViolation($"A consumer of what is on disk reads {expected.Offset}, confirmed is {Confirmed.In(_disk)}");
+            process.ReadPosition = IndexOf(expected) + 1;
+            _point("message in hand");
+            CommitOrAdvance(process);
+        }
+    }
+
+    private void CommitOrAdvance(LabProcess process)
+    {
+        MappedFileConsumer consumer = process.Consumer!;
+        if (_random.Next(3) == 0)
+        {
+            consumer.Advance();
+            return;
+        }
+
+        // What Commit will store: the place behind the message in hand.
+        long next = consumer.MessageOffset + ((_model.Entries[process.ReadPosition - 1].Length + 15) & ~7);
+        _model.Commit(consumer.Name, next);
+        bool isDurable = _random.Next(6) == 0;
+        _model.IsCommitUnderWay = true;
+        if (isDurable)
+            consumer.Commit(durable: true);
+        else
+            consumer.Commit();
+        _model.IsCommitUnderWay = false;
+        if (isDurable)
+            _model.CommitDurably(consumer.Name);
+        if (consumer.CommittedOffset != next)
+            throw new LabViolation($"Commit stored {consumer.CommittedOffset} instead of {next}");
+    }
+
+    private MappedFileConsumer OpenConsumer(LabProcess process, int index)
+    {
+        // It stores where it begins, which is where the last one of the name had committed, or the beginning.
+        MappedFileConsumer consumer = process.Queue.OpenConsumer(
+            $"c{index}", new ConsumerOptions { DurableOnly = _plan.HasDurableReader && index == 0 });
+        _model.Commit(consumer.Name, consumer.Offset);
+        process.ReadPosition = 0;
+        for (int i = 0; i < _model.Entries.Count; i++)
+        {
+            if (_model.Entries[i].Offset >= 0 && _model.Entries[i].Offset < consumer.Offset)
+                process.ReadPosition = i + 1;
+        }
+
+        return consumer;
+    }
+
+    /// <summary>What a consumer must find next; blocked when a living claim stands before it.</summary>
+    private LogEntry? NextToRead(LabProcess process, out bool isBlocked)
+    {
+        isBlocked = false;
+        for (int i = process.ReadPosition; i < _model.Entries.Count; i++)
+        {
+            LogEntry entry = _model.Entries[i];
+            if (entry.State == EntryState.Published)
+                return entry;
+            if (entry.State == EntryState.Claimed && !_plan.IsExclusive)
+            {
+                isBlocked = true;
+                return entry;
+            }
+        }
+
+        return null;
+    }
+
+    private int IndexOf(LogEntry entry)
+    {
+        for (int i = _model.Entries.Count - 1; i >= 0; i--)
+        {
+            if (_model.Entries[i] == entry)
+                return i;
+        }
+
+        return -1;
+    }
+
+    private void End(int index)
+    {
+        LabProcess? process = _processes[index];
+        if (process is null)
+            return;
+        // Its own work in the background ends with it; that of others is asked for again.
+        LabThread.Background.Clear();
+        int count = _model.Entries.Count;
+        process.Queue.Dispose();
+        if (_plan.Level == DurabilityLevel.Interval && _openClaims == 0)
+            _model.Acknowledge(count);
+        _processes[index] = null;
+        if (process.Os.OpenCount != 0)
+            throw new LabViolation($"{process.Os.OpenCount} files, folders or mappings stay open after Dispose");
+        if (_disk.Locks.HeldBy(process.Os).ToList() is { Count: > 0 } held)
+            throw new LabViolation($"Locks stay held after Dispose: {string.Join(", ", held)}");
+    }
+
+    /// <summary>The process dies between two operations, perhaps with a claim open.</summary>
+    private void Kill(int index)
+    {
+        LabProcess? process = _processes[index];
+        if (process is null)
+            return;
+        LabThread.Background.Clear();
+        process.Os.Kill();
+        _dead.Add(process);
+        _processes[index] = null;
+        if (process.IsClaiming)
+        {
+            LogEntry claimed = _model.Entries.Last(entry => entry.State == EntryState.Claimed && entry.Producer == index);
+            claimed.State = EntryState.Abandoned;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+using System.Globalization;
+using System.Reflection.Metadata;
+using System.Reflection.PortableExecutable;
+using System.Text;
+
+namespace MappedFileQueues.Tests.Crash;
+
+/// <summary>
+/// A few seconds of each part of the crash laboratory, and that it finds what it must; `.ci/run` gives it more, a long run is
+/// one command (docs/DURABILITY.md, "The laboratory").
+/// </summary>
+[Collection(CrashCollection.Name)]
+public sealed class CrashLabTests(ITestOutputHelper output)
+{
+    private const int ExitViolation = 1;
+
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(4);
+
+    [Theory]
+    [InlineData("cut", "--images", "800")]
+    [InlineData("kill", "--runs", "1")]
+    [InlineData("fault", "--runs", "4")]
+    [InlineData("hostile", "--runs", "1")]
+    [InlineData("real-cut", "--runs", "3")]
+    public void Run_ShortBudget_FindsNothing(string part, string budget, string amount)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");
+        using ChildProcess lab = Start(part, budget, amount);
+        int code = lab.WaitForExit(s_limit);
+        Assert.True(code == 0, string.Join('\n', lab.Lines.Take(40)));
+    }
+
+    [Theory]
+    [InlineData("cut", "NoFlush")]
+    [InlineData("cut", "RestNotZeroed")]
+    [InlineData("cut", "DirectoryNotFlushed")]
+    [InlineData("fault", "PoisonNotShared")]
+    [InlineData("kill", "SilentRepair")]
+    public void Run_PlantedFault_FindsIt(string part, string fault)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");
+        using ChildProcess lab = Start(part, "--planted", fault, "--stop-at-first");
+        Assert.Equal(ExitViolation, lab.WaitForExit(s_limit));
+        Assert.Contains(lab.Lines, line => line.StartsWith("VIOLATION", StringComparison.Ordinal));
+    }
+
+    /// <summary>Neither a type nor a word of the planted mistakes is in the assembly that users get.</summary>
+    [Fact]
+    public void ReleaseAssembly_All_HoldsNothingPlanted()
+    {
+        string path = Repository.PathOf("src/MappedFileQueues/bin/Release/net10.0/MappedFileQueues.dll");
+        byte[] bytes = File.ReadAllBytes(path);
+        using var reader = new PEReader(new MemoryStream(bytes));
+        MetadataReader metadata = reader.GetMetadataReader();
+        IEnumerable<string> names = metadata.TypeDefinitions.Select(type => metadata.GetString(metadata.GetTypeDefinition(type).Name))
+            .Concat(metadata.MethodDefinitions.Select(method => metadata.GetString(metadata.GetMethodDefinition(method).Name)))
+            .Concat(metadata.FieldDefinitions.Select(field => metadata.GetString(metadata.GetFieldDefinition(field).Name)));
+
+        Assert.DoesNotContain(names, name => name.Contains("Planted", StringComparison.OrdinalIgnoreCase));
+        Assert.True(bytes.AsSpan().IndexOf("SegmentMaker"u8) >= 0, "the names of this assembly's types are what was searched");
+        Assert.True(bytes.AsSpan().IndexOf("Planted"u8) < 0, "the word is nowhere in the file");
+        Assert.True(bytes.AsSpan().IndexOf(Encoding.Unicode.GetBytes("Planted")) < 0, "nor is it in a string");
+    }
+
+    private ChildProcess Start(string part, params string[] more)
+    {
+        string seed = (Environment.TickCount & int.MaxValue).ToString(CultureInfo.InvariantCulture);
+        output.WriteLine($"--only {part} --seed {seed} {string.Join(' ', more)}");
+        return ChildProcess.Start(Repository.CrashLabPath, ["--only", part, "--seed", seed, "--jobs", "1", .. more]);
+    }
+}
