@@ -25,6 +25,7 @@ internal sealed class DurableFigure(ChildContext context, int threadCount)
     {
         using RawSync raw = new(context.Path("raw"), rewrites: true, countMax: 1);
         string path = context.Path("store");
+        Samples samples;
         using (MappedFileQueue<Message64> queue = Open(path))
         {
             MappedFileProducer<Message64> producer = queue.Producer;
@@ -33,12 +34,13 @@ internal sealed class DurableFigure(ChildContext context, int threadCount)
                 raw.Run(2);
                 Append(producer, 2);
             });
-            return
-            [
-                Interleaved.Run(
-                    context.Task.Role, "msg/s", context.Repetitions, () => raw.Measure(RawCount), () => MeasureQueue(queue)),
-            ];
+            samples = Interleaved.Run(
+                context.Task.Role, "msg/s", context.Repetitions, () => raw.Measure(RawCount), () => MeasureQueue(queue));
         }
+
+        // The next figure's store has the same place.
+        BenchStore.Delete(path);
+        return [samples];
     }
 
     /// <summary>

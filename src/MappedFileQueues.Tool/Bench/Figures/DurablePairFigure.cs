@@ -1,5 +1,6 @@
 using MappedFileQueues.Tool.Bench.Measuring;
 using MappedFileQueues.Tool.Bench.Processes;
+using MappedFileQueues.Tool.Bench.Queues;
 using MappedFileQueues.Tool.Bench.Raw;
 
 namespace MappedFileQueues.Tool.Bench.Figures;
@@ -27,15 +28,25 @@ internal sealed class DurablePairFigure(ChildContext context) : PairFigure(conte
     protected override double[] MeasureQueue(long count)
     {
         int each = DurableFigure.CountFor(count);
-        using MappedFileQueue<Message64> queue = DurableFigure.Open(Context.Path("store"));
-        MappedFileProducer<Message64> producer = queue.Producer;
-        DurableFigure.Append(producer, 1);
-        Rendezvous.MeetToStart();
-        long started = Clock.Now;
-        DurableFigure.Append(producer, each);
-        double rate = Rendezvous.ExchangeRate(Context.Task.Index, started, Clock.Now, 2L * each);
-        if (queue.ConfirmedOffset != producer.Offset)
-            throw new ToolException($"Messages that were acknowledged are not confirmed: figure={Name}.");
+        string path = Context.Path("store");
+        double rate;
+        using (MappedFileQueue<Message64> queue = DurableFigure.Open(path))
+        {
+            MappedFileProducer<Message64> producer = queue.Producer;
+            DurableFigure.Append(producer, 1);
+            Rendezvous.MeetToStart();
+            long started = Clock.Now;
+            DurableFigure.Append(producer, each);
+            rate = Rendezvous.ExchangeRate(Context.Task.Index, started, Clock.Now, 2L * each);
+            if (queue.ConfirmedOffset != producer.Offset)
+                throw new ToolException($"Messages that were acknowledged are not confirmed: figure={Name}.");
+        }
+
+        // The next repetition's store, and the next figure's, have the same place.
+        Rendezvous.Meet();
+        if (IsFirst)
+            BenchStore.Delete(path);
+        Rendezvous.Meet();
         return [rate];
     }
 }

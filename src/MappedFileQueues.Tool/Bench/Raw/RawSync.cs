@@ -1,6 +1,6 @@
 using System.Runtime.InteropServices;
-using Microsoft.Win32.SafeHandles;
 using MappedFileQueues.Tool.Bench.Measuring;
+using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Tool.Bench.Raw;
 
