@@ -42,7 +42,7 @@ internal static class CutImage
         Dictionary<(SimFile, int), int> last = picture.Dirty.TakeLast(count).Index()
             .ToDictionary(entry => entry.Item, entry => (subset >> entry.Index & 1) == 0 ? 0 : AllSectors);
         bool others = random.Next(2) == 0;
-        return Make(picture, random, false, (file, page) =>
+        return Make(picture, random, tracksMedium: true, (file, page) =>
             last.TryGetValue((file, page), out int sectors) ? sectors : others ? AllSectors : 0);
     }
 
