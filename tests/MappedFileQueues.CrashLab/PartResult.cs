@@ -46,6 +46,7 @@ internal sealed class PartResult(string name)
     {
         string counts = string.Join(", ", _counts.OrderBy(pair => pair.Key, StringComparer.Ordinal)
             .Select(pair => $"{pair.Value} {pair.Key}"));
-        Console.WriteLine($"{name}: {counts}; {_violations.Count} violations, {_skipped.Count} skipped, {Elapsed.TotalSeconds:F1} s");
+        Console.WriteLine($"{name}: {counts}; {_violations.Count} violations, {_skipped.Count} skipped, "
+            + $"{Elapsed.TotalSeconds:F1} s");
     }
 }

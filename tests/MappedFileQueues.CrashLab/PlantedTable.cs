@@ -59,7 +59,8 @@ internal static class PlantedTable
     }
 
     /// <summary>First the part where it shows first, then all the others; a program that dies of it has caught it too.</summary>
-    private static bool IsCaught(PlantedFault fault, int seed) => Fails(fault, seed, ["--only", PartOf(fault)]) || Fails(fault, seed, []);
+    private static bool IsCaught(PlantedFault fault, int seed) =>
+        Fails(fault, seed, ["--only", PartOf(fault)]) || Fails(fault, seed, []);
 
     private static bool Fails(PlantedFault fault, int seed, string[] more)
     {

@@ -5,10 +5,13 @@ using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.CrashLab;
 
-/// <summary>The crash laboratory: kills, cuts, fails and damages stores, and holds what is left against what was promised.</summary>
+/// <summary>
+/// The crash laboratory: kills, cuts, fails and damages stores, and holds what is left against what was promised.
+/// </summary>
 internal static class Program
 {
-    private static readonly LabPart[] s_parts = [new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new RealCutPart()];
+    private static readonly LabPart[] s_parts =
+        [new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new RealCutPart()];
 
     private static int Main(string[] arguments)
     {
@@ -26,7 +29,10 @@ internal static class Program
 
     private static RootCommand CreateRoot()
     {
-        Option<int?> seed = new("--seed") { Description = "The first run's seed; run i has this seed plus i. Default: by the clock." };
+        Option<int?> seed = new("--seed")
+        {
+            Description = "The first run's seed; run i has this seed plus i. Default: by the clock.",
+        };
         Option<int?> runs = new("--runs") { Description = "Runs of each part, one seed each." };
         Option<double?> minutes = new("--minutes") { Description = "How long each part goes on." };
         Option<string[]> only = new("--only")
@@ -38,7 +44,8 @@ internal static class Program
         Option<int> kills = new("--kills") { Description = "Kills of the kill part.", DefaultValueFactory = _ => 200 };
         Option<int> jobs = new("--jobs")
         {
-            Description = "Runs that go on at the same time.", DefaultValueFactory = _ => Environment.ProcessorCount,
+            Description = "Runs that go on at the same time.",
+            DefaultValueFactory = _ => Environment.ProcessorCount,
         };
         Option<string> keep = new("--keep")
         {
@@ -72,7 +79,8 @@ internal static class Program
     {
         Option<PlantedFault[]> only = new("--only")
         {
-            Description = "Only these mistakes.", AllowMultipleArgumentsPerToken = true,
+            Description = "Only these mistakes.",
+            AllowMultipleArgumentsPerToken = true,
         };
         Option<int> seeds = new("--seeds") { Description = "Fresh seeds for each.", DefaultValueFactory = _ => 20 };
         Option<int?> first = new("--seed") { Description = "The first of them. Default: by the clock." };

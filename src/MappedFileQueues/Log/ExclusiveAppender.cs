@@ -172,13 +172,13 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)at == header)
             *(ulong*)at = 0;
-        if (!PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
 #endif
-        if (lane.Position + length < lane.Segment!.SegmentLength)
-    #if MFQ_PLANTED
-        if (!PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
+        bool hasNext = lane.Position + length < lane.Segment!.SegmentLength;
+#if MFQ_PLANTED
+        hasNext &= !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed);
 #endif
-        *(ulong*)end = 0;
+        if (hasNext)
+            *(ulong*)end = 0;
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);

@@ -5,7 +5,9 @@ namespace MappedFileQueues.Log;
 /// <summary>How a consumer waits: it looks, spins for a while, then sleeps by the steps of <see cref="WakeSignal"/>.</summary>
 internal sealed unsafe partial class LogConsumer
 {
-    /// <summary>The longest sleep before a claimed frame, whose owner may be dead and wakes nobody. Only tests change it.</summary>
+    /// <summary>
+    /// The longest sleep before a claimed frame, whose owner may be dead and wakes nobody. Only tests change it.
+    /// </summary>
     public static TimeSpan HoleSleepMax { get; set; } = TimeSpan.FromMilliseconds(2);
 
     private ReadStatus TryLook(out byte* payload, out int length)

@@ -118,7 +118,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         }
     }
 
-    /// <summary>The last flush of a queue whose calls are all over; what cannot be flushed now is left to the others.</summary>
+    /// <summary>
+    /// The last flush of a queue whose calls are all over; what cannot be flushed now is left to the others.
+    /// </summary>
     public void FlushAtEnd()
     {
         long began = Stopwatch.GetTimestamp();
@@ -160,7 +162,17 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public void CheckpointIfDue()
     {
-        if (!_round.IsCheckpointDue || ConfirmedOffset <= _round.Checkpointed || store.Wake.IsPoisoned || !_lead.TryEnter())
+        if (_round.IsCheckpointDue)
+            CheckpointConfirmed();
+    }
+
+    /// <summary>
+    /// Writes a checkpoint at the confirmed offset, when it moved and nobody else is at it: recovery trusts what lies before
+    /// it, and reports damage there instead of cutting it off.
+    /// </summary>
+    public void CheckpointConfirmed()
+    {
+        if (ConfirmedOffset <= _round.Checkpointed || store.Wake.IsPoisoned || !_lead.TryEnter())
             return;
         try
         {

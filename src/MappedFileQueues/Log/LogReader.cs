@@ -223,7 +223,9 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
         return (TryReachHeader(out _) && SharedWord.ReadAcquire((ulong*)_next) != 0) || IsPassed;
     }
 
-    /// <summary>Whether the log goes on here, so that nothing would be damage; what is not on disk yet is no business of ours.</summary>
+    /// <summary>
+    /// Whether the log goes on here, so that nothing would be damage; what is not on disk yet is no business of ours.
+    /// </summary>
     // P18 acquire: pairs with P18 full in FlushRound.
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
 

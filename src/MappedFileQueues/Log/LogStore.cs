@@ -343,6 +343,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         {
             if (Settings.FlushesAtIntervals && !Wake.IsPoisoned)
                 Flusher.FlushAtEnd();
+            Flusher.CheckpointConfirmed();
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {

@@ -56,12 +56,13 @@ internal sealed unsafe class WakeSignal
     public ulong* Flag => _flag;
 
     /// <summary>True once a flush of any process has failed.</summary>
-    // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
 #if MFQ_PLANTED
+    // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
     public bool IsPoisoned => _isPoisonedHere || (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
 
     private bool _isPoisonedHere;
 #else
+    // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
     public bool IsPoisoned => (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
 #endif
 

@@ -6,7 +6,9 @@ using MappedFileQueues.TestPeer.Verbs;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
-/// <summary>Damaged files: a child damages a store in hundreds of ways, one after the other, and reads it back after each.</summary>
+/// <summary>
+/// Damaged files: a child damages a store in hundreds of ways, one after the other, and reads it back after each.
+/// </summary>
 internal sealed class HostilePart : LabPart
 {
     public const string Verb = "hostile";
@@ -65,7 +67,8 @@ internal sealed class HostilePart : LabPart
         if (bad.Length > 0)
             throw new LabViolation($"{bad.Length} complaints: {string.Join("\n    ", bad.Take(ComplaintsShown))}");
         if (child.ExitCode != 0)
-            throw new LabViolation($"The child ended with exit code {child.ExitCode}: {last}; {string.Join('\n', lines.TakeLast(8))}");
+            throw new LabViolation($"The child ended with exit code {child.ExitCode}: {last}; "
+                + $"{string.Join('\n', lines.TakeLast(8))}");
         string done = lines.First(line => line.StartsWith("DONE ", StringComparison.Ordinal));
         result.Add("damages", long.Parse(done[5..], CultureInfo.InvariantCulture));
     }

@@ -19,12 +19,15 @@ internal sealed class KillRun : IDisposable
 
     private static readonly string[] s_producerSteps =
     [
-        "-", "-", "Claimed", "PayloadWritten", "BatchInnerWritten", "Published", "SequenceRaised", "SleepersWoken", "TemporaryMade",
+        "-", "-", "Claimed", "PayloadWritten", "BatchInnerWritten", "Published", "SequenceRaised", "SleepersWoken",
+        "TemporaryMade",
         "TemporaryFlushed", "SegmentRenamed", "RestPadded", "SegmentEntered", "SlotTaken", "OpenLocked",
     ];
 
-    private static readonly string[] s_readerSteps = ["-", "WaiterFlagRaised", "CursorStored", "RepairProbed", "RepairDone", "OpenLocked"];
-    private static readonly string[] s_recoverySteps = ["AttachedAlone", "HolePadded", "ControlCleared", "Recovered", "OpenLocked"];
+    private static readonly string[] s_readerSteps =
+        ["-", "WaiterFlagRaised", "CursorStored", "RepairProbed", "RepairDone", "OpenLocked"];
+    private static readonly string[] s_recoverySteps =
+        ["AttachedAlone", "HolePadded", "ControlCleared", "Recovered", "OpenLocked"];
     private static readonly string[] s_stopSteps = ["Claimed", "PayloadWritten", "BatchInnerWritten", "RestPadded"];
 
     private readonly int _seed;
@@ -96,7 +99,9 @@ internal sealed class KillRun : IDisposable
         }
     }
 
-    /// <summary>A victim dies by itself at its step; whose time is up is killed; whoever stands still long enough goes on.</summary>
+    /// <summary>
+    /// A victim dies by itself at its step; whose time is up is killed; whoever stands still long enough goes on.
+    /// </summary>
     private void Tend(Living living)
     {
         if (living.Child.HasExited)

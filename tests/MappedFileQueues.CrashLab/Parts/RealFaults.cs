@@ -77,7 +77,8 @@ internal sealed class RealFaults(LabOptions options, PartResult result)
         List<string> arguments = ["-f", "-qq", "-o", "/dev/null", "-e", $"trace={calls}"];
         foreach (string call in calls.Split(','))
             arguments.AddRange(["-e", $"inject={call}:{injection}"]);
-        string? failure = LabMount.Run("timeout", ["60", "strace", .. arguments, .. program, FaultChild.Verb, _fault, "work", store, $"{errno}"]);
+        string? failure = LabMount.Run(
+            "timeout", ["60", "strace", .. arguments, .. program, FaultChild.Verb, _fault, "work", store, $"{errno}"]);
         if (failure is not null)
             throw new LabViolation($"With {name} system calls ({calls}, {injection}): {LastLines(failure)}");
         result.Add("real faults");
@@ -89,7 +90,8 @@ internal sealed class RealFaults(LabOptions options, PartResult result)
         string dll = Path.Combine(AppContext.BaseDirectory, "MappedFileQueues.CrashLab.dll");
         // Blocks of 512 bytes: 128 MiB.
         string? failure = LabMount.Run(
-            "bash", "-c", $"trap '' XFSZ; ulimit -f 131072; exec timeout 60 dotnet '{dll}' {FaultChild.Verb} {_fault} large '{store}'");
+            "bash", "-c", $"trap '' XFSZ; ulimit -f 131072; "
+            + $"exec timeout 60 dotnet '{dll}' {FaultChild.Verb} {_fault} large '{store}'");
         if (failure is not null)
             throw new LabViolation($"With a limit of file sizes: {LastLines(failure)}");
         result.Add("real faults");

@@ -5,7 +5,9 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
-/// <summary>One seed of faults by the simulated disk: a device that fails, a disk that is full, descriptors that run out.</summary>
+/// <summary>
+/// One seed of faults by the simulated disk: a device that fails, a disk that is full, descriptors that run out.
+/// </summary>
 internal sealed class SimulatedFaults(int seed, PartResult result)
 {
     private const int OpenPagesMax = 48;
@@ -113,11 +115,14 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
             byte[] bytes = LabMessage.Make(seed, which, entry.Number, entry.Length);
             Expect<QueuePoisonedException>(() => process.Producer!.Produce(bytes), "an append after a flush that failed");
             if (process.Producer!.ConfirmedOffset != confirmed)
-                throw new LabViolation($"{process.Producer.ConfirmedOffset} is confirmed after a failed flush; before: {confirmed}");
+                throw new LabViolation($"{process.Producer.ConfirmedOffset} is confirmed after a failed flush; "
+                    + $"before: {confirmed}");
         }
     }
 
-    /// <summary>The disk is full in the middle of appending: an exception, nothing lost, no store into a hole; then room again.</summary>
+    /// <summary>
+    /// The disk is full in the middle of appending: an exception, nothing lost, no store into a hole; then room again.
+    /// </summary>
     private void FillDisk()
     {
         LabPlan plan = NewPlan();
@@ -162,7 +167,9 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
         }
     }
 
-    /// <summary>Descriptors run out here and there: typed exceptions, nothing that returned is lost, nothing else is there.</summary>
+    /// <summary>
+    /// Descriptors run out here and there: typed exceptions, nothing that returned is lost, nothing else is there.
+    /// </summary>
     private void RunOutOfFiles()
     {
         LabPlan plan = NewPlan();
@@ -216,7 +223,8 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
     private LabProcess Start(SimDisk disk, LabPlan plan)
     {
         LabThread.Background.Clear();
-        LabProcess process = LabProcess.Start(disk, plan, _boot, new Guid(seed, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10), isExclusive: false);
+        var id = new Guid(seed, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10);
+        LabProcess process = LabProcess.Start(disk, plan, _boot, id, isExclusive: false);
         try
         {
             process.Producer = process.Queue.OpenProducer();

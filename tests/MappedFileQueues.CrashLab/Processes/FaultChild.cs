@@ -45,7 +45,9 @@ internal static class FaultChild
         }
     }
 
-    /// <summary>A new store on a disk with so many free pages, for each number: it opens, or the disk is full; nobody dies.</summary>
+    /// <summary>
+    /// A new store on a disk with so many free pages, for each number: it opens, or the disk is full; nobody dies.
+    /// </summary>
     private static void Scan(string folder, int pagesMax)
     {
         string fillerPath = Path.Combine(folder, "filler");

@@ -3,7 +3,8 @@ using System.IO.MemoryMappedFiles;
 namespace MappedFileQueues.CrashLab.Processes;
 
 /// <summary>
-/// What the victims say about themselves, in a mapped file that survives them as the log does. Each line has one writer at a time.
+/// What the victims say about themselves, in a mapped file that survives them as the log does. Each line has one writer at a
+/// time.
 /// </summary>
 internal sealed unsafe class KillBoard : IDisposable
 {

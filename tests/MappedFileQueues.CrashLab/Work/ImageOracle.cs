@@ -76,7 +76,8 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
             long tail = TailOf(queue);
             // The one that stands above the tail is clamped to it.
             bool isAllowed = isCut
-                ? (offset == 0 && durable < 0) || since.Contains(offset) || (offset == tail && since.ContainsAnyInRange(tail, long.MaxValue))
+                ? (offset == 0 && durable < 0) || since.Contains(offset)
+                    || (offset == tail && since.ContainsAnyInRange(tail, long.MaxValue))
                 : offset == history[^1] || (model.IsCommitUnderWay && offset == (history.Length > 1 ? history[^2] : 0));
             if (!isAllowed)
                 throw new LabViolation($"The cursor of {name} is {offset}, which it never committed; committed last: "
@@ -84,7 +85,8 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
             foreach (ReadMessage expected in Messages.Where(message => message.Offset >= offset))
             {
                 if (!consumer.TryConsume(out ReadOnlySpan<byte> message) || !message.SequenceEqual(expected.Bytes))
-                    throw new LabViolation($"{name} does not read the message at {expected.Offset}, it stands at {consumer.Offset}");
+                    throw new LabViolation($"{name} does not read the message at {expected.Offset}, "
+                        + $"it stands at {consumer.Offset}");
                 consumer.Advance();
             }
 

@@ -17,7 +17,8 @@ internal static class LabMessage
     public static byte[] Make(int seed, int producer, long number, int length)
     {
         byte[] bytes = new byte[length];
-        ulong state = ((ulong)(uint)seed << 32 ^ ((ulong)(uint)producer * 0x9E37_79B9_7F4A_7C15) ^ (ulong)number * 0xBF58_476D_1CE4_E5B9) | 1;
+        ulong mixed = ((ulong)(uint)producer * 0x9E37_79B9_7F4A_7C15) ^ ((ulong)number * 0xBF58_476D_1CE4_E5B9);
+        ulong state = ((ulong)(uint)seed << 32 ^ mixed) | 1;
         Span<ulong> words = MemoryMarshal.Cast<byte, ulong>(bytes.AsSpan());
         // A stale byte that is read as a header shall look like one, now and then.
         bool looksLikeHeaders = (state >> 33 & 3) == 0;

@@ -64,8 +64,9 @@ internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive)
             if (from + present >= messages.Count)
                 break;
             byte[] bytes = messages[from + present].Bytes;
+            LogEntry written = entry.Entry;
             if (bytes.Length != entry.Length
-                || !bytes.AsSpan().SequenceEqual(LabMessage.Make(model.Seed, entry.Entry.Producer, entry.Entry.Number, entry.Length)))
+                || !bytes.AsSpan().SequenceEqual(LabMessage.Make(model.Seed, written.Producer, written.Number, entry.Length)))
                 break;
             present++;
         }

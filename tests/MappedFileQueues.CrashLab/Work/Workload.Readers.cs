@@ -26,7 +26,8 @@ internal sealed partial class Workload
                     + $"{process.Consumer.MessageOffset}, expected "
                     + (expected is null ? "nothing" : $"number {expected.Number} of producer {expected.Producer}"));
             if (mayLag)
-                throw new LabViolation($"A consumer of what is on disk reads {expected.Offset}, confirmed is {Confirmed.In(_disk)}");
+                throw new LabViolation($"A consumer of what is on disk reads {expected.Offset}, "
+                    + $"confirmed is {Confirmed.In(_disk)}");
             process.ReadPosition = IndexOf(expected) + 1;
             _point("message in hand");
             CommitOrAdvance(process);

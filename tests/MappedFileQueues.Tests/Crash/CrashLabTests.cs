@@ -52,7 +52,8 @@ public sealed class CrashLabTests(ITestOutputHelper output)
         byte[] bytes = File.ReadAllBytes(path);
         using var reader = new PEReader(new MemoryStream(bytes));
         MetadataReader metadata = reader.GetMetadataReader();
-        IEnumerable<string> names = metadata.TypeDefinitions.Select(type => metadata.GetString(metadata.GetTypeDefinition(type).Name))
+        IEnumerable<string> names =
+            metadata.TypeDefinitions.Select(type => metadata.GetString(metadata.GetTypeDefinition(type).Name))
             .Concat(metadata.MethodDefinitions.Select(method => metadata.GetString(metadata.GetMethodDefinition(method).Name)))
             .Concat(metadata.FieldDefinitions.Select(field => metadata.GetString(metadata.GetFieldDefinition(field).Name)));
 
