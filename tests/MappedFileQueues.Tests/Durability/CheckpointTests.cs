@@ -35,7 +35,8 @@ public sealed class CheckpointTests
             end = queue.Flush();
         }
 
-        using StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(store.StorePath, create: false, mode: null)!;
+        OperatingSystemServices os = OperatingSystemServices.Current;
+        using StoreDirectory directory = os.OpenDirectory(store.StorePath, create: false, mode: null)!;
         using var checkpoints = new CheckpointFile(directory, StoreMetaFile.Read(directory)!.StoreId);
         Assert.Equal(end, checkpoints.Read()!.Offset);
     }
