@@ -20,6 +20,8 @@ internal sealed partial class ChildProcess : IDisposable
     public const int SigCont = 18;
     public const int SigStop = 19;
 
+    private const string LinuxScript = "ulimit -c 0; exec env --default-signal=INT dotnet exec \"$@\"";
+
     private readonly Process _process;
     private readonly string _description;
     private readonly object _gate = new();
@@ -71,13 +73,16 @@ internal sealed partial class ChildProcess : IDisposable
     /// <summary>Starts the command line tool.</summary>
     public static ChildProcess StartTool(params IEnumerable<string> arguments) => Start(Repository.ToolPath, arguments);
 
-    /// <summary>Starts a built dll. Environment variables are added to those of this process.</summary>
+    /// <summary>
+    /// Starts a built dll. Environment variables are added to those of this process. What a shell starts in the background
+    /// inherits that Ctrl-C is ignored, and a child that is interrupted would not notice: a suite that ran so failed.
+    /// </summary>
     public static ChildProcess Start(
         string programPath, IEnumerable<string> arguments, IReadOnlyDictionary<string, string>? environment = null)
     {
-        ProcessStartInfo start = OperatingSystem.IsWindows()
+        ProcessStartInfo start = !OperatingSystem.IsLinux()
             ? new ProcessStartInfo("dotnet", ["exec", programPath, .. arguments])
-            : new ProcessStartInfo("bash", ["-c", "ulimit -c 0; exec dotnet exec \"$@\"", "bash", programPath, .. arguments]);
+            : new ProcessStartInfo("bash", ["-c", LinuxScript, "bash", programPath, .. arguments]);
         return Start(start, environment);
     }
 
