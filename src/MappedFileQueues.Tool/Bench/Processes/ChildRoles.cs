@@ -1,4 +1,5 @@
 using MappedFileQueues.Tool.Bench.Figures;
+using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
 using MappedFileQueues.Tool.Bench.Measuring;
 using MappedFileQueues.Tool.Bench.Queues;
@@ -41,6 +42,7 @@ internal static class ChildRoles
         [OpenAfterKillFigure.FillRole] = OpenAfterKillFigure.Fill,
         [OpenAfterKillFigure.RawRole] = OpenAfterKillFigure.ReadFile,
         [OpenAfterKillFigure.QueueRole] = OpenAfterKillFigure.OpenStore,
+        ["append_4k_first"] = child => new AppendBlocksFigure(child).Measure(),
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
         [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),
