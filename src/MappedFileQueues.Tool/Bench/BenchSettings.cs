@@ -26,7 +26,9 @@ internal sealed record BenchSettings(bool IsQuick, long Messages, string Directo
 
     /// <summary>What a repetition is, for the head of the output.</summary>
     public string Work => Bytes > 0
-        ? string.Create(CultureInfo.InvariantCulture, $"{Bytes / 1048576.0:0.##} MiB, {Repetitions} repetitions, peer and ours in turn")
+        ? string.Create(
+            CultureInfo.InvariantCulture,
+            $"{Bytes / (double)(1 << 20):0.##} MiB, {Repetitions} repetitions, peer and ours in turn")
         : string.Create(
             CultureInfo.InvariantCulture,
             $"{Messages:N0} messages of 64 bytes, {Repetitions} repetitions, raw and queue in turn");

@@ -4,11 +4,11 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// One of the two buffers of a stream, in native memory, aligned to blocks. Its life, again and again: it is opened with a place in
-/// the file; writers claim room in it by compare-and-swap and copy without a lock; it is sealed, which ends the claiming; whoever
-/// writes it to the file waits until every claimed byte is copied.
-/// <para>The state word: the number of the life in the high half, the bytes that are claimed in the low half, negative while sealed.
-/// The number is why a writer that was stopped between its look and its claim cannot succeed in a later life.</para>
+/// One of the two buffers of a stream, in native memory, aligned to blocks. Its life, again and again: it is opened with a place
+/// in the file; writers claim room in it by compare-and-swap and copy without a lock; it is sealed, which ends the claiming;
+/// whoever writes it to the file waits until every claimed byte is copied.
+/// <para>The state word: the number of the life in the high half, the bytes that are claimed in the low half, negative while
+/// sealed. The number is why a writer that was stopped between its look and its claim cannot succeed in a later life.</para>
 /// </summary>
 internal sealed unsafe class AppendBuffer
 {
@@ -31,7 +31,9 @@ internal sealed unsafe class AppendBuffer
     /// <summary>The room in bytes.</summary>
     public int Capacity { get; }
 
-    /// <summary>The place of the first byte, counted from the opening of the stream; below 0 for what stood there before.</summary>
+    /// <summary>
+    /// The place of the first byte, counted from the opening of the stream; below 0 for what stood there before.
+    /// </summary>
     public long Origin { get; private set; }
 
     /// <summary>The position of the first byte in the file, a multiple of the block length.</summary>
@@ -72,8 +74,8 @@ internal sealed unsafe class AppendBuffer
     public Span<byte> First(int length) => new(_start, length);
 
     /// <summary>
-    /// Places the buffer, still sealed. Its first <paramref name="carried"/> bytes are those of the last block that began before it:
-    /// whoever drains the buffer before it copies them here.
+    /// Places the buffer, still sealed. Its first <paramref name="carried"/> bytes are those of the last block that began before
+    /// it: whoever drains the buffer before it copies them here.
     /// </summary>
     public void Begin(long origin, long filePosition, int carried, long fileLengthMax)
     {
@@ -103,7 +105,9 @@ internal sealed unsafe class AppendBuffer
         Fill(start, source);
     }
 
-    /// <summary>Waits until every claimed byte is copied: a writer that has claimed is at it, or was put aside for a moment.</summary>
+    /// <summary>
+    /// Waits until every claimed byte is copied: a writer that has claimed is at it, or was put aside for a moment.
+    /// </summary>
     public void WaitForCopies()
     {
         SpinWait spinner = default;

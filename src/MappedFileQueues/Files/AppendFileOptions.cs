@@ -1,6 +1,8 @@
 namespace MappedFileQueues.Files;
 
-/// <summary>How an <see cref="AppendFileStream"/> writes, flushes, allocates and rolls. Immutable; checked when a stream is made.</summary>
+/// <summary>
+/// How an <see cref="AppendFileStream"/> writes, flushes, allocates and rolls. Immutable; checked when a stream is made.
+/// </summary>
 public sealed record AppendFileOptions
 {
     internal const int BlockLength = 4096;
@@ -10,14 +12,15 @@ public sealed record AppendFileOptions
     private const long PreallocationLengthDefault = 16L * 1024 * 1024;
 
     /// <summary>
-    /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096; default 256 KiB, from 8 KiB to 256 MiB. A write that
-    /// is longer goes through them in pieces, and is kept whole all the same.
+    /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096; default 256 KiB, from 8 KiB to 256 MiB. A write
+    /// that is longer goes through them in pieces, and is kept whole all the same.
     /// </summary>
     public int BufferLength { get; init; } = 256 * 1024;
 
     /// <summary>
-    /// After this at the latest, what was written is handed to the operating system, and with <see cref="AppendDurability.Interval"/>
-    /// flushed to the disk; default 1 s. <see cref="Timeout.InfiniteTimeSpan"/>: only when a buffer is full, on Flush and on Dispose.
+    /// After this at the latest, what was written is handed to the operating system, and with
+    /// <see cref="AppendDurability.Interval"/> flushed to the disk; default 1 s. <see cref="Timeout.InfiniteTimeSpan"/>: only
+    /// when a buffer is full, on Flush and on Dispose.
     /// </summary>
     public TimeSpan FlushInterval { get; init; } = TimeSpan.FromSeconds(1);
 
@@ -28,8 +31,8 @@ public sealed record AppendFileOptions
     public FilePreallocation Preallocation { get; init; } = FilePreallocation.None;
 
     /// <summary>
-    /// Bytes of each step of <see cref="Preallocation"/>; default 0: <see cref="RollLength"/> where that is set, else 16 MiB. The first
-    /// step is taken when the stream is made, later ones by the background writer.
+    /// Bytes of each step of <see cref="Preallocation"/>; default 0: <see cref="RollLength"/> where that is set, else 16 MiB. The
+    /// first step is taken when the stream is made, later ones by the background writer.
     /// </summary>
     public long PreallocationLength { get; init; }
 
@@ -62,9 +65,9 @@ public sealed record AppendFileOptions
     public int? RetainedFileCount { get; init; }
 
     /// <summary>
-    /// The oldest closed file, instead of being deleted, is renamed, overwritten with zeros in the background and written again: its
-    /// blocks are there already, so that a flush need not wait for the file system's journal. Needs <see
-    /// cref="RetainedFileCount"/>, <see cref="RollLength"/> and <see cref="FileContent.Text"/>; default false.
+    /// The oldest closed file, instead of being deleted, is renamed, overwritten with zeros in the background and written again:
+    /// its blocks are there already, so that a flush need not wait for the file system's journal. Needs
+    /// <see cref="RetainedFileCount"/>, <see cref="RollLength"/> and <see cref="FileContent.Text"/>; default false.
     /// </summary>
     public bool ReuseOldFiles { get; init; }
 

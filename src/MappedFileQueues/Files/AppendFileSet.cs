@@ -3,12 +3,13 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// The file that a stream writes, the closed ones behind it, and the next one, which a background task makes ready. One thread at a
-/// time uses it: whoever holds the stream's draining role.
+/// The file that a stream writes, the closed ones behind it, and the next one, which a background task makes ready. One thread at
+/// a time uses it: whoever holds the stream's draining role.
 /// <para>A roll, and what is there when the process dies behind each step: (1) the file is cut to its true length and, where the
-/// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The next
-/// file, `NAME.next` until now, gets the name. (4) With retention the oldest file is deleted, or becomes the next `NAME.next`, which
-/// is zeroed before it is used; an unfinished `NAME.next` is deleted by the next opening, and nothing ever reads it.</para>
+/// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
+/// next file, `NAME.next` until now, gets the name. (4) With retention the oldest file is deleted, or becomes the next
+/// `NAME.next`, which is zeroed before it is used; an unfinished `NAME.next` is deleted by the next opening, and nothing ever
+/// reads it.</para>
 /// </summary>
 internal sealed class AppendFileSet : IDisposable
 {

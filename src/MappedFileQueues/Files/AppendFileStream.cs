@@ -1,14 +1,16 @@
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// A write-only stream that appends to a file, for any number of threads: each call's bytes stay together, and calls of one thread
-/// keep their order. What is written goes into one of two buffers; a background thread writes them to the file in whole blocks. A
-/// call waits only while both buffers are full; nothing is ever dropped. Allocates nothing per call.
-/// <para>What is lost: a killed process loses what is still in the buffers, at most what came in the last <see
-/// cref="AppendFileOptions.FlushInterval"/> and since the last flush; a power cut in addition what <see
-/// cref="AppendFileOptions.Durability"/> says. A stream must be disposed: nothing flushes it at the end of the process.</para>
-/// <para>The first error (a full disk, say) is remembered: that call, or the next one where the background thread met it, and every
-/// later one throws an <see cref="AppendFileException"/> that says how many bytes the file holds and how many it does not.</para>
+/// A write-only stream that appends to a file, for any number of threads: each call's bytes stay together, and calls of one
+/// thread keep their order. What is written goes into one of two buffers; a background thread writes them to the file in whole
+/// blocks. A call waits only while both buffers are full; nothing is ever dropped. Allocates nothing per call.
+/// <para>What is lost: a killed process loses what is still in the buffers, at most what came in the last
+/// <see cref="AppendFileOptions.FlushInterval"/> and since the last flush; a power cut in addition what
+/// <see cref="AppendFileOptions.Durability"/> says. A stream must be disposed: nothing flushes it at the end of the
+/// process.</para>
+/// <para>The first error (a full disk, say) is remembered: that call, or the next one where the background thread met it, and
+/// every later one throws an <see cref="AppendFileException"/> that says how many bytes the file holds and how many it does
+/// not.</para>
 /// </summary>
 public sealed class AppendFileStream : Stream
 {
@@ -24,8 +26,9 @@ public sealed class AppendFileStream : Stream
     }
 
     /// <summary>
-    /// Opens the file, or makes it and the directories above it. An existing file is continued at its true end: zeros that a crash
-    /// left there are cut off (<see cref="FileContent.Text"/>). Beside it, `NAME.lock` keeps a second stream away and stays.
+    /// Opens the file, or makes it and the directories above it. An existing file is continued at its true end: zeros that a
+    /// crash left there are cut off (<see cref="FileContent.Text"/>). Beside it, `NAME.lock` keeps a second stream away and
+    /// stays.
     /// </summary>
     /// <param name="path">The file.</param>
     /// <param name="options">How to write; copied.</param>
@@ -74,8 +77,8 @@ public sealed class AppendFileStream : Stream
     }
 
     /// <summary>
-    /// Appends the bytes in one piece, also when they are longer than a buffer. From any thread. Returns once they are copied, with
-    /// <see cref="AppendDurability.Group"/> once they are on disk.
+    /// Appends the bytes in one piece, also when they are longer than a buffer. From any thread. Returns once they are copied,
+    /// with <see cref="AppendDurability.Group"/> once they are on disk.
     /// </summary>
     /// <exception cref="AppendFileException">This call or an earlier one could not write.</exception>
     /// <exception cref="ObjectDisposedException">The stream is disposed; none of the bytes is in the file.</exception>
@@ -134,14 +137,16 @@ public sealed class AppendFileStream : Stream
         return WriteAsync(buffer.AsMemory(offset, count), cancellationToken).AsTask();
     }
 
-    /// <summary>Hands everything written so far to the operating system: what a killed process does not lose. From any thread.</summary>
+    /// <summary>
+    /// Hands everything written so far to the operating system: what a killed process does not lose. From any thread.
+    /// </summary>
     /// <exception cref="AppendFileException">This call or an earlier one could not write.</exception>
     /// <exception cref="ObjectDisposedException">The stream is disposed.</exception>
     public override void Flush() => Flush(durable: false);
 
     /// <summary>
-    /// The same; <paramref name="durable"/>: and waits until it survives a power cut (fdatasync, of the directory too for a new file).
-    /// Concurrent calls share one flush.
+    /// The same; <paramref name="durable"/>: and waits until it survives a power cut (fdatasync, of the directory too for a new
+    /// file). Concurrent calls share one flush.
     /// </summary>
     /// <param name="durable">Whether the disk is asked too.</param>
     /// <inheritdoc cref="Flush()"/>
@@ -161,9 +166,9 @@ public sealed class AppendFileStream : Stream
         Task.Run(() => Flush(durable), cancellationToken);
 
     /// <summary>
-    /// Writes and, but with <see cref="AppendDurability.None"/>, flushes what is left, cuts the file to its true length and closes it.
-    /// Calls that wait for room end with <see cref="ObjectDisposedException"/>; those that wait for a flush that this includes end well.
-    /// From any thread; the second call does nothing.
+    /// Writes and, but with <see cref="AppendDurability.None"/>, flushes what is left, cuts the file to its true length and
+    /// closes it. Calls that wait for room end with <see cref="ObjectDisposedException"/>; those that wait for a flush that this
+    /// includes end well. From any thread; the second call does nothing.
     /// </summary>
     /// <exception cref="AppendFileException">Something that was written is not in the file.</exception>
     public override ValueTask DisposeAsync()

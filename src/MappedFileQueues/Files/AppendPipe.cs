@@ -4,11 +4,11 @@ namespace MappedFileQueues.Files;
 
 /// <summary>
 /// Two buffers, of which one takes what is written while the other is on its way to the file.
-/// <para>A writer claims room in the active buffer without a lock and copies. Where no room is left it swaps the buffers under the
-/// gate, or waits there while the other one is still on its way. Draining is a role that one thread has at a time: the background
-/// thread, which takes full buffers and works when the timer ticks, or whoever flushes, who thereby need not wait to be served.
-/// Every write to the file begins at a block; the last block, when it is not full, is copied to the head of the next buffer and
-/// written again from there.</para>
+/// <para>A writer claims room in the active buffer without a lock and copies. Where no room is left it swaps the buffers under
+/// the gate, or waits there while the other one is still on its way. Draining is a role that one thread has at a time: the
+/// background thread, which takes full buffers and works when the timer ticks, or whoever flushes, who thereby need not wait to
+/// be served. Every write to the file begins at a block; the last block, when it is not full, is copied to the head of the next
+/// buffer and written again from there.</para>
 /// <para>A write that fits no buffer takes the active one for itself (it stays sealed), fills and swaps as often as it needs, and
 /// opens it again: the others wait at the gate, so that its bytes stay together.</para>
 /// </summary>

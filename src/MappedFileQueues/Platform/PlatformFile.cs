@@ -41,7 +41,7 @@ internal abstract class PlatformFile : IDisposable
 
     /// <summary>
     /// Makes the range zeros without writing them (blocks marked as never written), and the file long enough to hold it. False
-    /// where there is no such step (Portable; tmpfs). A full disk as <see cref="TryAllocate"/>, but that the length may have grown.
+    /// where there is no such step (Portable; tmpfs). A full disk as <see cref="TryAllocate"/>, but the length may have grown.
     /// </summary>
     public virtual bool TryZeroRange(long offset, long length) => false;
 

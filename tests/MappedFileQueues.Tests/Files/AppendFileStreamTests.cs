@@ -84,7 +84,7 @@ public sealed class AppendFileStreamTests : IDisposable
             RunThreads(ThreadCount, thread =>
             {
                 for (int i = 0; i < LineCount; i++)
-                    stream.Write(LineSet.Line(thread, i));
+                    stream.Write(LineMaker.Line(thread, i));
             });
         }
 
@@ -112,7 +112,7 @@ public sealed class AppendFileStreamTests : IDisposable
                 long mine = 0;
                 for (int i = 0; i < LineCount; i++)
                 {
-                    byte[] line = LineSet.Line(thread, i);
+                    byte[] line = LineMaker.Line(thread, i);
                     stream.Write(line);
                     mine += line.Length;
                     Assert.True(stream.FlushedLength >= mine, $"flushed={stream.FlushedLength}, this thread's={mine}");
@@ -204,7 +204,8 @@ public sealed class AppendFileStreamTests : IDisposable
         for (int round = 0; round < 20; round++)
         {
             File.Delete(FilePath);
-            AppendFileStream stream = new(FilePath, new AppendFileOptions { BufferLength = 8192, Durability = AppendDurability.None });
+            AppendFileStream stream = new(
+                FilePath, new AppendFileOptions { BufferLength = 8192, Durability = AppendDurability.None });
             int[] counts = new int[ThreadCount];
             using CountdownEvent started = new(ThreadCount);
             Task writers = Task.Run(() => RunThreads(ThreadCount, thread =>
@@ -213,7 +214,7 @@ public sealed class AppendFileStreamTests : IDisposable
                 {
                     for (; ; counts[thread]++)
                     {
-                        stream.Write(LineSet.Line(thread, counts[thread]));
+                        stream.Write(LineMaker.Line(thread, counts[thread]));
                         if (counts[thread] == 0)
                             started.Signal();
                     }
@@ -250,7 +251,7 @@ public sealed class AppendFileStreamTests : IDisposable
     [Fact]
     public void Write_ManyLines_AllocatesNothing()
     {
-        byte[] line = LineSet.Line(1, 2);
+        byte[] line = LineMaker.Line(1, 2);
         using AppendFileStream stream = new(FilePath, new AppendFileOptions { Durability = AppendDurability.None });
         for (int i = 0; i < 100; i++)
             stream.Write(line);

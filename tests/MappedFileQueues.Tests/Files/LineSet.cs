@@ -3,17 +3,9 @@ using System.Text;
 
 namespace MappedFileQueues.Tests.Files;
 
-/// <summary>Lines that tell who wrote them, which one they are and whether they are whole; some are longer than a small buffer.</summary>
+/// <summary>Checks the lines of <see cref="LineMaker"/>.</summary>
 internal static class LineSet
 {
-    /// <summary>The line of a thread with this number, with its line end.</summary>
-    public static byte[] Line(int thread, int number)
-    {
-        int length = number % 500 == 499 ? 20_000 : number * 7 % 190;
-        string fill = new((char)('a' + (thread + number) % 26), length);
-        return Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{thread}:{number}:{length}:{fill}\n"));
-    }
-
     /// <summary>Every thread's lines are there, in their order, and no byte beside them.</summary>
     public static void Check(ReadOnlySpan<byte> bytes, int threadCount, int lineCount) =>
         Check(bytes, [.. Enumerable.Repeat(lineCount, threadCount)]);
@@ -33,7 +25,7 @@ internal static class LineSet
             int colon = line.IndexOf((byte)':');
             int thread = colon > 0 && int.TryParse(line[..colon], CultureInfo.InvariantCulture, out int number) ? number : -1;
             Assert.InRange(thread, 0, threadCount - 1);
-            Assert.Equal(Encoding.ASCII.GetString(Line(thread, next[thread])), Encoding.ASCII.GetString(line));
+            Assert.Equal(Encoding.ASCII.GetString(LineMaker.Line(thread, next[thread])), Encoding.ASCII.GetString(line));
             next[thread]++;
             bytes = bytes[length..];
         }

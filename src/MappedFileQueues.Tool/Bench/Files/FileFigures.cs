@@ -7,6 +7,10 @@ internal static class FileFigures
         "files",
         "Measures files written and read beside what a user would take instead: bare calls, FileStream, RandomAccess.",
         [
-            BenchSuite.Group("append_4k_first"),
-        ]);
+            BenchSuite.Group(AppendBlocksFigure.FirstName),
+            BenchSuite.Group(AppendBlocksFigure.SecondName),
+            BenchSuite.Group(LinesFigure.OneName, LinesFigure.DefaultName, LinesFigure.BestName),
+            BenchSuite.Group(LinesFigure.FourName),
+        ],
+        ClassicTable.Write);
 }
