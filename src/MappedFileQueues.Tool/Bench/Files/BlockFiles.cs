@@ -30,7 +30,9 @@ internal static partial class BlockFiles
 
     public static IEnumerable<string> Names => [.. s_peers.Keys, Ours];
 
-    /// <summary>Opens the file in the given way, over the room that stands there or that ours makes; none of it is measured.</summary>
+    /// <summary>
+    /// Opens the file in the given way, over the room that stands there or that ours makes; none of it is measured.
+    /// </summary>
     public static IBlockFile Open(string way, string path, FileRoom room, long length, bool syncsEach)
     {
         if (way == Ours)

@@ -11,7 +11,9 @@ internal enum BlockSync
     Each,
 }
 
-/// <summary>One pass: numbered blocks of 4 KiB from the start of a file to its end, with its closing; then a look at each.</summary>
+/// <summary>
+/// One pass: numbered blocks of 4 KiB from the start of a file to its end, with its closing; then a look at each.
+/// </summary>
 internal static class BlockRun
 {
     public const int BlockLength = 4096;

@@ -5,8 +5,8 @@ using MappedFileQueues.Tool.Bench.Processes;
 namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
-/// The classic table of writing files: blocks of 4 KiB, first and second pass, by what the file has on disk before, by when the disk
-/// is asked, and by the way of writing; in MiB/s with the closing.
+/// The classic table of writing files: blocks of 4 KiB, first and second pass, by what the file has on disk before, by when the
+/// disk is asked, and by the way of writing; in MiB/s with the closing.
 /// </summary>
 internal static class ClassicTable
 {
@@ -17,6 +17,9 @@ internal static class ClassicTable
     /// <summary>A flush for each block of 1 GiB would take minutes a cell.</summary>
     private const int EachShare = 128;
 
+    private const int QuickShare = 8;
+    private const long WarmUpLength = 64 * BlockRun.BlockLength;
+
     private static readonly (BlockSync Sync, string Name)[] s_syncs =
         [(BlockSync.None, "none"), (BlockSync.AtEnd, "at the end"), (BlockSync.Each, "each write")];
 
@@ -25,14 +28,14 @@ internal static class ClassicTable
     {
         string path = context.Path("blocks");
         foreach (string way in BlockFiles.Names)
-            WarmUp.UntilCompiled(() => BlockRun.WriteChecked(way, path, FileRoom.None, 64 * BlockRun.BlockLength, BlockSync.None));
+            WarmUp.UntilCompiled(() => BlockRun.WriteChecked(way, path, FileRoom.None, WarmUpLength, BlockSync.None));
         List<Samples> cells = [];
         foreach (FileRoom room in FileRoom.All)
         {
             foreach ((BlockSync sync, string name) in s_syncs)
             {
-                long bytes = (context.Task.IsQuick ? context.Bytes / 4 : context.Bytes) / (sync == BlockSync.Each ? EachShare : 1);
-                long length = Math.Max(1, bytes / BlockRun.BlockLength) * BlockRun.BlockLength;
+                int share = (context.Task.IsQuick ? QuickShare : 1) * (sync == BlockSync.Each ? EachShare : 1);
+                long length = Math.Max(1, context.Bytes / share / BlockRun.BlockLength) * BlockRun.BlockLength;
                 foreach (string way in BlockFiles.Names)
                 {
                     cells.Add(Cell(room.Name, name, "first", way, PassOf(path, way, room, length, sync)));
@@ -50,7 +53,8 @@ internal static class ClassicTable
         ILookup<string, Samples> rows = run.Measure(Role, processCount: 1)
             .ToLookup(cell => cell.Name[..cell.Name.LastIndexOf('|')]);
         Console.Out.WriteLine($"\nBlocks of 4 KiB, {Unit}, one run; each write: a flush behind every block, of less data.");
-        Console.Out.WriteLine($"{"room",-12}{"flush",-12}{"pass",-8}{string.Concat(BlockFiles.Names.Select(name => $"{name,18}"))}");
+        string columns = string.Concat(BlockFiles.Names.Select(name => name.PadLeft(18)));
+        Console.Out.WriteLine($"{"room",-12}{"flush",-12}{"pass",-8}{columns}");
         foreach (IGrouping<string, Samples> row in rows)
         {
             string[] head = row.Key.Split('|');

@@ -11,6 +11,7 @@ internal static class FileFigures
             BenchSuite.Group(AppendBlocksFigure.SecondName),
             BenchSuite.Group(LinesFigure.OneName, LinesFigure.DefaultName, LinesFigure.BestName),
             BenchSuite.Group(LinesFigure.FourName),
+            BenchSuite.Group(LogLineFigure.Name),
         ],
         ClassicTable.Write);
 }

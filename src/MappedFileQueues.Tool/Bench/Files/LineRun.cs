@@ -66,7 +66,9 @@ internal static class LineRun
         }, stream);
     };
 
-    /// <summary>Opens ours, with the options it has by itself, but without a flush to the disk: the peers have none either.</summary>
+    /// <summary>
+    /// Opens ours, with the options it has by itself, but without a flush to the disk: the peers have none either.
+    /// </summary>
     public static (LineWriter Write, IDisposable File) OpenOurs(string path)
     {
         AppendFileStream stream = new(path, new AppendFileOptions { Durability = AppendDurability.None });

@@ -32,7 +32,8 @@ internal sealed class LinesFigure(ChildContext context, int threadCount)
             all.Add(MeasureAll(count));
 
         double[] ours = [.. all.Select(run => run.Ours)];
-        int best = Enumerable.Range(0, s_bufferLengths.Length).MinBy(i => Statistics.Median([.. all.Select(run => run.Streams[i])]));
+        int best = Enumerable.Range(0, s_bufferLengths.Length)
+            .MinBy(i => Statistics.Median([.. all.Select(run => run.Streams[i])]));
         double[] bestStream = [.. all.Select(run => run.Streams[best])];
         if (threadCount > 1)
             return [new Samples(FourName, "ns", bestStream, ours)];

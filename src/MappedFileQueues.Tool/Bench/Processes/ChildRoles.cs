@@ -46,6 +46,7 @@ internal static class ChildRoles
         [AppendBlocksFigure.SecondName] = child => new AppendBlocksFigure(child, FileRoom.Reused).Measure(),
         [LinesFigure.OneName] = child => new LinesFigure(child, threadCount: 1).Measure(),
         [LinesFigure.FourName] = child => new LinesFigure(child, threadCount: 4).Measure(),
+        [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
         [ClassicTable.Role] = ClassicTable.Measure,
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
