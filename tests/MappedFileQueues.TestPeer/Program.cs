@@ -19,6 +19,7 @@ internal static class Program
         ["open"] = Verbs.OpenVerb.Open,
         ["first-append"] = Verbs.OpenVerb.FirstAppend,
         ["fill"] = Verbs.FillVerb.Run,
+        ["append"] = Verbs.AppendVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,
     };

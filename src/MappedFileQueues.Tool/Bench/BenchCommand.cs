@@ -2,6 +2,7 @@ using System.CommandLine;
 using System.CommandLine.Parsing;
 using System.Diagnostics;
 using System.Globalization;
+using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
 using MappedFileQueues.Tool.Bench.Measuring;
 using MappedFileQueues.Tool.Bench.Processes;
@@ -61,6 +62,7 @@ internal static class BenchCommand
                 result.AddError($"--messages is between {BenchSettings.MessagesMin} and {BenchSettings.MessagesMax}.");
         });
         command.Validators.Add(CheckNames);
+        command.Add(SuiteCommand.Create(FileFigures.Suite));
         command.Add(ChildCommand.Create());
         command.SetAction(Run);
         return command;
@@ -133,7 +135,7 @@ internal static class BenchCommand
     private static IEnumerable<string> Known(bool comparesLimits) => comparesLimits ? LimitsComparison.Names : BenchFigures.Names;
 
     /// <summary>For people only: a line that the next one replaces.</summary>
-    private static void ShowProgress(string name)
+    internal static void ShowProgress(string name)
     {
         if (!Console.IsErrorRedirected && !Console.IsOutputRedirected)
             Console.Error.Write($"\r{name,-40}\r");

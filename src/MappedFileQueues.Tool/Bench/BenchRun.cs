@@ -97,5 +97,5 @@ internal sealed class BenchRun : IDisposable
     }
 
     private ChildTask TaskOf(string role) =>
-        new(role, Directory, Settings.Messages, Settings.Repetitions, Settings.IsQuick);
+        new(role, Directory, Settings.Messages, Settings.Repetitions, Settings.IsQuick, Bytes: Settings.Bytes);
 }

@@ -44,17 +44,16 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             return true;
 
         // KEEP_SIZE, although the range lies inside the file: without it ext4 leaves the file longer when the disk is full.
-        while (LinuxNative.fallocate(handle, LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            if (errno == DiskErrors.EOPNOTSUPP)
-                return false;
-            if (errno != DiskErrors.EINTR)
-                throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, errno);
-        }
-
-        return true;
+        return TryFallocate(LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length);
     }
+
+    /// <inheritdoc/>
+    public override bool TryReserve(long offset, long length) =>
+        length == 0 || TryFallocate(LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length);
+
+    /// <inheritdoc/>
+    public override bool TryZeroRange(long offset, long length) =>
+        length == 0 || TryFallocate(LinuxNative.FALLOC_FL_ZERO_RANGE, offset, length);
 
     /// <inheritdoc/>
     public override int ReadAt(Span<byte> destination, long position)
@@ -147,6 +146,20 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             ZeroFill.Write(this, hole, data);
             hole = data < end ? Seek(data, LinuxNative.SEEK_HOLE) : end;
         }
+    }
+
+    private bool TryFallocate(int mode, long offset, long length)
+    {
+        while (LinuxNative.fallocate(handle, mode, offset, length) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno == DiskErrors.EOPNOTSUPP)
+                return false;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, errno);
+        }
+
+        return true;
     }
 
     private long Seek(long from, int whence)

@@ -25,6 +25,7 @@ internal static unsafe partial class LinuxNative
     public const int LOCK_UN = 8;
 
     public const int FALLOC_FL_KEEP_SIZE = 1;
+    public const int FALLOC_FL_ZERO_RANGE = 0x10;
     public const int SEEK_DATA = 3;
     public const int SEEK_HOLE = 4;
     public const int ENXIO = 6;

@@ -33,6 +33,18 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public abstract void Allocate(long offset, long length);
 
+    /// <summary>
+    /// Gives the file blocks for a range that may lie beyond its end, in one step; its length stays. False where there is no such
+    /// step (Portable; a file system without fallocate): then nothing was changed. A full disk as <see cref="TryAllocate"/>.
+    /// </summary>
+    public virtual bool TryReserve(long offset, long length) => false;
+
+    /// <summary>
+    /// Makes the range zeros without writing them (blocks marked as never written), and the file long enough to hold it. False
+    /// where there is no such step (Portable; tmpfs). A full disk as <see cref="TryAllocate"/>, but the length may have grown.
+    /// </summary>
+    public virtual bool TryZeroRange(long offset, long length) => false;
+
     /// <summary>Reads at a position without the mapping; fewer bytes only at the end of the file.</summary>
     public abstract int ReadAt(Span<byte> destination, long position);
 

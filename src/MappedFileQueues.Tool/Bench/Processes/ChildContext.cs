@@ -16,6 +16,9 @@ internal sealed class ChildContext : IDisposable
 
     public long Messages => Task.Messages;
 
+    /// <summary>What each repetition of a figure about files moves.</summary>
+    public long Bytes => Task.Bytes;
+
     public int Repetitions => Task.Repetitions;
 
     /// <summary>The first of two processes makes the files and reports.</summary>

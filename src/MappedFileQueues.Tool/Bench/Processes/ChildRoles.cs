@@ -1,4 +1,5 @@
 using MappedFileQueues.Tool.Bench.Figures;
+using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
 using MappedFileQueues.Tool.Bench.Measuring;
 using MappedFileQueues.Tool.Bench.Queues;
@@ -41,6 +42,12 @@ internal static class ChildRoles
         [OpenAfterKillFigure.FillRole] = OpenAfterKillFigure.Fill,
         [OpenAfterKillFigure.RawRole] = OpenAfterKillFigure.ReadFile,
         [OpenAfterKillFigure.QueueRole] = OpenAfterKillFigure.OpenStore,
+        [AppendBlocksFigure.FirstName] = child => new AppendBlocksFigure(child, FileRoom.None).Measure(),
+        [AppendBlocksFigure.SecondName] = child => new AppendBlocksFigure(child, FileRoom.Reused).Measure(),
+        [LinesFigure.OneName] = child => new LinesFigure(child, threadCount: 1).Measure(),
+        [LinesFigure.FourName] = child => new LinesFigure(child, threadCount: 4).Measure(),
+        [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
+        [ClassicTable.Role] = ClassicTable.Measure,
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
         [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),

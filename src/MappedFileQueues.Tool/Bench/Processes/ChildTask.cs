@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tool.Bench.Processes;
 /// <param name="RawOnly">Only the raw loop, for the comparison with the C program.</param>
 /// <param name="Index">0 or 1: which of two processes; its CPU too.</param>
 /// <param name="ProcessCount">1 or 2.</param>
+/// <param name="Bytes">What each repetition of a figure about files moves; 0 in a run about queues.</param>
 internal sealed record ChildTask(
     string Role,
     string Directory,
@@ -17,4 +18,5 @@ internal sealed record ChildTask(
     bool IsQuick,
     bool RawOnly = false,
     int Index = 0,
-    int ProcessCount = 1);
+    int ProcessCount = 1,
+    long Bytes = 0);

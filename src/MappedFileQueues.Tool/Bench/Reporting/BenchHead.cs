@@ -15,9 +15,7 @@ internal static class BenchHead
         ("runtime", RuntimeInformation.FrameworkDescription),
         ("commit", Commit()),
         ("date", DateTime.UtcNow.ToString("yyyy-MM-dd HH:mm 'UTC'", CultureInfo.InvariantCulture)),
-        ("run", string.Create(
-            CultureInfo.InvariantCulture,
-            $"{settings.Messages:N0} messages of 64 bytes, {settings.Repetitions} repetitions, raw and queue in turn")),
+        ("run", settings.Work),
     ];
 
     private static string ProcessorName()

@@ -1,0 +1,83 @@
+using System.Buffers;
+using System.Globalization;
+using System.Text;
+
+namespace MappedFileQueues.Hosting;
+
+/// <summary>UTF-8 text that grows; belongs to one thread.</summary>
+internal sealed class LineBuffer : IBufferWriter<byte>
+{
+    private const int CapacityFirst = 1024;
+    private const int CharsOnStack = 256;
+
+    private byte[] _bytes = new byte[CapacityFirst];
+
+    /// <summary>What is written so far.</summary>
+    public Span<byte> Written => _bytes.AsSpan(0, Length);
+
+    /// <summary>Its length in bytes.</summary>
+    public int Length { get; private set; }
+
+    public int Capacity => _bytes.Length;
+
+    public void Clear() => Length = 0;
+
+    public void Advance(int count) => Length += count;
+
+    public Memory<byte> GetMemory(int sizeHint = 0) => Room(sizeHint);
+
+    public Span<byte> GetSpan(int sizeHint = 0) => Room(sizeHint).Span;
+
+    public void Write(ReadOnlySpan<byte> utf8)
+    {
+        utf8.CopyTo(GetSpan(utf8.Length));
+        Length += utf8.Length;
+    }
+
+    public void Write(byte value)
+    {
+        GetSpan(1)[0] = value;
+        Length++;
+    }
+
+    public void Write(ReadOnlySpan<char> text) =>
+        Length += Encoding.UTF8.GetBytes(text, GetSpan(Encoding.UTF8.GetMaxByteCount(text.Length)));
+
+    /// <summary>A number, a time and the like, as the invariant culture writes it.</summary>
+    public void Write<T>(T value, ReadOnlySpan<char> format = default)
+        where T : IUtf8SpanFormattable
+    {
+        int written;
+        int hint = 32;
+        while (!value.TryFormat(GetSpan(hint), out written, format, CultureInfo.InvariantCulture))
+            hint = 2 * Math.Max(hint, _bytes.Length - Length);
+        Length += written;
+    }
+
+    /// <summary>The same for what has only its chars to offer.</summary>
+    public void WriteChars(ISpanFormattable value, string? format)
+    {
+        Span<char> chars = stackalloc char[CharsOnStack];
+        if (value.TryFormat(chars, out int written, format, CultureInfo.InvariantCulture))
+            Write(chars[..written]);
+        else
+            Write(value.ToString(format, CultureInfo.InvariantCulture));
+    }
+
+    /// <summary>Inserts spaces at a place.</summary>
+    public void Pad(int at, int count)
+    {
+        _ = GetSpan(count);
+        _bytes.AsSpan(at, Length - at).CopyTo(_bytes.AsSpan(at + count));
+        _bytes.AsSpan(at, count).Fill((byte)' ');
+        Length += count;
+    }
+
+    private Memory<byte> Room(int sizeHint)
+    {
+        int needed = Math.Max(sizeHint, 1);
+        if (_bytes.Length - Length < needed)
+            Array.Resize(ref _bytes, Math.Max(2 * _bytes.Length, Length + needed));
+        return _bytes.AsMemory(Length);
+    }
+}

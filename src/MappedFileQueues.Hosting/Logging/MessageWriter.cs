@@ -1,0 +1,169 @@
+using System.CodeDom.Compiler;
+using System.Collections;
+using System.Reflection;
+using System.Text;
+using Microsoft.Extensions.Logging;
+
+namespace MappedFileQueues.Hosting;
+
+/// <summary>Makes a message from template and values, as Microsoft.Extensions.Logging does, but without a string.</summary>
+internal static class MessageWriter
+{
+    private const string TemplateKey = "{OriginalFormat}";
+    private const string GeneratorName = "Microsoft.Extensions.Logging.Generators";
+
+    private static readonly ListStateReader<IReadOnlyList<KeyValuePair<string, object?>>> s_scopeReader = new();
+
+    /// <summary>
+    /// Writes the message; false when nobody can know that the caller's formatter would say the same: then it must be asked.
+    /// </summary>
+    public static bool TryRender<TState>(
+        LineBuffer target, StateReader<TState>? reader, ref readonly TState state, Func<TState, Exception?, string> formatter)
+    {
+        if (reader is null || !KnownFormatter<TState>.Is(formatter) || TemplateOf(reader, in state) is not { } template)
+            return false;
+        Render(target, reader, in state, template);
+        return true;
+    }
+
+    /// <summary>Writes what a scope says; false when it has no template.</summary>
+    public static bool TryRender(LineBuffer target, IReadOnlyList<KeyValuePair<string, object?>> scope)
+    {
+        StateReader<IReadOnlyList<KeyValuePair<string, object?>>> reader = s_scopeReader;
+        if (TemplateOf(reader, in scope) is not { } template)
+            return false;
+        Render(target, reader, in scope, template);
+        return true;
+    }
+
+    /// <summary>The template, which stands last in the list; null when there is none.</summary>
+    public static string? TemplateOf<TState>(StateReader<TState> reader, ref readonly TState state)
+    {
+        int count = reader.Count(in state);
+        if (count == 0)
+            return null;
+        KeyValuePair<string, object?> last = reader.Get(in state, count - 1);
+        return last.Key == TemplateKey ? last.Value as string : null;
+    }
+
+    /// <summary>A value as text.</summary>
+    public static void WriteValue(LineBuffer target, object? value, string? format)
+    {
+        switch (value)
+        {
+            case null:
+                target.Write("(null)"u8);
+                break;
+            case string text:
+                target.Write(text);
+                break;
+            case IUtf8SpanFormattable utf8:
+                target.Write(utf8, format);
+                break;
+            case ISpanFormattable chars:
+                target.WriteChars(chars, format);
+                break;
+            case IFormattable formattable:
+                target.Write(formattable.ToString(format, System.Globalization.CultureInfo.InvariantCulture));
+                break;
+            case IEnumerable items:
+                WriteItems(target, items);
+                break;
+            default:
+                target.Write(value.ToString());
+                break;
+        }
+    }
+
+    private static void Render<TState>(
+        LineBuffer target, StateReader<TState> reader, ref readonly TState state, string template)
+    {
+        if (reader.Count(in state) == 1)
+        {
+            // Without arguments braces are text.
+            target.Write(template);
+            return;
+        }
+
+        int hole = 0;
+        foreach (MessageTemplate.Part part in MessageTemplate.Of(template).Parts)
+        {
+            if (part.Name is null)
+                target.Write(part.Text);
+            else
+                WriteHole(target, reader, in state, part, hole++);
+        }
+    }
+
+    private static void WriteItems(LineBuffer target, IEnumerable items)
+    {
+        bool isFirst = true;
+        foreach (object? item in items)
+        {
+            if (!isFirst)
+                target.Write(", "u8);
+            isFirst = false;
+            target.Write(item is null ? "(null)" : item.ToString());
+        }
+    }
+
+    private static void WriteHole<TState>(
+        LineBuffer target, StateReader<TState> reader, ref readonly TState state, MessageTemplate.Part part, int hole)
+    {
+        if (!TryFind(reader, in state, part.Name!, hole, out object? value))
+        {
+            target.Write((byte)'{');
+            target.Write(part.Name);
+            target.Write((byte)'}');
+            return;
+        }
+
+        int start = target.Length;
+        WriteValue(target, value, part.Format);
+        if (part.Alignment == 0)
+            return;
+        int missing = Math.Abs(part.Alignment) - Encoding.UTF8.GetCharCount(target.Written[start..]);
+        if (missing > 0)
+            target.Pad(part.Alignment > 0 ? start : target.Length, missing);
+    }
+
+    /// <summary>
+    /// Values stand in the order of the holes, or, from some generated code, in another: then the name finds them.
+    /// </summary>
+    private static bool TryFind<TState>(
+        StateReader<TState> reader, ref readonly TState state, string name, int hole, out object? value)
+    {
+        int count = reader.Count(in state) - 1;
+        for (int i = 0; i < count; i++)
+        {
+            KeyValuePair<string, object?> pair = reader.Get(in state, (hole + i) % count);
+            value = pair.Value;
+            if (string.Equals(pair.Key, name, StringComparison.OrdinalIgnoreCase))
+                return true;
+        }
+
+        value = null;
+        return false;
+    }
+
+    /// <summary>
+    /// Formatters of Microsoft.Extensions.Logging itself and of its generated code render the template; they are the same object
+    /// at each call. Anybody else's may say anything.
+    /// </summary>
+    private static class KnownFormatter<TState>
+    {
+        private static Func<TState, Exception?, string>? s_known;
+
+        public static bool Is(Func<TState, Exception?, string> formatter) =>
+            ReferenceEquals(formatter, s_known) || IsNew(formatter);
+
+        private static bool IsNew(Func<TState, Exception?, string> formatter)
+        {
+            bool isKnown = formatter.Method.DeclaringType?.Assembly == typeof(ILogger).Assembly
+                || typeof(TState).GetCustomAttribute<GeneratedCodeAttribute>()?.Tool == GeneratorName;
+            if (isKnown)
+                s_known = formatter;
+            return isKnown;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+using System.Runtime.InteropServices;
+using Microsoft.Win32.SafeHandles;
+
+namespace MappedFileQueues.Tool.Bench.Files;
+
+/// <summary>
+/// The bare loop beside the lines: memcpy into a buffer of the length that AppendFileStream has, and pwrite when it is full.
+/// </summary>
+internal sealed unsafe partial class BareLines : IDisposable
+{
+    private const int BufferLength = 256 * 1024;
+    private const int BlockLength = 4096;
+
+    private readonly SafeFileHandle _handle;
+    private readonly byte* _buffer = (byte*)NativeMemory.AlignedAlloc(BufferLength, BlockLength);
+    private int _used;
+    private long _position;
+
+    private BareLines(string path) => _handle = File.OpenHandle(path, FileMode.Create, FileAccess.Write);
+
+    public static (LineRun.LineWriter Write, IDisposable File) Open(string path)
+    {
+        BareLines lines = new(path);
+        return (lines.Write, lines);
+    }
+
+    public void Dispose()
+    {
+        Flush(_used);
+        NativeMemory.AlignedFree(_buffer);
+        _handle.Dispose();
+    }
+
+    private void Write(ReadOnlySpan<byte> line)
+    {
+        if (line.Length > BufferLength - _used)
+        {
+            // Whole blocks; the rest moves to the front.
+            int whole = _used / BlockLength * BlockLength;
+            Flush(whole);
+            new Span<byte>(_buffer + whole, _used - whole).CopyTo(new Span<byte>(_buffer, BlockLength));
+            _used -= whole;
+        }
+
+        line.CopyTo(new Span<byte>(_buffer + _used, line.Length));
+        _used += line.Length;
+    }
+
+    private void Flush(int count)
+    {
+        if (!OperatingSystem.IsLinux())
+            RandomAccess.Write(_handle, new ReadOnlySpan<byte>(_buffer, count), _position);
+        else if (WriteAt((int)_handle.DangerousGetHandle(), _buffer, count, _position) != count)
+            throw new ToolException($"A bare write failed: errno={Marshal.GetLastPInvokeError()}.");
+        _position += count;
+    }
+
+    [LibraryImport("libc", EntryPoint = "pwrite", SetLastError = true)]
+    private static partial nint WriteAt(int file, byte* bytes, nint count, long position);
+}

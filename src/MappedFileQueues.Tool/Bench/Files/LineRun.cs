@@ -1,0 +1,112 @@
+using System.Globalization;
+using System.Text;
+using MappedFileQueues.Files;
+using MappedFileQueues.Tool.Bench.Measuring;
+
+namespace MappedFileQueues.Tool.Bench.Files;
+
+/// <summary>Lines of 100 bytes, numbered, from one thread or several, with the closing; then a look at each.</summary>
+internal static class LineRun
+{
+    public const int LineLength = 100;
+
+    /// <summary>The width of the number that a line begins with; its thread stands before it.</summary>
+    private const int Digits = 10;
+
+    /// <summary>How the lines get into the file: each is told to write one, by any of the threads.</summary>
+    public delegate void LineWriter(ReadOnlySpan<byte> line);
+
+    /// <summary>Nanoseconds for each line from the first write to the end of the closing; checked, the file deleted.</summary>
+    public static double Write(string path, long count, int threadCount, Func<string, (LineWriter Write, IDisposable File)> open)
+    {
+        (LineWriter write, IDisposable file) = open(path);
+        long each = count / threadCount;
+        double nanoseconds;
+        if (threadCount == 1)
+        {
+            long start = Clock.Now;
+            WriteLines(write, 0, each);
+            file.Dispose();
+            nanoseconds = Clock.NanosecondsEach(start, each);
+        }
+        else
+        {
+            using Barrier begin = new(threadCount + 1);
+            Thread[] threads = [.. Enumerable.Range(0, threadCount).Select(thread => new Thread(() =>
+            {
+                begin.SignalAndWait();
+                WriteLines(write, thread, each);
+            }))];
+            foreach (Thread thread in threads)
+                thread.Start();
+            begin.SignalAndWait();
+            long start = Clock.Now;
+            foreach (Thread thread in threads)
+                thread.Join();
+            file.Dispose();
+            nanoseconds = Clock.NanosecondsEach(start, each * threadCount);
+        }
+
+        Check(path, each, threadCount);
+        BlockRun.Delete(path);
+        return nanoseconds;
+    }
+
+    /// <summary>Opens a FileStream; with a lock where more than one thread writes.</summary>
+    public static Func<string, (LineWriter Write, IDisposable File)> FileStreamOf(int bufferLength, bool isLocked) => path =>
+    {
+        FileStream stream = new(path, FileMode.Create, FileAccess.Write, FileShare.Read, bufferLength);
+        if (!isLocked)
+            return (stream.Write, stream);
+        Lock gate = new();
+        return (line =>
+        {
+            lock (gate)
+                stream.Write(line);
+        }, stream);
+    };
+
+    /// <summary>
+    /// Opens ours, with the options it has by itself, but without a flush to the disk: the peers have none either.
+    /// </summary>
+    public static (LineWriter Write, IDisposable File) OpenOurs(string path)
+    {
+        AppendFileStream stream = new(path, new AppendFileOptions { Durability = AppendDurability.None });
+        return (stream.Write, stream);
+    }
+
+    private static void WriteLines(LineWriter write, int thread, long count)
+    {
+        byte[] line = Encoding.ASCII.GetBytes(new string('.', LineLength - 1) + "\n");
+        line[0] = (byte)('0' + thread);
+        Span<byte> number = line.AsSpan(1, Digits);
+        number.Fill((byte)'0');
+        for (long i = 0; i < count; i++)
+        {
+            // Counting up in place: making the text of a number would cost as much as writing the line.
+            for (int digit = Digits - 1; number[digit]++ == '9'; digit--)
+                number[digit] = (byte)'0';
+            write(line);
+        }
+    }
+
+    private static void Check(string path, long each, int threadCount)
+    {
+        long[] last = new long[threadCount];
+        byte[] chunk = new byte[LineLength << 14];
+        using FileStream file = new(path, FileMode.Open, FileAccess.Read, FileShare.Read, bufferSize: 0);
+        for (int count; (count = file.ReadAtLeast(chunk, chunk.Length, throwOnEndOfStream: false)) > 0;)
+        {
+            for (int i = 0; i < count; i += LineLength)
+            {
+                int thread = chunk[i] - '0';
+                long number = long.Parse(chunk.AsSpan(i + 1, Digits), CultureInfo.InvariantCulture);
+                if (chunk[i + LineLength - 1] != '\n' || number != ++last[thread])
+                    throw new ToolException($"A line was not written as it should be: thread={thread}, number={number}.");
+            }
+        }
+
+        if (last.Any(number => number != each))
+            throw new ToolException($"Lines are missing: written by each thread={each}, found={string.Join(", ", last)}.");
+    }
+}

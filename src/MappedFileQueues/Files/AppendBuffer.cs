@@ -1,0 +1,126 @@
+using System.Diagnostics;
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Files;
+
+/// <summary>
+/// One of the two buffers of a stream, in native memory, aligned to blocks. Its life, again and again: it is opened with a place
+/// in the file; writers claim room in it by compare-and-swap and copy without a lock; it is sealed, which ends the claiming;
+/// whoever writes it to the file waits until every claimed byte is copied.
+/// <para>The state word: the number of the life in the high half, the bytes that are claimed in the low half, negative while
+/// sealed. The number is why a writer that was stopped between its look and its claim cannot succeed in a later life.</para>
+/// </summary>
+internal sealed unsafe class AppendBuffer
+{
+    private const int Sealed = -1;
+
+    private byte* _start;
+    private long _state;
+    private int _completed;
+
+    // Written while sealed, read by claimers after the state: the state's life tells whether it is theirs.
+    private int _limit;
+
+    public AppendBuffer(int capacity)
+    {
+        Capacity = capacity;
+        _start = (byte*)NativeMemory.AlignedAlloc((nuint)capacity, AppendFileOptions.BlockLength);
+        _state = Join(0, Sealed);
+    }
+
+    /// <summary>The room in bytes.</summary>
+    public int Capacity { get; }
+
+    /// <summary>
+    /// The place of the first byte, counted from the opening of the stream; below 0 for what stood there before.
+    /// </summary>
+    public long Origin { get; private set; }
+
+    /// <summary>The position of the first byte in the file, a multiple of the block length.</summary>
+    public long FilePosition { get; private set; }
+
+    /// <summary>The bytes it holds, once sealed.</summary>
+    public int End { get; private set; }
+
+    /// <summary>Behind its bytes the file is done, and the next buffer begins the next file.</summary>
+    public bool EndsFile { get; private set; }
+
+    /// <summary>What is claimed so far; negative while sealed.</summary>
+    public int Reserved => (int)Volatile.Read(ref _state);
+
+    /// <summary>Claims room; the place of the first byte, or -1 when there is none or the buffer is sealed.</summary>
+    public int TryClaim(int length)
+    {
+        long state = Volatile.Read(ref _state);
+        while ((int)state >= 0 && length <= _limit - (int)state)
+        {
+            long seen = Interlocked.CompareExchange(ref _state, state + length, state);
+            if (seen == state)
+                return (int)state;
+            state = seen;
+        }
+
+        return -1;
+    }
+
+    /// <summary>Copies into claimed room, and tells that it is done: after this the buffer must not be touched.</summary>
+    public void Fill(int start, ReadOnlySpan<byte> source)
+    {
+        source.CopyTo(new Span<byte>(_start + start, source.Length));
+        Interlocked.Add(ref _completed, source.Length);
+    }
+
+    /// <summary>The first bytes.</summary>
+    public Span<byte> First(int length) => new(_start, length);
+
+    /// <summary>
+    /// Places the buffer, still sealed. Its first <paramref name="carried"/> bytes are those of the last block that began before
+    /// it: whoever drains the buffer before it copies them here.
+    /// </summary>
+    public void Begin(long origin, long filePosition, int carried, long fileLengthMax)
+    {
+        Debug.Assert(Reserved < 0 && filePosition % AppendFileOptions.BlockLength == 0);
+        (Origin, FilePosition, EndsFile, End) = (origin, filePosition, false, carried);
+        _completed = carried;
+        _limit = (int)Math.Clamp(fileLengthMax - filePosition, 0, Capacity);
+    }
+
+    /// <summary>Lets writers in; what lies below is filled, or claimed by whoever opens it.</summary>
+    public void Open(int reserved) => Volatile.Write(ref _state, Join((_state >> 32) + 1, reserved));
+
+    /// <summary>Ends the claiming.</summary>
+    public void Seal(bool endsFile)
+    {
+        long old = Interlocked.Exchange(ref _state, Join(_state >> 32, Sealed));
+        if ((int)old >= 0)
+            End = (int)old;
+        EndsFile = endsFile;
+    }
+
+    /// <summary>Copies behind what a sealed buffer holds, for the one long write that it was sealed for.</summary>
+    public void FillSealed(ReadOnlySpan<byte> source)
+    {
+        int start = End;
+        End = start + source.Length;
+        Fill(start, source);
+    }
+
+    /// <summary>
+    /// Waits until every claimed byte is copied: a writer that has claimed is at it, or was put aside for a moment.
+    /// </summary>
+    public void WaitForCopies()
+    {
+        SpinWait spinner = default;
+        while (Volatile.Read(ref _completed) != End)
+            spinner.SpinOnce();
+    }
+
+    /// <summary>Gives the memory back. Sealed, and every copy done.</summary>
+    public void Free()
+    {
+        NativeMemory.AlignedFree(_start);
+        _start = null;
+    }
+
+    private static long Join(long life, int reserved) => (life << 32) | (uint)reserved;
+}

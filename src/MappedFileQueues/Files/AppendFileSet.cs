@@ -1,0 +1,229 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Files;
+
+/// <summary>
+/// The file that a stream writes, the closed ones behind it, and the next one, which a background task makes ready. One thread at
+/// a time uses it: whoever holds the stream's draining role.
+/// <para>A roll, and what is there when the process dies behind each step: (1) the file is cut to its true length and, where the
+/// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
+/// next file, `NAME.next` until now, gets the name. (4) With retention the oldest file is deleted, or becomes the next
+/// `NAME.next`, which is zeroed before it is used; an unfinished `NAME.next` is deleted by the next opening, and nothing ever
+/// reads it.</para>
+/// </summary>
+internal sealed class AppendFileSet : IDisposable
+{
+    private readonly AppendFileOptions _options;
+    private readonly StoreDirectory _directory;
+    private readonly PlatformLock _lock;
+    private readonly string _name;
+    private readonly RolledFiles _rolled;
+    private readonly List<string> _unsynced = [];
+    private Task<AppendFile>? _next;
+    private bool _areEntriesDirty;
+    private long _begunTicks;
+
+    private AppendFileSet(StoreDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
+    {
+        (_directory, _lock, _name, _options) = (directory, ownership, name, options);
+        _rolled = new RolledFiles(directory, name);
+        Current = null!;
+    }
+
+    /// <summary>The file that is written.</summary>
+    public AppendFile Current { get; private set; }
+
+    /// <summary>The length that the current file had when it was opened.</summary>
+    public long OpenedLength { get; private set; }
+
+    /// <summary>When it was begun, in ticks of UTC; may be read by any thread.</summary>
+    public long BegunTicks
+    {
+        get => Volatile.Read(ref _begunTicks);
+        private set => Volatile.Write(ref _begunTicks, value);
+    }
+
+    private string NextName => _name + ".next";
+
+    private bool IsDurable => _options.Durability != AppendDurability.None;
+
+    /// <summary>Opens or makes the file, and takes the lock that keeps a second stream away.</summary>
+    public static AppendFileSet Open(string path, AppendFileOptions options)
+    {
+        string full = Path.GetFullPath(path);
+        string name = Path.GetFileName(full);
+        ArgumentException.ThrowIfNullOrEmpty(name, nameof(path));
+        StoreDirectory directory =
+            OperatingSystemServices.Current.OpenDirectory(Path.GetDirectoryName(full)!, create: true, mode: null)!;
+        PlatformLock? ownership = null;
+        AppendFileSet? files = null;
+        try
+        {
+            string lockName = name + ".lock";
+            ownership = directory.TryLock(lockName, LockKind.Exclusive) ?? throw new QueueInUseException(
+                $"Another stream appends to this file: path={full}, pids={string.Join(',', directory.LockHolders(lockName))}."
+                    + " Close it, or write to another file.");
+            files = new AppendFileSet(directory, ownership, name, options);
+            files.OpenFirst();
+            return files;
+        }
+        catch
+        {
+            files?.Current?.Dispose();
+            ownership?.Dispose();
+            directory.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>fdatasync of everything that is written so far.</summary>
+    public void Sync()
+    {
+        foreach (string name in _unsynced)
+        {
+            // Missing: the retention has deleted it meanwhile.
+            using PlatformFile? file = _directory.Open(name, FileOpening.ReadWrite);
+            file?.Sync();
+        }
+
+        _unsynced.Clear();
+        Current.Sync();
+        if (_areEntriesDirty)
+            _directory.FlushEntries("");
+        _areEntriesDirty = false;
+    }
+
+    /// <summary>Ends the current file and begins the next one.</summary>
+    public void Roll(long length)
+    {
+        Current.Cut(length);
+        if (IsDurable)
+            Current.Sync();
+        Current.Dispose();
+        string rolled = _rolled.Add(_name);
+        if (!IsDurable)
+            _unsynced.Add(rolled);
+        string? spare = RetainNewest();
+
+        // An error of the task is the roll's: nothing can be written without the file.
+        Current = (_next ?? Task.Run(() => MakeNext(null))).GetAwaiter().GetResult();
+        _next = null;
+        if (!_directory.RenameWithoutReplacing(NextName, _name))
+        {
+            throw DiskErrors.Make(
+                "Cannot begin the next file", Path.Combine(_directory.Path, _name), DiskErrors.EEXIST, "File exists");
+        }
+
+        _areEntriesDirty = true;
+        if (IsDurable)
+            _directory.FlushEntries("");
+        BegunTicks = _options.TimeProvider.GetUtcNow().UtcTicks;
+        _next = Task.Run(() => MakeNext(spare));
+    }
+
+    /// <summary>Ends the current file behind its last byte; best effort after a failure, whose error is thrown already.</summary>
+    public void End(long length, bool isFailed)
+    {
+        try
+        {
+            Current.Cut(length);
+        }
+        catch (Exception error) when (isFailed && error is QueueDiskException or ObjectDisposedException)
+        {
+            // A roll that failed may have closed it.
+        }
+    }
+
+    /// <summary>Closes everything; an unused next file goes.</summary>
+    public void Dispose()
+    {
+        Current.Dispose();
+        try
+        {
+            _next?.GetAwaiter().GetResult().Dispose();
+            _ = _directory.Delete(NextName);
+        }
+        catch (Exception error) when (error is QueueDiskException)
+        {
+            // The next opening deletes what is left of it.
+        }
+
+        _lock.Dispose();
+        _directory.Dispose();
+    }
+
+    private void OpenFirst()
+    {
+        _ = _directory.Delete(NextName);
+        bool isThere = _directory.Identify(_name) is not null;
+        PlatformFile file = _directory.Open(_name, FileOpening.ReadWriteOrCreate, _options.FileMode)!;
+        try
+        {
+            OpenedLength = _options.Append ? AppendFile.FindEnd(file, _options.Content) : 0;
+            if (file.Length != OpenedLength)
+                file.SetLength(OpenedLength);
+        }
+        catch
+        {
+            file.Dispose();
+            throw;
+        }
+
+        const long Block = AppendFileOptions.BlockLength;
+        Current = new AppendFile(file, _options, roomEnd: (OpenedLength + Block - 1) / Block * Block);
+        Current.MakeRoom(OpenedLength + 1);
+        BegunTicks = BirthOf(isThere).UtcTicks;
+        _areEntriesDirty = !isThere;
+        if (_options.Rolls)
+            _next = Task.Run(() => MakeNext(null));
+    }
+
+    private DateTimeOffset BirthOf(bool isThere)
+    {
+        DateTimeOffset now = _options.TimeProvider.GetUtcNow();
+        if (!isThere || _options.ReuseOldFiles || OpenedLength == 0)
+            return now;
+        DateTimeOffset birth = File.GetCreationTimeUtc(Current.Path);
+        return birth < now ? birth : now;
+    }
+
+    /// <summary>Deletes the oldest files beyond those that are kept; the last of them may be used again instead.</summary>
+    private string? RetainNewest()
+    {
+        string? spare = null;
+        while (_rolled.Count > _options.RetainedFileCount)
+        {
+            string oldest = _rolled.TakeOldest();
+            _unsynced.Remove(oldest);
+            if (_options.ReuseOldFiles && spare is null)
+                spare = oldest;
+            else
+                _ = _directory.Delete(oldest);
+        }
+
+        return spare;
+    }
+
+    /// <summary>In the background: makes the next file, or an old one into it, with its first room.</summary>
+    private AppendFile MakeNext(string? spare)
+    {
+        if (spare is not null)
+            _directory.Rename(spare, NextName);
+        FileOpening opening = spare is not null ? FileOpening.ReadWrite : FileOpening.CreateNew;
+        AppendFile next = new(_directory.Open(NextName, opening, _options.FileMode)!, _options, roomEnd: 0);
+        try
+        {
+            if (spare is not null)
+                next.Clear();
+            next.MakeRoom(Math.Max(1, Math.Min(_options.RollLength, _options.PreallocationStep)));
+            if (IsDurable)
+                next.Sync();
+            return next;
+        }
+        catch
+        {
+            next.Dispose();
+            throw;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+using System.Runtime.CompilerServices;
+
+namespace MappedFileQueues.Files;
+
+/// <summary>
+/// Two buffers, of which one takes what is written while the other is on its way to the file.
+/// <para>A writer claims room in the active buffer without a lock and copies. Where no room is left it swaps the buffers under
+/// the gate, or waits there while the other one is still on its way. Draining is a role that one thread has at a time: the
+/// background thread, which takes full buffers and works when the timer ticks, or whoever flushes, who thereby need not wait to
+/// be served. Every write to the file begins at a block; the last block, when it is not full, is copied to the head of the next
+/// buffer and written again from there.</para>
+/// <para>A write that fits no buffer takes the active one for itself (it stays sealed), fills and swaps as often as it needs, and
+/// opens it again: the others wait at the gate, so that its bytes stay together.</para>
+/// </summary>
+internal sealed partial class AppendPipe
+{
+    private readonly object _gate = new();
+    private readonly AppendFileOptions _options;
+    private readonly AppendFileSet _files;
+    private readonly AppendBuffer[] _buffers;
+    private readonly Thread _writer;
+    private readonly ITimer? _timer;
+    private readonly long _fileLengthMax;
+    private readonly int _lengthMax;
+
+    // The fields below change under the gate; those that are volatile are read without it too.
+    private volatile AppendBuffer _active;
+    private volatile AppendFailure? _failure;
+    private volatile bool _isClosed;
+    private AppendBuffer _spare;
+    private AppendBuffer? _sealed;
+    private bool _isDraining;
+    private bool _isTicked;
+    private bool _isTakenByOne;
+    private long _takenEnd;
+    private long _written;
+    private long _flushed;
+
+    // Where the current file ends; for whoever has the draining role.
+    private long _fileEnd;
+
+    public AppendPipe(string path, AppendFileOptions options)
+    {
+        _options = options;
+        _files = AppendFileSet.Open(path, options);
+        _fileLengthMax = options.RollsByLength ? options.RollLength : long.MaxValue;
+        _lengthMax = (int)Math.Min(options.BufferLength - AppendFileOptions.BlockLength, _fileLengthMax);
+        _buffers = [new AppendBuffer(options.BufferLength), new AppendBuffer(options.BufferLength)];
+        (_active, _spare) = (_buffers[0], _buffers[1]);
+        try
+        {
+            BeginAtEnd();
+        }
+        catch
+        {
+            _files.Dispose();
+            FreeBuffers();
+            throw;
+        }
+
+        _writer = new Thread(RunWriter) { IsBackground = true, Name = "MappedFileQueues append" };
+        _writer.Start();
+        TimeSpan period = options.FlushInterval == Timeout.InfiniteTimeSpan ? options.RollInterval : options.FlushInterval;
+        if (period != Timeout.InfiniteTimeSpan)
+            _timer = options.TimeProvider.CreateTimer(static pipe => ((AppendPipe)pipe!).Tick(), this, period, period);
+    }
+
+    /// <summary>Bytes that the system has, counted from the opening.</summary>
+    public long WrittenLength => Volatile.Read(ref _written);
+
+    /// <summary>Bytes that survive a power cut.</summary>
+    public long FlushedLength => Volatile.Read(ref _flushed);
+
+    /// <summary>Bytes that calls have handed over.</summary>
+    public long AcceptedLength
+    {
+        get
+        {
+            lock (_gate)
+                return Accepted();
+        }
+    }
+
+    /// <summary>Appends the bytes in one piece; the place behind them.</summary>
+    public long Write(ReadOnlySpan<byte> bytes)
+    {
+        AppendBuffer buffer = _active;
+        int start = buffer.TryClaim(bytes.Length);
+        if (start < 0)
+        {
+            if (bytes.Length > _lengthMax)
+                return WriteLong(bytes);
+            buffer = WaitForRoom(bytes.Length, out start);
+        }
+
+        // The place is read before the copy is told: from then on the buffer may begin another life.
+        long end = buffer.Origin + start + bytes.Length;
+        buffer.Fill(start, bytes);
+        return end;
+    }
+
+    /// <summary>Throws what every call throws after the first error, or after the end.</summary>
+    public void ThrowIfUnusable()
+    {
+        if (_failure is { } failure)
+            throw failure.ToException();
+        ObjectDisposedException.ThrowIf(_isClosed, typeof(AppendFileStream));
+    }
+
+    private void BeginAtEnd()
+    {
+        long length = _files.OpenedLength;
+        int carried = (int)(length % AppendFileOptions.BlockLength);
+        _active.Begin(-carried, length - carried, carried, _fileLengthMax);
+        if (carried > 0)
+            _files.Current.Read(_active.First(carried), length - carried);
+        _active.Open(carried);
+        _fileEnd = length;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private AppendBuffer WaitForRoom(int length, out int start)
+    {
+        lock (_gate)
+        {
+            while (true)
+            {
+                ThrowIfUnusable();
+                AppendBuffer active = _active;
+                if (!_isTakenByOne)
+                {
+                    start = active.TryClaim(length);
+                    if (start >= 0)
+                        return active;
+                    if (_sealed is null)
+                    {
+                        Swap(endsFile: active.FilePosition + active.Reserved + length > _fileLengthMax);
+                        continue;
+                    }
+                }
+
+                Monitor.Wait(_gate);
+            }
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long WriteLong(ReadOnlySpan<byte> bytes)
+    {
+        AppendBuffer active = TakeBuffer(bytes.Length);
+        try
+        {
+            bool isTooLong = active.FilePosition + active.End + bytes.Length > _fileLengthMax;
+            if (isTooLong && active.FilePosition + active.End > 0)
+                active = SwapTaken(endsFile: true);
+            while (true)
+            {
+                int count = Math.Min(bytes.Length, active.Capacity - active.End);
+                active.FillSealed(bytes[..count]);
+                bytes = bytes[count..];
+                if (bytes.Length == 0)
+                    return active.Origin + active.End;
+                active = SwapTaken(endsFile: false);
+            }
+        }
+        finally
+        {
+            GiveBufferBack();
+        }
+    }
+
+    private AppendBuffer TakeBuffer(int length)
+    {
+        lock (_gate)
+        {
+            ThrowIfUnusable();
+            while (_isTakenByOne)
+            {
+                Monitor.Wait(_gate);
+                ThrowIfUnusable();
+            }
+
+            _active.Seal(endsFile: false);
+            _takenEnd = _active.Origin + _active.End + length;
+            _isTakenByOne = true;
+            return _active;
+        }
+    }
+
+    private AppendBuffer SwapTaken(bool endsFile)
+    {
+        lock (_gate)
+        {
+            // Not ThrowIfUnusable: a closing waits for this write.
+            while (_sealed is not null && _failure is null)
+                Monitor.Wait(_gate);
+            if (_failure is { } failure)
+                throw failure.ToException();
+            Swap(endsFile);
+            return _active;
+        }
+    }
+
+    private void GiveBufferBack()
+    {
+        lock (_gate)
+        {
+            _isTakenByOne = false;
+            if (_failure is null && !_isClosed)
+                _active.Open(_active.End);
+            Monitor.PulseAll(_gate);
+        }
+    }
+
+    /// <summary>Under the gate, while no buffer is on its way: sends the active one off and begins the other.</summary>
+    private void Swap(bool endsFile)
+    {
+        AppendBuffer full = _active;
+        AppendBuffer next = _spare;
+        full.Seal(endsFile);
+        int carried = endsFile ? 0 : full.End % AppendFileOptions.BlockLength;
+        long filePosition = endsFile ? 0 : full.FilePosition + full.End - carried;
+        next.Begin(full.Origin + full.End - carried, filePosition, carried, _fileLengthMax);
+        _sealed = full;
+        _active = next;
+        if (!_isTakenByOne && !_isClosed)
+            next.Open(carried);
+        Monitor.PulseAll(_gate);
+    }
+
+    /// <summary>Under the gate: the place behind everything that calls have handed over.</summary>
+    private long Accepted()
+    {
+        int reserved = _active.Reserved;
+        return _isTakenByOne ? _takenEnd : _active.Origin + (reserved >= 0 ? reserved : _active.End);
+    }
+
+    private void FreeBuffers()
+    {
+        foreach (AppendBuffer buffer in _buffers)
+        {
+            buffer.WaitForCopies();
+            buffer.Free();
+        }
+    }
+}

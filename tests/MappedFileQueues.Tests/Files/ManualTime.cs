@@ -1,0 +1,46 @@
+namespace MappedFileQueues.Tests.Files;
+
+/// <summary>A clock that stands until it is told to go on; its timers fire on the thread that tells it.</summary>
+internal sealed class ManualTime : TimeProvider
+{
+    private readonly List<ManualTimer> _timers = [];
+    private DateTimeOffset _now = DateTimeOffset.UtcNow;
+
+    public override DateTimeOffset GetUtcNow() => _now;
+
+    public override ITimer CreateTimer(TimerCallback callback, object? state, TimeSpan dueTime, TimeSpan period)
+    {
+        ManualTimer timer = new(() => callback(state), period);
+        _timers.Add(timer);
+        return timer;
+    }
+
+    public void Advance(TimeSpan time)
+    {
+        _now += time;
+        foreach (ManualTimer timer in _timers)
+            timer.Advance(time);
+    }
+
+    private sealed class ManualTimer(Action callback, TimeSpan period) : ITimer
+    {
+        private TimeSpan _passed;
+        private bool _isDisposed;
+
+        public void Advance(TimeSpan time)
+        {
+            for (_passed += time; _passed >= period && !_isDisposed; _passed -= period)
+                callback();
+        }
+
+        public bool Change(TimeSpan dueTime, TimeSpan period) => throw new NotSupportedException();
+
+        public void Dispose() => _isDisposed = true;
+
+        public ValueTask DisposeAsync()
+        {
+            Dispose();
+            return ValueTask.CompletedTask;
+        }
+    }
+}
