@@ -22,7 +22,7 @@ internal static class FolderLadder
     private static readonly Dictionary<string, string> s_besideLadder = new() { ["Files"] = "Memory", ["Packs"] = "Memory" };
 
     /// <summary>The folders whose types are mostly public, and therefore in the namespace that users import.</summary>
-    private static readonly string[] s_publicFolders = ["Errors", "Queues", "Files", "Packs"];
+    private static readonly string[] s_publicFolders = ["Errors", "Queues"];
 
     /// <summary>Every use that goes up or sideways, each as `path(line): what`.</summary>
     public static IReadOnlyList<string> FindViolations(CSharpCompilation compilation)
