@@ -30,7 +30,9 @@ internal readonly struct IndexEntry
 
     public int TagBits { get; }
 
-    /// <summary>How many bytes to read for a needle of this class at least; 0 when its length has to be looked up first.</summary>
+    /// <summary>
+    /// How many bytes to read for a needle of this class at least; 0 when its length has to be looked up first.
+    /// </summary>
     public static int ReadLength(int sizeClass) => sizeClass == ClassMax ? 0 : 1 << (ClassUnitBits + sizeClass);
 
     public ulong Pack(ulong hash, int slot, long position, int needleLength) =>

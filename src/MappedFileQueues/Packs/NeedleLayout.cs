@@ -17,8 +17,8 @@ internal enum NeedleKind
 /// 16 4 key length  20 4 data length    24 4 synced (units of 8)   28 4 header checksum
 /// 32 .. key, data, zeros up to a multiple of 8, then 4 body checksum, 4 end magic
 /// </code>
-/// The CRCs of key and data are parts of the two checksums, and not the bytes themselves, so that a writer computes them before it
-/// knows the place; the place is part of the header checksum, so that a needle is valid there only.
+/// The CRCs of key and data are parts of the two checksums, and not the bytes themselves, so that a writer computes them
+/// before it knows the place; the place is part of the header checksum, so that a needle is valid there only.
 /// </summary>
 /// <param name="Kind">Value or tombstone.</param>
 /// <param name="Sequence">Counts the puts and deletes of the pack.</param>

@@ -5,8 +5,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// Writes needles at the tail of the last volume (docs/PACKS.md section 4). Puts and deletes follow each other under one lock, from the
-/// choice of the place to the change of the index; a sync is waited for outside of it.
+/// Writes needles at the tail of the last volume (docs/PACKS.md section 4). Puts and deletes follow each other under one lock,
+/// from the choice of the place to the change of the index; a sync is waited for outside of it.
 /// </summary>
 internal sealed class PackAppender
 {
@@ -138,7 +138,12 @@ internal sealed class PackAppender
             ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
             directory.FlushEntries(PackNames.Volumes);
             long length = file.Length;
-            return new Volume(header.Name, file, core.Meta.PackId) { CleanAsOf = header.CleanAsOf, Tail = length, Synced = length };
+            return new Volume(header.Name, file, core.Meta.PackId)
+            {
+                CleanAsOf = header.CleanAsOf,
+                Tail = length,
+                Synced = length,
+            };
         }
         catch
         {
@@ -175,7 +180,9 @@ internal sealed class PackAppender
         }
     }
 
-    /// <summary>Takes back what a failed write left; the next write goes to the same place, so it does not matter if this fails.</summary>
+    /// <summary>
+    /// Takes back what a failed write left; the next write goes to the same place, so it does not matter if this fails.
+    /// </summary>
     private static void Cut(Volume volume, long position)
     {
         try
@@ -184,7 +191,8 @@ internal sealed class PackAppender
         }
         catch (QueueDiskException)
         {
-            // What stands there is no valid needle, or one that the next put overwrites; the caller's own error is the one to report.
+            // What stands there is no valid needle, or one that the next put overwrites; the caller's own error is the one to
+            // report.
         }
     }
 
@@ -200,7 +208,11 @@ internal sealed class PackAppender
         IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
         uint number = volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1;
         if (number > VolumeName.NumberMax)
-            throw new QueueFullException($"The pack has used up its volumes' numbers: path={_core.Directory.Path}. Copy it into a new pack.");
+        {
+            throw new QueueFullException(
+                $"The pack has used up its volumes' numbers: path={_core.Directory.Path}. Copy it into a new pack.");
+        }
+
         Volume made = MakeVolume(_core, new VolumeHeader(new VolumeName(number, number, 0), 0, _core.Sequence));
         _core.Volumes.Add(made);
         _active = made;

@@ -4,8 +4,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// Replaces volumes that hold much garbage by shorter ones (docs/PACKS.md section 4), first one by one, then neighbours that fit into
-/// one volume together. Works under the maintenance lock; puts, deletes and gets go on. May be killed anywhere.
+/// Replaces volumes that hold much garbage by shorter ones (docs/PACKS.md section 4), first one by one, then neighbours that
+/// fit into one volume together. Works under the maintenance lock; puts, deletes and gets go on. May be killed anywhere.
 /// </summary>
 internal sealed class PackCompactor(PackWriter writer)
 {
@@ -170,8 +170,8 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// A tombstone is needed while an older needle of its key may exist in a volume before the run; not when a newer value of the key
-    /// is there, for which the same question is asked again should it be deleted.
+    /// A tombstone is needed while an older needle of its key may exist in a volume before the run; not when a newer value of
+    /// the key is there, for which the same question is asked again should it be deleted.
     /// </summary>
     private bool IsNeeded(VolumeScanner tombstone, ulong olderCleanAsOf)
     {

@@ -69,8 +69,8 @@ internal sealed class PackCore : IDisposable
     }
 
     /// <summary>
-    /// The index learns of a needle that is newer than what it has of the key, which is at <paramref name="old"/> (default when the
-    /// key is new).
+    /// The index learns of a needle that is newer than what it has of the key, which is at <paramref name="old"/> (default
+    /// when the key is new).
     /// </summary>
     public void Apply(ulong hash, NeedlePlace old, Volume volume, long position, NeedleLayout needle)
     {

@@ -22,5 +22,6 @@ internal static class PackErrors
     }
 
     public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
-        new($"An earlier sync of the pack failed: path={path}. Nothing is written any more; close the pack and open it again.", cause);
+        new($"An earlier sync of the pack failed: path={path}. Nothing is written any more; close the pack and open it again.",
+            cause);
 }

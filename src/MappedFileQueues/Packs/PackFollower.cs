@@ -3,8 +3,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// Keeps a reader's pack up to date: reads on in the last volume, then in the next, and loads anew when a compaction has changed the
-/// files. For one thread at a time; gets go on meanwhile.
+/// Keeps a reader's pack up to date: reads on in the last volume, then in the next, and loads anew when a compaction has
+/// changed the files. For one thread at a time; gets go on meanwhile.
 /// </summary>
 internal sealed class PackFollower : IDisposable
 {
@@ -79,8 +79,8 @@ internal sealed class PackFollower : IDisposable
     }
 
     /// <summary>
-    /// Whether the set of volumes has changed otherwise than by a new one at its end. Each compaction ends with a new checkpoint, which is a
-    /// new file; where files have no identity the names are looked at each time.
+    /// Whether the set of volumes has changed otherwise than by a new one at its end. Each compaction ends with a new
+    /// checkpoint, which is a new file; where files have no identity the names are looked at each time.
     /// </summary>
     private bool IsCompacted()
     {
@@ -98,7 +98,9 @@ internal sealed class PackFollower : IDisposable
         return files.Any(static file => VolumeName.TryParse(file, out VolumeName name) && name.Generation > 0);
     }
 
-    /// <summary>The file stays open: its inode would be used again for a later checkpoint, which would then look like the same.</summary>
+    /// <summary>
+    /// The file stays open: its inode would be used again for a later checkpoint, which would then look like the same.
+    /// </summary>
     private void HoldCheckpoint()
     {
         _checkpoint?.Dispose();

@@ -57,7 +57,10 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
 
             Restart();
             if (tries == TriesMax)
-                throw new QueueInUseException($"The pack's volumes change each time they are opened: path={directory.Path}. Try again.");
+            {
+                throw new QueueInUseException(
+                    $"The pack's volumes change each time they are opened: path={directory.Path}. Try again.");
+            }
         }
     }
 
@@ -178,7 +181,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         VolumeHeader? header = VolumeHeader.Parse(bytes[..read], meta.PackId, name);
         if (header is null)
         {
-            _core.Report(new PackDamage(name.Path, 0, read, "The volume's header is damaged. Its needles are looked for all the same."));
+            _core.Report(new PackDamage(
+                name.Path, 0, read, "The volume's header is damaged. Its needles are looked for all the same."));
         }
 
         return new Volume(name, file, meta.PackId) { CleanAsOf = header?.CleanAsOf ?? 0, Tail = VolumeHeader.Length };

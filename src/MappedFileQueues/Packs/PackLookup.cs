@@ -13,9 +13,9 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash k
     public ulong HashOf(ReadOnlySpan<byte> key) => keyHash.Of(key);
 
     /// <summary>
-    /// Looks a key up; when it is there, <paramref name="read"/> holds header and key (with <paramref name="wholeNeedle"/> the rest
-    /// too, unless it is large), and the entry is the one of the index. Damage at a place that may be the key's is an exception,
-    /// because nobody can say then that the key is not there; with <paramref name="passDamage"/> it is passed over.
+    /// Looks a key up; when it is there, <paramref name="read"/> holds header and key (with <paramref name="wholeNeedle"/> the
+    /// rest too, unless it is large), and the entry is the one of the index. Damage at a place that may be the key's is an
+    /// exception, because nobody can say then that the key is not there; with <paramref name="passDamage"/> it is passed over.
     /// </summary>
     /// <exception cref="QueueCorruptException">A needle that may be the key's is damaged.</exception>
     public bool TryFind(

@@ -10,8 +10,8 @@ namespace MappedFileQueues.Packs;
 internal sealed record OpenedPack(LoadedPack Loaded, Volume? Active, PlatformLock WriterLock);
 
 /// <summary>
-/// Opens a pack for writing: makes it when it is missing, takes the writer's lock, loads, and puts in order what a crash left. May be
-/// killed anywhere and begun anew.
+/// Opens a pack for writing: makes it when it is missing, takes the writer's lock, loads, and puts in order what a crash left.
+/// May be killed anywhere and begun anew.
 /// </summary>
 internal static class PackOpening
 {
@@ -68,8 +68,8 @@ internal static class PackOpening
             return;
         if (!mayCreate)
             throw PackErrors.NoPack(directory.Path);
-        string? foreign = directory.List("").FirstOrDefault(static name =>
-            name is not (PackNames.Locks or PackNames.Volumes) && !name.EndsWith(PackNames.TemporarySuffix, StringComparison.Ordinal));
+        string? foreign = directory.List("").FirstOrDefault(static name => name is not (PackNames.Locks or PackNames.Volumes)
+            && !name.EndsWith(PackNames.TemporarySuffix, StringComparison.Ordinal));
         if (foreign is not null)
             throw PackErrors.Foreign(directory.Path, foreign);
 
@@ -108,7 +108,9 @@ internal static class PackOpening
         }
     }
 
-    /// <summary>Removes what does not count, cuts a torn tail, makes a failed sync good; returns the volume to write on in.</summary>
+    /// <summary>
+    /// Removes what does not count, cuts a torn tail, makes a failed sync good; returns the volume to write on in.
+    /// </summary>
     private static Volume? PutInOrder(LoadedPack loaded)
     {
         PackCore core = loaded.Core;

@@ -4,12 +4,14 @@ namespace MappedFileQueues.Packs;
 public enum PackDurability
 {
     /// <summary>
-    /// When the operating system has the bytes: they survive the end of the process, however it ends, and a power cut may take them.
+    /// When the operating system has the bytes: they survive the end of the process, however it ends, and a power cut may take
+    /// them.
     /// </summary>
     PageCache = 0,
 
     /// <summary>
-    /// When they are on disk: nothing that was acknowledged is lost in a power cut. Threads that put at the same time share one sync.
+    /// When they are on disk: nothing that was acknowledged is lost in a power cut. Threads that put at the same time share
+    /// one sync.
     /// </summary>
     Group = 1,
 }
@@ -21,8 +23,8 @@ public sealed class PackOptions
     private long _checkpointInterval = 256L << 20;
 
     /// <summary>
-    /// The length of a volume in bytes, default 1 GiB, rounded up to a multiple of 8; it belongs to the pack once that is made. A pack
-    /// has at most 16,384 volumes, so this bounds what fits into one.
+    /// The length of a volume in bytes, default 1 GiB, rounded up to a multiple of 8; it belongs to the pack once that is
+    /// made. A pack has at most 16,384 volumes, so this bounds what fits into one.
     /// </summary>
     /// <exception cref="ArgumentOutOfRangeException">Less than 4 KiB or more than 16 GiB.</exception>
     public long VolumeSize
@@ -36,7 +38,9 @@ public sealed class PackOptions
         }
     }
 
-    /// <summary>When puts and deletes return that do not say it themselves; default <see cref="PackDurability.PageCache"/>.</summary>
+    /// <summary>
+    /// When puts and deletes return that do not say it themselves; default <see cref="PackDurability.PageCache"/>.
+    /// </summary>
     public PackDurability Durability { get; set; } = PackDurability.PageCache;
 
     /// <summary>
@@ -60,6 +64,8 @@ public sealed class PackOptions
     /// <summary>The mode of the directory when it is made; default 0700. Its files get its read and write bits.</summary>
     public UnixFileMode? FileMode { get; set; }
 
-    /// <summary>Network and FUSE file systems are refused without it: their locks do not dependably keep a second writer out.</summary>
+    /// <summary>
+    /// Network and FUSE file systems are refused without it: their locks do not dependably keep a second writer out.
+    /// </summary>
     public bool DangerouslyAllowFileSystem { get; set; }
 }

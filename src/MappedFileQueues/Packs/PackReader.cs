@@ -5,8 +5,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// Reads a pack without a lock and without a trace, beside a writer in this process or another, whose puts and deletes it follows. All members may
-/// be called from any thread.
+/// Reads a pack without a lock and without a trace, beside a writer in this process or another, whose puts and deletes it
+/// follows. All members may be called from any thread.
 /// </summary>
 public sealed class PackReader : IDisposable
 {
@@ -31,8 +31,8 @@ public sealed class PackReader : IDisposable
     /// <summary>Opens a pack for reading; it is never made.</summary>
     /// <param name="path">The pack's directory.</param>
     /// <param name="followsAlways">
-    /// True: each call first looks for what the writer has added, which costs two or three calls of the system. False: the reader sees
-    /// the pack as of the opening, or of the last <see cref="Refresh"/>.
+    /// True: each call first looks for what the writer has added, which costs two or three calls of the system. False: the
+    /// reader sees the pack as of the opening, or of the last <see cref="Refresh"/>.
     /// </param>
     /// <exception cref="QueueFormatException">There is no pack here, or one of another version.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
@@ -163,8 +163,8 @@ public sealed class PackReader : IDisposable
     public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) => PackView.Enumerate(Follow(), onDamage);
 
     /// <summary>
-    /// Reads every byte of the pack as of now, and makes the index a second time from the volumes: what is damaged, and where the index
-    /// differs. Takes as much memory as the index again.
+    /// Reads every byte of the pack as of now, and makes the index a second time from the volumes: what is damaged, and where
+    /// the index differs. Takes as much memory as the index again.
     /// </summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>

@@ -7,8 +7,8 @@ namespace MappedFileQueues.Packs;
 internal sealed class PackReplay(PackCore core)
 {
     /// <summary>
-    /// Applies what stands in a volume from <paramref name="from"/> on and sets its tail. The last volume may end in a torn write,
-    /// but not below <paramref name="proven"/>, which was on disk.
+    /// Applies what stands in a volume from <paramref name="from"/> on and sets its tail. The last volume may end in a torn
+    /// write, but not below <paramref name="proven"/>, which was on disk.
     /// </summary>
     public void Replay(Volume volume, long from, bool isLast, long proven)
     {

@@ -9,8 +9,9 @@ namespace MappedFileQueues.Packs;
 /// processes read it by <see cref="OpenReader"/>. All members may be called from any thread.
 /// </summary>
 /// <remarks>
-/// A key is 0 to 65,536 bytes, or a string, which means its UTF-8; data has up to 256 MiB. A later put of a key replaces the earlier.
-/// The format, and what each crash leaves, are specified in docs/PACKS.md. The index takes 9.4 to 11.8 bytes of memory an object.
+/// A key is 0 to 65,536 bytes, or a string, which means its UTF-8; data has up to 256 MiB. A later put of a key replaces the
+/// earlier. The format, and what each crash leaves, are specified in docs/PACKS.md. The index takes 9.4 to 11.8 bytes of
+/// memory an object.
 /// </remarks>
 public sealed class PackStore : IDisposable
 {
@@ -25,16 +26,16 @@ public sealed class PackStore : IDisposable
     public long Count => Core.Index.Count;
 
     /// <summary>
-    /// What was found damaged when the pack was opened, and passed over. Empty for a pack in order; <see cref="Verify"/> looks at every
-    /// byte.
+    /// What was found damaged when the pack was opened, and passed over. Empty for a pack in order; <see cref="Verify"/> looks
+    /// at every byte.
     /// </summary>
     public IReadOnlyList<PackDamage> Damages => Core.Damages;
 
     private PackCore Core => _writer.Core;
 
     /// <summary>
-    /// Opens a pack for writing, and makes it when it is missing. Reads the last checkpoint of the index and what was written after
-    /// it; what a crash has left unfinished is put in order first.
+    /// Opens a pack for writing, and makes it when it is missing. Reads the last checkpoint of the index and what was written
+    /// after it; what a crash has left unfinished is put in order first.
     /// </summary>
     /// <param name="path">The pack's directory.</param>
     /// <param name="options">How to make and write it; null for the defaults.</param>
@@ -63,8 +64,8 @@ public sealed class PackStore : IDisposable
     /// <param name="durability">When to return; null for the option's value, which also says what a power cut may take.</param>
     /// <exception cref="ArgumentException">Key or data are too long.</exception>
     /// <exception cref="QueueDiskException">
-    /// The disk is full or fails. The object was not put (when only the sync failed: it may be there after the next opening); after
-    /// a full disk the next put may succeed.
+    /// The disk is full or fails. The object was not put (when only the sync failed: it may be there after the next opening);
+    /// after a full disk the next put may succeed.
     /// </exception>
     /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
     /// <exception cref="QueueFullException">The pack has as many volumes as it can have.</exception>
@@ -86,7 +87,9 @@ public sealed class PackStore : IDisposable
         }
     }
 
-    /// <summary>Removes an object; false when the key has none, and then nothing is written. What a crash may lose is as with a put.</summary>
+    /// <summary>
+    /// Removes an object; false when the key has none, and then nothing is written. What a crash may lose is as with a put.
+    /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="durability">When to return; null for the option's value.</param>
     /// <exception cref="ArgumentException">The key is too long.</exception>
@@ -111,8 +114,8 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Writes an object's data to <paramref name="destination"/>; false when the key has none. Checked against its checksum before
-    /// anything is handed out. One positioned read; two for data of more than 2 MiB. Allocates nothing itself.
+    /// Writes an object's data to <paramref name="destination"/>; false when the key has none. Checked against its checksum
+    /// before anything is handed out. One positioned read; two for data of more than 2 MiB. Allocates nothing itself.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="destination">Takes exactly the data, or nothing.</param>
@@ -140,8 +143,8 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Gets an object's data in memory of the pool, which the caller gives back by disposing it; false when the key has none. Checked
-    /// against its checksum. Allocates the small owner object.
+    /// Gets an object's data in memory of the pool, which the caller gives back by disposing it; false when the key has none.
+    /// Checked against its checksum. Allocates the small owner object.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="data">Exactly the data; null when there is none.</param>
@@ -187,10 +190,12 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// The objects in the order in which they lie on disk. One that is there during the whole enumeration comes exactly once; one that is put or
-    /// deleted meanwhile comes or does not. Takes 16 bytes of memory an object while it runs; other calls go on.
+    /// The objects in the order in which they lie on disk. One that is there during the whole enumeration comes exactly once;
+    /// one that is put or deleted meanwhile comes or does not. Takes 16 bytes of memory an object while it runs; other calls
+    /// go on.
     /// </summary>
-    /// <param name="onDamage">Called for a damaged object, which is passed over; null: the enumeration ends with the exception.</param>
+    /// <param name="onDamage">Called for a damaged object, which is passed over; null: the enumeration ends with the
+    /// exception.</param>
     /// <exception cref="QueueCorruptException">An object is damaged and nobody asked to hear of it.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) => PackView.Enumerate(Core, onDamage);
@@ -202,9 +207,9 @@ public sealed class PackStore : IDisposable
     public void Flush() => _writer.Appender.Flush();
 
     /// <summary>
-    /// Frees what overwritten and deleted objects take: copies what is alive in volumes with much garbage to new ones, and joins volumes
-    /// that are less than half full. Puts, deletes and gets go on. A crash at any moment loses nothing. Needs room on the disk for the
-    /// largest volume that is replaced.
+    /// Frees what overwritten and deleted objects take: copies what is alive in volumes with much garbage to new ones, and
+    /// joins volumes that are less than half full. Puts, deletes and gets go on. A crash at any moment loses nothing. Needs
+    /// room on the disk for the largest volume that is replaced.
     /// </summary>
     /// <param name="garbageMin">Volumes of which at least this part is garbage are replaced; 0 means any garbage.</param>
     /// <param name="cancellationToken">Ends it between two volumes; what was done by then stays done.</param>
@@ -220,8 +225,8 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Reads every byte of the pack, and makes the index a second time from the volumes: what is damaged, and where the index differs. Puts
-    /// go on, but for the end of it. Takes as much memory as the index again.
+    /// Reads every byte of the pack, and makes the index a second time from the volumes: what is damaged, and where the index
+    /// differs. Puts go on, but for the end of it. Takes as much memory as the index again.
     /// </summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
@@ -231,8 +236,8 @@ public sealed class PackStore : IDisposable
     public PackInfo GetInfo() => PackView.Info(Core);
 
     /// <summary>
-    /// Ends all calls, writes the index down (which syncs what was put) and lets go of the pack. A get in another thread ends first.
-    /// An error of the disk on the way is not reported: nothing that was acknowledged depends on it.
+    /// Ends all calls, writes the index down (which syncs what was put) and lets go of the pack. A get in another thread ends
+    /// first. An error of the disk on the way is not reported: nothing that was acknowledged depends on it.
     /// </summary>
     public void Dispose() => _writer.Dispose();
 }

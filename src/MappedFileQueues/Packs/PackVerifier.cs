@@ -13,8 +13,8 @@ public sealed record PackVerification(long Count, long Length, IReadOnlyList<Pac
 }
 
 /// <summary>
-/// Checks every byte of the volumes and makes a second index from them, which the first one has to equal. The second reads through
-/// files of its own, so that nothing in the pack's counts changes.
+/// Checks every byte of the volumes and makes a second index from them, which the first one has to equal. The second reads
+/// through files of its own, so that nothing in the pack's counts changes.
 /// </summary>
 internal sealed class PackVerifier : IDisposable
 {
@@ -105,7 +105,11 @@ internal sealed class PackVerifier : IDisposable
         }
 
         if (own.File.Length < end)
-            _damages.Add(new PackDamage(own.Name.Path, own.File.Length, 0, $"The volume is shorter than it was: expected={end}."));
+        {
+            _damages.Add(new PackDamage(
+                own.Name.Path, own.File.Length, 0, $"The volume is shorter than it was: expected={end}."));
+        }
+
         own.Tail = end;
         _length += end - from;
     }
@@ -114,8 +118,8 @@ internal sealed class PackVerifier : IDisposable
     {
         string? file = _core.Volumes.At(_core.Layout.Slot(entry))?.Name.Path;
         long position = _core.Layout.Position(entry);
-        return _damages.Exists(damage => damage.File == file
-            && (damage.Length == 0 ? position >= damage.Position : position >= damage.Position && position < damage.Position + damage.Length));
+        return _damages.Exists(damage => damage.File == file && position >= damage.Position
+            && (damage.Length == 0 || position < damage.Position + damage.Length));
     }
 
     private void Report(ulong entry, string reason)

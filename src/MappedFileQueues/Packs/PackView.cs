@@ -75,8 +75,8 @@ internal static class PackView
     }
 
     /// <summary>
-    /// The objects in the order in which they lie on disk. The volumes are held until the enumeration ends, whatever a compaction does
-    /// meanwhile.
+    /// The objects in the order in which they lie on disk. The volumes are held until the enumeration ends, whatever a
+    /// compaction does meanwhile.
     /// </summary>
     public static IEnumerable<PackEntry> Enumerate(PackCore core, Action<PackDamage>? onDamage)
     {
@@ -110,7 +110,9 @@ internal static class PackView
             core.Meta.Created);
     }
 
-    /// <summary>All entries by volume and position; the volumes are entered first, so that each entry's volume is among them.</summary>
+    /// <summary>
+    /// All entries by volume and position; the volumes are entered first, so that each entry's volume is among them.
+    /// </summary>
     private static ulong[] Snapshot(PackCore core, Volume?[] held)
     {
         while (true)

@@ -137,8 +137,8 @@ internal sealed class PackWriter : IDisposable
     }
 
     /// <summary>
-    /// Nothing depends on a checkpoint but the time of the next opening, so its failure is nobody's error. A failed sync on the way
-    /// has poisoned the pack, which the next put reports.
+    /// Nothing depends on a checkpoint but the time of the next opening, so its failure is nobody's error. A failed sync on
+    /// the way has poisoned the pack, which the next put reports.
     /// </summary>
     private void TryCheckpoint()
     {

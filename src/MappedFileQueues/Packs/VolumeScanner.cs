@@ -56,7 +56,8 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
     }
 
     /// <summary>
-    /// From a place where no needle stands to the next one, which <see cref="TryNext"/> then gives; to the end when there is none.
+    /// From a place where no needle stands to the next one, which <see cref="TryNext"/> then gives; to the end when there is
+    /// none.
     /// </summary>
     public bool TryResync(ulong sequenceAbove, bool wholeNeedle)
     {

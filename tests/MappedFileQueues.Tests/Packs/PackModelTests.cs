@@ -7,8 +7,8 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Packs;
 
 /// <summary>
-/// Random steps on tiny volumes against a dictionary. A failure shows the shrunk steps and its seed; with the environment variable
-/// MFQ_REPLAY set to that seed ("(1,2)" or "(1,2,3)") the same steps are taken again.
+/// Random steps on tiny volumes against a dictionary. A failure shows the shrunk steps and its seed; with the environment
+/// variable MFQ_REPLAY set to that seed ("(1,2)" or "(1,2,3)") the same steps are taken again.
 /// </summary>
 public sealed class PackModelTests
 {
@@ -56,7 +56,10 @@ public sealed class PackModelTests
             (2, Gen.Constant(Operation.Reopen)), (1, Gen.Constant(Operation.Rebuild)), (2, Gen.Constant(Operation.Compact)),
             (1, Gen.Constant(Operation.CheckAll)));
         Gen<int> length = Gen.Frequency((8, Gen.Choose(0, 300)), (2, Gen.Choose(0, 6000)), (1, Gen.Constant(0)));
-        Gen<Step> step = from taken in operation from key in Gen.Choose(0, 25) from size in length select new Step(taken, key, size);
+        Gen<Step> step = from taken in operation
+                         from key in Gen.Choose(0, 25)
+                         from size in length
+                         select new Step(taken, key, size);
         return Arb.From(step.ArrayOf(), Shrink);
     }
 
