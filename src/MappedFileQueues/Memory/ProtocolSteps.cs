@@ -45,6 +45,20 @@ internal enum ProtocolStep
     FlushMarked,
     FlushSynced,
     ConfirmedRaised,
+    PackHeaderWritten,
+    PackNeedleWritten,
+    PackApplied,
+    PackSynced,
+    PackOldVolumeSynced,
+    PackVolumeWritten,
+    PackVolumeRenamed,
+    PackCheckpointWritten,
+    PackCheckpointRenamed,
+    PackTailCut,
+    PackCompactionCopied,
+    PackCompactionRenamed,
+    PackEntriesMoved,
+    PackVolumeDeleted,
 }
 
 /// <summary>

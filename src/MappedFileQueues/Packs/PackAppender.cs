@@ -1,0 +1,276 @@
+using System.Globalization;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>
+/// Writes needles at the tail of the last volume (docs/PACKS.md section 4). Puts and deletes follow each other under one lock,
+/// from the choice of the place to the change of the index; a sync is waited for outside of it.
+/// </summary>
+internal sealed class PackAppender
+{
+    private readonly PackCore _core;
+    private readonly GroupSync _group;
+    private Volume? _active;
+    private Exception? _poison;
+    private bool _isClosed;
+
+    public PackAppender(PackCore core, Volume? active)
+    {
+        _core = core;
+        _active = active;
+        _group = new GroupSync(SyncActive);
+    }
+
+    /// <summary>Held by whoever changes tail, sequence or index.</summary>
+    public Lock Gate { get; } = new();
+
+    /// <summary>Bytes written since the pack was opened.</summary>
+    public long Written { get; private set; }
+
+    /// <summary>The volume that takes the next needle, if it fits; null when the next one goes into a new volume.</summary>
+    public Volume? Active => _active;
+
+    public bool IsPoisoned => Volatile.Read(ref _poison) is not null;
+
+    /// <summary>Writes a value, or a tombstone for a key that is there; false when there is nothing to delete.</summary>
+    public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability durability)
+    {
+        CheckLengths(key, data);
+        ulong hash = _core.Lookup.HashOf(key);
+        ulong sequence;
+        var source = new NeedleSource(kind, key, data);
+        try
+        {
+            lock (Gate)
+            {
+                ThrowIfUnusable();
+                bool isKnown = _core.TryFindPlace(key, hash, out NeedlePlace old);
+                if (kind == NeedleKind.Tombstone && !isKnown)
+                    return false;
+                Volume volume = RoomFor(source.Layout.Length);
+                long position = volume.Tail;
+                sequence = _core.Sequence + 1;
+                Write(ref source, volume, position, sequence);
+                ProtocolSteps.Reach(ProtocolStep.PackNeedleWritten);
+                volume.Tail = position + source.Layout.Length;
+                _core.Sequence = sequence;
+                _core.Apply(hash, old, volume, position, source.Layout);
+                Written += source.Layout.Length;
+                ProtocolSteps.Reach(ProtocolStep.PackApplied);
+            }
+        }
+        finally
+        {
+            source.Dispose();
+        }
+
+        if (durability == PackDurability.Group)
+            WaitUntilDurable(sequence);
+        return true;
+    }
+
+    /// <summary>Returns when everything that was written before is on disk.</summary>
+    public void Flush()
+    {
+        ulong sequence;
+        lock (Gate)
+        {
+            ThrowIfUnusable();
+            sequence = _core.Sequence;
+        }
+
+        WaitUntilDurable(sequence);
+    }
+
+    /// <summary>Ends the active volume, so that the next needle goes into a new one; called under the gate.</summary>
+    public void EndVolume()
+    {
+        if (_active is { } old)
+        {
+            // What a failed write left behind the tail would look like damage in a volume that is not the last.
+            if (old.File.Length > old.Tail)
+                old.File.SetLength(old.Tail);
+            Sync(old, old.Tail);
+        }
+
+        _active = null;
+    }
+
+    /// <summary>Nothing is written from here on.</summary>
+    public void Close()
+    {
+        lock (Gate)
+            _isClosed = true;
+    }
+
+    /// <summary>Syncs a volume; when that fails nothing is ever written here again.</summary>
+    public void Sync(Volume volume, long upTo)
+    {
+        try
+        {
+            volume.File.Sync();
+        }
+        catch (QueueDiskException error)
+        {
+            Poison(error);
+            throw;
+        }
+
+        volume.Synced = Math.Max(volume.Synced, upTo);
+    }
+
+    /// <summary>Makes a volume whose name and header are on disk before anything else is written to it.</summary>
+    public static Volume MakeVolume(PackCore core, VolumeHeader header, Action<PlatformFile>? fill = null)
+    {
+        string temporary = header.Name.Path + PackNames.TemporarySuffix;
+        StoreDirectory directory = core.Directory;
+        _ = directory.Delete(temporary);
+        PlatformFile file = directory.Open(temporary, FileOpening.ReadWriteOrCreate)!;
+        try
+        {
+            file.WriteAt(header.ToBytes(core.Meta.PackId), 0);
+            fill?.Invoke(file);
+            file.Sync();
+            ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
+            directory.Rename(temporary, header.Name.Path);
+            ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
+            directory.FlushEntries(PackNames.Volumes);
+            long length = file.Length;
+            return new Volume(header.Name, file, core.Meta.PackId)
+            {
+                CleanAsOf = header.CleanAsOf,
+                Tail = length,
+                Synced = length,
+            };
+        }
+        catch
+        {
+            file.Dispose();
+            throw;
+        }
+    }
+
+    private static void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)
+    {
+        if (key.Length > NeedleLayout.KeyLengthMax)
+        {
+            throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
+                $"The key is too long: length={key.Length}, longest={NeedleLayout.KeyLengthMax}."), nameof(key));
+        }
+
+        if (data.Length > NeedleLayout.DataLengthMax)
+        {
+            throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
+                $"The data is too long: length={data.Length}, longest={NeedleLayout.DataLengthMax}."), nameof(data));
+        }
+    }
+
+    private static void Write(ref NeedleSource source, Volume volume, long position, ulong sequence)
+    {
+        try
+        {
+            source.WriteTo(volume, position, sequence);
+        }
+        catch (QueueDiskException)
+        {
+            Cut(volume, position);
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// Takes back what a failed write left; the next write goes to the same place, so it does not matter if this fails.
+    /// </summary>
+    private static void Cut(Volume volume, long position)
+    {
+        try
+        {
+            volume.File.SetLength(position);
+        }
+        catch (QueueDiskException)
+        {
+            // What stands there is no valid needle, or one that the next put overwrites; the caller's own error is the one to
+            // report.
+        }
+    }
+
+    /// <summary>The volume that takes a needle of this length; called under the gate.</summary>
+    private Volume RoomFor(int length)
+    {
+        bool fits = _active is not null
+            && (_active.Tail + length <= _core.Meta.VolumeLength || _active.Tail == VolumeHeader.Length);
+        if (fits)
+            return _active!;
+        EndVolume();
+        ProtocolSteps.Reach(ProtocolStep.PackOldVolumeSynced);
+        IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
+        uint number = volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1;
+        if (number > VolumeName.NumberMax)
+        {
+            throw new QueueFullException(
+                $"The pack has used up its volumes' numbers: path={_core.Directory.Path}. Copy it into a new pack.");
+        }
+
+        Volume made = MakeVolume(_core, new VolumeHeader(new VolumeName(number, number, 0), 0, _core.Sequence));
+        _core.Volumes.Add(made);
+        _active = made;
+        return made;
+    }
+
+    private void WaitUntilDurable(ulong sequence)
+    {
+        if (_poison is not null)
+            throw PackErrors.Poisoned(_core.Directory.Path, _poison);
+        _group.WaitFor(sequence);
+    }
+
+    private ulong SyncActive()
+    {
+        Volume? volume;
+        long tail;
+        ulong sequence;
+        lock (Gate)
+        {
+            if (_poison is not null)
+                throw PackErrors.Poisoned(_core.Directory.Path, _poison);
+            (volume, tail, sequence) = (_active, _active?.Tail ?? 0, _core.Sequence);
+            if (volume is null || !volume.TryEnter())
+                return sequence;
+        }
+
+        try
+        {
+            Sync(volume, tail);
+            ProtocolSteps.Reach(ProtocolStep.PackSynced);
+            return sequence;
+        }
+        finally
+        {
+            volume.Leave();
+        }
+    }
+
+    private void Poison(QueueDiskException error)
+    {
+        if (!error.MayHaveLostData || Interlocked.CompareExchange(ref _poison, error, null) is not null)
+            return;
+        try
+        {
+            _core.Directory.Open(PackNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();
+            _core.Directory.FlushEntries("");
+        }
+        catch (QueueDiskException)
+        {
+            // The disk that failed does not take the mark either; the error in hand is the one to report.
+        }
+    }
+
+    private void ThrowIfUnusable()
+    {
+        ObjectDisposedException.ThrowIf(_isClosed, typeof(PackStore));
+        if (_poison is not null)
+            throw PackErrors.Poisoned(_core.Directory.Path, _poison);
+    }
+}

@@ -1,0 +1,208 @@
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>
+/// Replaces volumes that hold much garbage by shorter ones (docs/PACKS.md section 4), first one by one, then neighbours that
+/// fit into one volume together. Works under the maintenance lock; puts, deletes and gets go on. May be killed anywhere.
+/// </summary>
+internal sealed class PackCompactor(PackWriter writer)
+{
+    private int _replaced;
+    private int _made;
+    private int _skipped;
+
+    private PackCore Core => writer.Core;
+
+    public PackCompaction Run(double garbageMin, CancellationToken cancellationToken)
+    {
+        long before = TotalLength();
+        EndActive(garbageMin);
+        foreach (Volume volume in Full())
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            if (IsWorth(volume, garbageMin))
+                Replace([volume]);
+        }
+
+        foreach (List<Volume> run in Neighbours())
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            Replace(run);
+        }
+
+        return new PackCompaction(_replaced, _made, Math.Max(0, before - TotalLength()), _skipped);
+    }
+
+    private static bool IsWorth(Volume volume, double garbageMin)
+    {
+        long used = volume.Tail - VolumeHeader.Length;
+        long garbage = used - volume.LiveLength;
+        return garbage > 0 && garbage >= used * garbageMin;
+    }
+
+    private long TotalLength() => Core.Volumes.InOrder.Sum(static volume => volume.Tail);
+
+    /// <summary>The volume that takes puts is compacted too when it is worth it: the next put goes into a new one.</summary>
+    private void EndActive(double garbageMin)
+    {
+        lock (writer.Appender.Gate)
+        {
+            if (writer.Appender.Active is { } active && IsWorth(active, garbageMin))
+                writer.Appender.EndVolume();
+        }
+    }
+
+    /// <summary>All volumes that take no puts any more.</summary>
+    private List<Volume> Full()
+    {
+        lock (writer.Appender.Gate)
+            return [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
+    }
+
+    /// <summary>Runs of volumes that are each less than half full and fit into one together.</summary>
+    private IEnumerable<List<Volume>> Neighbours()
+    {
+        List<Volume> run = [];
+        long length = 0;
+        foreach (Volume volume in Full())
+        {
+            bool fits = volume.Tail < Core.Meta.VolumeLength / 2 && length + volume.Tail <= Core.Meta.VolumeLength;
+            if (!fits && run.Count > 1)
+                yield return run;
+            if (!fits)
+                (run, length) = ([], 0);
+            if (volume.Tail < Core.Meta.VolumeLength / 2)
+            {
+                run.Add(volume);
+                length += volume.Tail;
+            }
+        }
+
+        if (run.Count > 1)
+            yield return run;
+    }
+
+    private void Replace(List<Volume> run)
+    {
+        uint generation = run.Max(volume => volume.Name.Generation) + 1;
+        if (generation > VolumeName.GenerationMax)
+            return;
+        var name = new VolumeName(run[0].Name.First, run[^1].Name.Last, generation);
+        Volume? made;
+        try
+        {
+            made = Copy(run, name);
+        }
+        catch (QueueCorruptException)
+        {
+            // What cannot be read is not thrown away: it may be worth something to somebody with other tools.
+            _ = Core.Directory.Delete(name.Path + PackNames.TemporarySuffix);
+            _skipped += run.Count;
+            return;
+        }
+        catch (QueueDiskException)
+        {
+            _ = Core.Directory.Delete(name.Path + PackNames.TemporarySuffix);
+            throw;
+        }
+
+        ProtocolSteps.Reach(ProtocolStep.PackCompactionRenamed);
+        Core.Volumes.Add(made);
+        _made++;
+        MoveEntries(made, run);
+        ProtocolSteps.Reach(ProtocolStep.PackEntriesMoved);
+        run.ForEach(Core.Volumes.Remove);
+        writer.MarkChanged();
+        writer.CheckpointHeld();
+        foreach (Volume old in run)
+        {
+            _ = Core.Directory.Delete(old.Name.Path);
+            ProtocolSteps.Reach(ProtocolStep.PackVolumeDeleted);
+            _replaced++;
+        }
+
+        Core.Directory.FlushEntries(PackNames.Volumes);
+    }
+
+    private Volume Copy(List<Volume> run, VolumeName name)
+    {
+        ulong cleanAsOf;
+        lock (writer.Appender.Gate)
+            cleanAsOf = Core.Sequence;
+        ulong olderCleanAsOf = Core.Volumes.InOrder
+            .Where(volume => volume.Name.Last < name.First)
+            .Select(volume => volume.CleanAsOf)
+            .DefaultIfEmpty(ulong.MaxValue)
+            .Min();
+        uint seed = NeedleLayout.VolumeSeed(Core.Meta.PackId, name.Last, name.Generation);
+        return PackAppender.MakeVolume(Core, new VolumeHeader(name, cleanAsOf, SequenceBefore: 0), file =>
+        {
+            using var copier = new NeedleCopier(file, seed);
+            foreach (Volume old in run)
+                Copy(old, olderCleanAsOf, copier);
+            copier.Flush();
+            ProtocolSteps.Reach(ProtocolStep.PackCompactionCopied);
+        });
+    }
+
+    private void Copy(Volume old, ulong olderCleanAsOf, NeedleCopier copier)
+    {
+        using var scanner = new VolumeScanner(old, VolumeHeader.Length, old.Tail);
+        ulong sequence = 0;
+        while (!scanner.IsAtEnd)
+        {
+            if (!scanner.TryNext(sequence, wholeNeedle: true))
+                throw PackLookup.Damaged(old, scanner.Position);
+            sequence = scanner.Needle.Sequence;
+            bool isKept = scanner.Needle.Kind == NeedleKind.Value ? IsLive(scanner) : IsNeeded(scanner, olderCleanAsOf);
+            if (isKept)
+                copier.Copy(scanner);
+        }
+    }
+
+    private bool IsLive(VolumeScanner scanner)
+    {
+        ulong hash = Core.Lookup.HashOf(scanner.Key);
+        ulong entry = Core.Layout.Pack(hash, scanner.Volume.Slot, scanner.NeedlePosition, scanner.Needle.Length);
+        return Core.Index.Contains(hash, entry);
+    }
+
+    /// <summary>
+    /// A tombstone is needed while an older needle of its key may exist in a volume before the run; not when a newer value of
+    /// the key is there, for which the same question is asked again should it be deleted.
+    /// </summary>
+    private bool IsNeeded(VolumeScanner tombstone, ulong olderCleanAsOf)
+    {
+        if (tombstone.Needle.Sequence <= olderCleanAsOf)
+            return false;
+        ReadOnlySpan<byte> key = tombstone.Key;
+        return !Core.TryFindPlace(key, Core.Lookup.HashOf(key), out _);
+    }
+
+    /// <summary>Lets the entries that still point into the run point to the copies.</summary>
+    private void MoveEntries(Volume made, List<Volume> run)
+    {
+        using var scanner = new VolumeScanner(made, VolumeHeader.Length, made.Tail);
+        ulong sequence = 0;
+        while (scanner.TryNext(sequence, wholeNeedle: false))
+        {
+            sequence = scanner.Needle.Sequence;
+            if (scanner.Needle.Kind == NeedleKind.Value)
+                Move(scanner, run);
+        }
+    }
+
+    private void Move(VolumeScanner copy, List<Volume> run)
+    {
+        ReadOnlySpan<byte> key = copy.Key;
+        ulong hash = Core.Lookup.HashOf(key);
+        lock (writer.Appender.Gate)
+        {
+            bool isStillThere = Core.TryFindPlace(key, hash, out NeedlePlace old) && run.Contains(old.Volume!);
+            if (isStillThere)
+                Core.Apply(hash, old, copy.Volume, copy.NeedlePosition, copy.Needle);
+        }
+    }
+}

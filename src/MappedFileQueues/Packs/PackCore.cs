@@ -1,0 +1,101 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>
+/// A pack in memory: its files, the index over them, and what was found damaged on the way. A writer changes it under its own
+/// lock; a reader replaces it as a whole when a compaction has changed the files.
+/// </summary>
+internal sealed class PackCore : IDisposable
+{
+    private readonly List<PackDamage> _damages = [];
+
+    public PackCore(StoreDirectory directory, PackMeta meta)
+    {
+        Directory = directory;
+        Meta = meta;
+        Layout = new IndexEntry(meta.VolumeLength);
+        Index = new PackIndex(Layout);
+        Volumes = new VolumeTable(directory.Path);
+        Lookup = new PackLookup(Index, Volumes, new KeyHash(meta.PackId));
+    }
+
+    public StoreDirectory Directory { get; }
+
+    public PackMeta Meta { get; }
+
+    public IndexEntry Layout { get; }
+
+    public PackIndex Index { get; }
+
+    public VolumeTable Volumes { get; }
+
+    public PackLookup Lookup { get; }
+
+    /// <summary>The sequence of the newest needle that counts.</summary>
+    public ulong Sequence { get; set; }
+
+    public IReadOnlyList<PackDamage> Damages
+    {
+        get
+        {
+            lock (_damages)
+                return [.. _damages];
+        }
+    }
+
+    public void Report(PackDamage damage)
+    {
+        lock (_damages)
+            _damages.Add(damage);
+    }
+
+    /// <summary>Where the index has a key now; for the one that may change it.</summary>
+    public bool TryFindPlace(ReadOnlySpan<byte> key, ulong hash, out NeedlePlace place)
+    {
+        place = default;
+        var read = new NeedleRead(stackalloc byte[256]);
+        try
+        {
+            if (!Lookup.TryFind(key, hash, wholeNeedle: false, passDamage: true, ref read, out ulong entry))
+                return false;
+            place = new NeedlePlace(entry, read.Volume, read.Needle.Length);
+            return true;
+        }
+        finally
+        {
+            read.Dispose();
+        }
+    }
+
+    /// <summary>
+    /// The index learns of a needle that is newer than what it has of the key, which is at <paramref name="old"/> (default
+    /// when the key is new).
+    /// </summary>
+    public void Apply(ulong hash, NeedlePlace old, Volume volume, long position, NeedleLayout needle)
+    {
+        old.Volume?.AddLive(-old.Length, -1);
+        bool isKnown = old.Volume is not null;
+        if (needle.Kind == NeedleKind.Tombstone)
+        {
+            if (isKnown)
+                Index.Remove(hash, old.Entry);
+            return;
+        }
+
+        ulong entry = Layout.Pack(hash, volume.Slot, position, needle.Length);
+        volume.AddLive(needle.Length, 1);
+        if (isKnown)
+            Index.Replace(hash, old.Entry, entry);
+        else
+            Index.Add(hash, entry);
+    }
+
+    public void Dispose() => Volumes.Dispose();
+}
+
+/// <summary>Where a key's newest value lies.</summary>
+/// <param name="Entry">The index's word.</param>
+/// <param name="Volume">The volume; null in the default value, which means nowhere.</param>
+/// <param name="Length">The needle's length.</param>
+internal readonly record struct NeedlePlace(ulong Entry, Volume? Volume, int Length);

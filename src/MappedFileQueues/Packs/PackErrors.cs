@@ -1,0 +1,27 @@
+namespace MappedFileQueues.Packs;
+
+/// <summary>The errors that more than one way into a pack can meet, worded in one place.</summary>
+internal static class PackErrors
+{
+    public static QueueFormatException NoPack(string path) =>
+        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or make one with `mfq pack create`.");
+
+    public static QueueFormatException Foreign(string path, string found) =>
+        new($"The folder holds other files and no pack: path={path}, found={found}. Name an empty folder or a pack.");
+
+    public static QueueFormatException FileSystem(string path, string name) =>
+        new($"A pack does not belong on this file system, its locks are not dependable: path={path}, fileSystem={name}. "
+            + "Put it on a local one, or set DangerouslyAllowFileSystem.");
+
+    public static QueueInUseException InUse(string path, IReadOnlyList<int> holders)
+    {
+        string named = holders.Count == 0 ? "unknown" : string.Join(",", holders.Select(id =>
+            id == Environment.ProcessId ? "this process" : $"pid {id}"));
+        return new QueueInUseException($"Another writer has the pack open: path={path}, holder={named}. "
+            + "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
+    }
+
+    public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
+        new($"An earlier sync of the pack failed: path={path}. Nothing is written any more; close the pack and open it again.",
+            cause);
+}

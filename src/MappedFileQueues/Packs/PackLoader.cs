@@ -1,0 +1,190 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>A pack as it was found.</summary>
+/// <param name="Core">The pack in memory.</param>
+/// <param name="Leftovers">Volumes that do not count any more; a writer removes them.</param>
+/// <param name="CoveredTail">Up to here the checkpoint covers the last volume; the volume's header when there is none.</param>
+/// <param name="ScannedLength">How many bytes lay behind what the checkpoint covers.</param>
+internal sealed record LoadedPack(
+    PackCore Core, IReadOnlyList<VolumeName> Leftovers, long CoveredTail, long ScannedLength);
+
+/// <summary>
+/// Opens a pack's volumes and makes the index: from the checkpoint and what came after it, or from the volumes alone. Changes no
+/// file.
+/// </summary>
+internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
+{
+    /// <summary>How often a reader begins anew because a compaction removes the files that it is about to open.</summary>
+    private const int TriesMax = 1000;
+
+    private readonly List<PackDamage> _missing = [];
+    private PackCore _core = new(directory, meta);
+    private long _scannedLength;
+    private long _coveredTail = VolumeHeader.Length;
+
+    /// <summary>Reads `pack.meta`; null when it is missing.</summary>
+    public static PackMeta? ReadMeta(StoreDirectory directory)
+    {
+        using PlatformFile? file = directory.Open(PackNames.Meta, FileOpening.Read);
+        if (file is null)
+            return null;
+        byte[] bytes = new byte[PackMeta.Length + 1];
+        int read = file.ReadAt(bytes, 0);
+        return PackMeta.Parse(bytes.AsSpan(0, read), file.Path);
+    }
+
+    /// <summary>Loads the pack; <paramref name="useCheckpoint"/> false makes the index from the volumes alone.</summary>
+    public LoadedPack Load(bool useCheckpoint, bool writable)
+    {
+        for (int tries = 0; ; tries++)
+        {
+            FileIdentity? checkpoint = directory.Identify(PackNames.Checkpoint);
+            List<VolumeName> files = ListVolumes();
+            List<VolumeName> leftovers = [];
+            if (useCheckpoint && TryLoadCheckpoint(files, leftovers, writable))
+                return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength);
+
+            // A compaction of the writer may come between the looks at its files; what it leaves is consistent again.
+            List<PackDamage> missing = [.. _missing];
+            bool isSame = directory.Identify(PackNames.Checkpoint) == checkpoint;
+            if (isSame && TryLoadVolumes(files, leftovers, writable))
+            {
+                missing.ForEach(_core.Report);
+                return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength);
+            }
+
+            Restart();
+            if (tries == TriesMax)
+            {
+                throw new QueueInUseException(
+                    $"The pack's volumes change each time they are opened: path={directory.Path}. Try again.");
+            }
+        }
+    }
+
+    private void Restart()
+    {
+        _core.Dispose();
+        _core = new PackCore(directory, meta);
+        (_scannedLength, _coveredTail) = (0, VolumeHeader.Length);
+        _missing.Clear();
+    }
+
+    private List<VolumeName> ListVolumes()
+    {
+        List<VolumeName> names = [];
+        foreach (string file in directory.List(PackNames.Volumes))
+        {
+            if (VolumeName.TryParse(file, out VolumeName name))
+                names.Add(name);
+        }
+
+        return [.. names.OrderBy(name => name.Last).ThenBy(name => name.Generation)];
+    }
+
+    /// <summary>
+    /// With the checkpoint: its volumes have to be there, no shorter than it says. False, and nothing loaded, when it cannot be
+    /// used.
+    /// </summary>
+    private bool TryLoadCheckpoint(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
+    {
+        if (IndexCheckpoint.Read(directory, meta, _core.Index) is not { } checkpoint)
+            return false;
+        uint lastCovered = 0;
+        foreach (CoveredVolume covered in checkpoint.Volumes)
+        {
+            Volume? volume = files.Contains(covered.Name) ? TryOpen(covered.Name, writable) : null;
+            if (volume is null || volume.File.Length < covered.Covered)
+            {
+                volume?.Retire();
+                _missing.Add(new PackDamage(covered.Name.Path, volume is null ? 0 : covered.Covered, 0, volume is null
+                    ? "The volume is missing. What only it held is lost."
+                    : "The volume is shorter than it was. What stood at its end is lost."));
+                continue;
+            }
+
+            _core.Volumes.Add(volume, covered.Slot);
+            volume.Tail = volume.Synced = covered.Covered;
+            volume.AddLive(covered.LiveLength, covered.LiveCount);
+            lastCovered = Math.Max(lastCovered, covered.Name.Last);
+        }
+
+        if (_missing.Count > 0)
+            return false;
+        _core.Sequence = checkpoint.Sequence;
+        foreach (VolumeName name in files)
+        {
+            if (checkpoint.Volumes.Any(covered => covered.Name == name))
+                continue;
+            if (name.Last <= lastCovered)
+                leftovers.Add(name);
+            else if (!TryAdd(name, writable))
+                return false;
+        }
+
+        ReplayAll(checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name));
+        return true;
+    }
+
+    private bool TryLoadVolumes(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
+    {
+        Restart();
+        leftovers.Clear();
+        foreach (VolumeName name in files)
+        {
+            if (files.Any(other => other.Replaces(name)))
+                leftovers.Add(name);
+            else if (!TryAdd(name, writable))
+                return false;
+        }
+
+        ReplayAll([]);
+        return true;
+    }
+
+    /// <summary>Scans what is not covered yet. The volumes before the last covered one were full when it was written.</summary>
+    private void ReplayAll(IEnumerable<VolumeName> full)
+    {
+        HashSet<VolumeName> known = [.. full];
+        var replay = new PackReplay(_core);
+        IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
+        for (int i = 0; i < volumes.Count; i++)
+        {
+            Volume volume = volumes[i];
+            bool isLast = i == volumes.Count - 1;
+            if (isLast)
+                _coveredTail = volume.Tail;
+            if (known.Contains(volume.Name))
+                continue;
+            _scannedLength += volume.File.Length - volume.Tail;
+            replay.Replay(volume, volume.Tail, isLast, proven: volume.Tail);
+        }
+    }
+
+    private bool TryAdd(VolumeName name, bool writable)
+    {
+        if (TryOpen(name, writable) is not { } volume)
+            return false;
+        _core.Volumes.Add(volume);
+        return true;
+    }
+
+    private Volume? TryOpen(VolumeName name, bool writable)
+    {
+        PlatformFile? file = directory.Open(name.Path, writable ? FileOpening.ReadWrite : FileOpening.Read);
+        if (file is null)
+            return null;
+        Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
+        int read = file.ReadAt(bytes, 0);
+        VolumeHeader? header = VolumeHeader.Parse(bytes[..read], meta.PackId, name);
+        if (header is null)
+        {
+            _core.Report(new PackDamage(
+                name.Path, 0, read, "The volume's header is damaged. Its needles are looked for all the same."));
+        }
+
+        return new Volume(name, file, meta.PackId) { CleanAsOf = header?.CleanAsOf ?? 0, Tail = VolumeHeader.Length };
+    }
+}

@@ -1,0 +1,191 @@
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>A pack that this process may write to.</summary>
+/// <param name="Loaded">What was found.</param>
+/// <param name="Active">The volume that takes the next needle; null when a new one has to be made.</param>
+/// <param name="WriterLock">Keeps other writers out.</param>
+internal sealed record OpenedPack(LoadedPack Loaded, Volume? Active, PlatformLock WriterLock);
+
+/// <summary>
+/// Opens a pack for writing: makes it when it is missing, takes the writer's lock, loads, and puts in order what a crash left.
+/// May be killed anywhere and begun anew.
+/// </summary>
+internal static class PackOpening
+{
+    private const int CopyLength = 1024 * 1024;
+
+    public static OpenedPack OpenWriter(string path, PackOptions options, bool useCheckpoint)
+    {
+        StoreDirectory directory = OpenDirectory(path, options);
+        PlatformLock? writerLock = null;
+        try
+        {
+            RefuseForeign(directory, options.CreateIfMissing);
+            directory.CreateSubdirectory(PackNames.Locks);
+            writerLock = directory.TryLock(PackNames.WriterLock, LockKind.Exclusive)
+                ?? throw PackErrors.InUse(directory.Path, directory.LockHolders(PackNames.WriterLock));
+            PackMeta meta = PackLoader.ReadMeta(directory) ?? Create(directory, options);
+            RemoveTemporaries(directory);
+            LoadedPack loaded = new PackLoader(directory, meta).Load(useCheckpoint, writable: true);
+            try
+            {
+                return new OpenedPack(loaded, PutInOrder(loaded), writerLock);
+            }
+            catch
+            {
+                loaded.Core.Dispose();
+                throw;
+            }
+        }
+        catch
+        {
+            writerLock?.Dispose();
+            directory.Dispose();
+            throw;
+        }
+    }
+
+    private static StoreDirectory OpenDirectory(string path, PackOptions options)
+    {
+        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
+            Path.GetFullPath(path), options.CreateIfMissing, options.FileMode) ?? throw PackErrors.NoPack(path);
+        if (!options.DangerouslyAllowFileSystem && directory.UnsafeFileSystem is { } name)
+        {
+            directory.Dispose();
+            throw PackErrors.FileSystem(path, name);
+        }
+
+        return directory;
+    }
+
+    /// <summary>Nothing is written into a folder that holds something else.</summary>
+    private static void RefuseForeign(StoreDirectory directory, bool mayCreate)
+    {
+        if (directory.Identify(PackNames.Meta) is not null && directory.List("").Contains(PackNames.Meta))
+            return;
+        if (!mayCreate)
+            throw PackErrors.NoPack(directory.Path);
+        string? foreign = directory.List("").FirstOrDefault(static name => name is not (PackNames.Locks or PackNames.Volumes)
+            && !name.EndsWith(PackNames.TemporarySuffix, StringComparison.Ordinal));
+        if (foreign is not null)
+            throw PackErrors.Foreign(directory.Path, foreign);
+
+        // Volumes without their meta page are a damaged pack, not an empty folder.
+        if (directory.List(PackNames.Volumes) is [{ } volume, ..])
+            throw PackErrors.Foreign(directory.Path, $"{PackNames.Volumes}/{volume}");
+    }
+
+    private static PackMeta Create(StoreDirectory directory, PackOptions options)
+    {
+        const string Temporary = PackNames.Meta + PackNames.TemporarySuffix;
+        directory.CreateSubdirectory(PackNames.Volumes);
+        var meta = new PackMeta(Guid.NewGuid(), options.VolumeSize, DateTimeOffset.UtcNow);
+        _ = directory.Delete(Temporary);
+        using (PlatformFile file = directory.Open(Temporary, FileOpening.ReadWriteOrCreate)!)
+        {
+            file.WriteAt(meta.ToBytes(), 0);
+            file.Sync();
+        }
+
+        directory.Rename(Temporary, PackNames.Meta);
+        directory.FlushEntries("");
+        return meta;
+    }
+
+    private static void RemoveTemporaries(StoreDirectory directory)
+    {
+        directory.CreateSubdirectory(PackNames.Volumes);
+        foreach (string folder in new[] { "", PackNames.Volumes })
+        {
+            foreach (string name in directory.List(folder))
+            {
+                if (name.EndsWith(PackNames.TemporarySuffix, StringComparison.Ordinal))
+                    _ = directory.Delete(folder.Length == 0 ? name : $"{folder}/{name}");
+            }
+        }
+    }
+
+    /// <summary>
+    /// Removes what does not count, cuts a torn tail, makes a failed sync good; returns the volume to write on in.
+    /// </summary>
+    private static Volume? PutInOrder(LoadedPack loaded)
+    {
+        PackCore core = loaded.Core;
+        foreach (VolumeName leftover in loaded.Leftovers)
+        {
+            _ = core.Directory.Delete(leftover.Path);
+            ProtocolSteps.Reach(ProtocolStep.PackVolumeDeleted);
+        }
+
+        if (core.Volumes.InOrder is not [.., { } last])
+        {
+            RemovePoison(core.Directory);
+            return null;
+        }
+
+        if (last.File.Length > last.Tail)
+            CutTail(core, last);
+        if (core.Directory.Identify(PackNames.Poison) is not null)
+            WriteAnew(last, loaded.CoveredTail);
+        RemovePoison(core.Directory);
+        bool isDamaged = core.Damages.Any(damage => damage.File == last.Name.Path);
+        return isDamaged || last.Name.Generation > 0 ? null : last;
+    }
+
+    private static void CutTail(PackCore core, Volume last)
+    {
+        using (var scanner = new VolumeScanner(last, last.Tail, last.File.Length))
+        {
+            if (scanner.TryResync(sequenceAbove: 0, wholeNeedle: true))
+                Salvage(core.Directory, last);
+        }
+
+        last.File.SetLength(last.Tail);
+        last.File.Sync();
+        ProtocolSteps.Reach(ProtocolStep.PackTailCut);
+    }
+
+    /// <summary>Sets aside what is about to be cut off; a second time, after a crash, over the first.</summary>
+    private static void Salvage(StoreDirectory directory, Volume last)
+    {
+        directory.CreateSubdirectory(PackNames.Salvage);
+        string name = $"{PackNames.Salvage}/{last.Name.FileName}-{last.Tail}";
+        using PlatformFile copy = directory.Open(name, FileOpening.ReadWriteOrCreate)!;
+        copy.SetLength(0);
+        CopyOver(last.File, last.Tail, copy, -last.Tail);
+        copy.Sync();
+        directory.FlushEntries(PackNames.Salvage);
+        directory.FlushEntries("");
+    }
+
+    /// <summary>
+    /// After a failed sync the system may call pages clean that never reached the disk: written again, they are synced again.
+    /// </summary>
+    private static void WriteAnew(Volume last, long from)
+    {
+        CopyOver(last.File, from, last.File, 0);
+        last.File.Sync();
+    }
+
+    private static void CopyOver(PlatformFile source, long from, PlatformFile destination, long shift)
+    {
+        byte[] buffer = new byte[CopyLength];
+        for (long at = from; ;)
+        {
+            int read = source.ReadAt(buffer, at);
+            if (read == 0)
+                return;
+            destination.WriteAt(buffer.AsSpan(0, read), at + shift);
+            at += read;
+        }
+    }
+
+    private static void RemovePoison(StoreDirectory directory)
+    {
+        if (directory.Delete(PackNames.Poison))
+            directory.FlushEntries("");
+    }
+}

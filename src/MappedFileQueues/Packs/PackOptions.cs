@@ -1,0 +1,71 @@
+namespace MappedFileQueues.Packs;
+
+/// <summary>When a put or a delete returns.</summary>
+public enum PackDurability
+{
+    /// <summary>
+    /// When the operating system has the bytes: they survive the end of the process, however it ends, and a power cut may take
+    /// them.
+    /// </summary>
+    PageCache = 0,
+
+    /// <summary>
+    /// When they are on disk: nothing that was acknowledged is lost in a power cut. Threads that put at the same time share
+    /// one sync.
+    /// </summary>
+    Group = 1,
+}
+
+/// <summary>How a pack is made and written. The values are copied when a pack is opened.</summary>
+public sealed class PackOptions
+{
+    private long _volumeSize = 1L << 30;
+    private long _checkpointInterval = 256L << 20;
+
+    /// <summary>
+    /// The length of a volume in bytes, default 1 GiB, rounded up to a multiple of 8; it belongs to the pack once that is
+    /// made. A pack has at most 16,384 volumes, so this bounds what fits into one.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">Less than 4 KiB or more than 16 GiB.</exception>
+    public long VolumeSize
+    {
+        get => _volumeSize;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfLessThan(value, PackMeta.VolumeLengthMin);
+            ArgumentOutOfRangeException.ThrowIfGreaterThan(value, PackMeta.VolumeLengthMax);
+            _volumeSize = (value + NeedleLayout.Unit - 1) & -NeedleLayout.Unit;
+        }
+    }
+
+    /// <summary>
+    /// When puts and deletes return that do not say it themselves; default <see cref="PackDurability.PageCache"/>.
+    /// </summary>
+    public PackDurability Durability { get; set; } = PackDurability.PageCache;
+
+    /// <summary>
+    /// After so many bytes of puts and deletes the index is written down, by a thread of the pool, so that opening after a crash
+    /// reads that much at most; default 256 MiB. Disposing the pack writes it too.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">Less than 1.</exception>
+    public long CheckpointInterval
+    {
+        get => _checkpointInterval;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfLessThan(value, 1);
+            _checkpointInterval = value;
+        }
+    }
+
+    /// <summary>Whether a pack is made where there is none; default true.</summary>
+    public bool CreateIfMissing { get; set; } = true;
+
+    /// <summary>The mode of the directory when it is made; default 0700. Its files get its read and write bits.</summary>
+    public UnixFileMode? FileMode { get; set; }
+
+    /// <summary>
+    /// Network and FUSE file systems are refused without it: their locks do not dependably keep a second writer out.
+    /// </summary>
+    public bool DangerouslyAllowFileSystem { get; set; }
+}

@@ -1,0 +1,130 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>What a look at every byte of a pack has found.</summary>
+/// <param name="Count">How many objects there are.</param>
+/// <param name="Length">How many bytes of volumes were checked.</param>
+/// <param name="Damages">All that is not as it should be; empty for a pack in order.</param>
+public sealed record PackVerification(long Count, long Length, IReadOnlyList<PackDamage> Damages)
+{
+    /// <summary>True when nothing is damaged, and the index is what the volumes say.</summary>
+    public bool IsWhole => Damages.Count == 0;
+}
+
+/// <summary>
+/// Checks every byte of the volumes and makes a second index from them, which the first one has to equal. The second reads
+/// through files of its own, so that nothing in the pack's counts changes.
+/// </summary>
+internal sealed class PackVerifier : IDisposable
+{
+    private readonly PackCore _core;
+    private readonly PackCore _scanned;
+    private readonly List<PackDamage> _damages = [];
+    private long _length;
+
+    public PackVerifier(PackCore core)
+    {
+        _core = core;
+        _scanned = new PackCore(core.Directory, core.Meta);
+    }
+
+    /// <summary>Scans what has not been scanned yet, up to where the pack's needles end now.</summary>
+    public void Scan()
+    {
+        foreach (Volume volume in _core.Volumes.InOrder)
+        {
+            Volume? own = _scanned.Volumes.At(volume.Slot) ?? Open(volume);
+            if (own is not null)
+                Scan(own, volume.Tail);
+        }
+    }
+
+    /// <summary>Compares; the caller keeps both indexes from changing.</summary>
+    public PackVerification Compare()
+    {
+        int damageCount = _damages.Count;
+        for (int number = 0; number < PackIndex.ShardCount; number++)
+        {
+            HashSet<ulong> scanned = [.. _scanned.Index.CopyShard(number)];
+            foreach (ulong entry in _core.Index.CopyShard(number))
+            {
+                if (!scanned.Remove(entry) && !IsDamaged(entry))
+                    Report(entry, "The index names this place, and the newest value of that key stands elsewhere or nowhere.");
+            }
+
+            // Under damage an older value of a key may come to light again.
+            foreach (ulong entry in damageCount == 0 ? scanned : [])
+                Report(entry, "The newest value of a key stands here, and the index does not know it.");
+        }
+
+        return new PackVerification(_core.Index.Count, _length, [.. _damages]);
+    }
+
+    public void Dispose() => _scanned.Dispose();
+
+    private Volume? Open(Volume volume)
+    {
+        PlatformFile? file = _core.Directory.Open(volume.Name.Path, FileOpening.Read);
+        if (file is null)
+        {
+            _damages.Add(new PackDamage(volume.Name.Path, 0, 0, "The volume is missing."));
+            return null;
+        }
+
+        Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
+        int read = file.ReadAt(bytes, 0);
+        if (VolumeHeader.Parse(bytes[..read], _core.Meta.PackId, volume.Name) is null)
+            _damages.Add(new PackDamage(volume.Name.Path, 0, VolumeHeader.Length, "The volume's header is damaged."));
+        var own = new Volume(volume.Name, file, _core.Meta.PackId) { Tail = VolumeHeader.Length };
+        _scanned.Volumes.Add(own, volume.Slot);
+        _length += VolumeHeader.Length;
+        return own;
+    }
+
+    private void Scan(Volume own, long end)
+    {
+        long from = own.Tail;
+        using var scanner = new VolumeScanner(own, from, Math.Min(end, own.File.Length));
+        while (!scanner.IsAtEnd)
+        {
+            long position = scanner.Position;
+            if (scanner.TryNext(_scanned.Sequence, wholeNeedle: true))
+            {
+                own.Tail = scanner.Position;
+                _scanned.Sequence = scanner.Needle.Sequence;
+                ReadOnlySpan<byte> key = scanner.Key;
+                ulong hash = _scanned.Lookup.HashOf(key);
+                _scanned.TryFindPlace(key, hash, out NeedlePlace old);
+                _scanned.Apply(hash, old, own, position, scanner.Needle);
+                continue;
+            }
+
+            scanner.TryResync(_scanned.Sequence, wholeNeedle: true);
+            _damages.Add(new PackDamage(own.Name.Path, position, scanner.Position - position, "No valid needle stands here."));
+        }
+
+        if (own.File.Length < end)
+        {
+            _damages.Add(new PackDamage(
+                own.Name.Path, own.File.Length, 0, $"The volume is shorter than it was: expected={end}."));
+        }
+
+        own.Tail = end;
+        _length += end - from;
+    }
+
+    private bool IsDamaged(ulong entry)
+    {
+        string? file = _core.Volumes.At(_core.Layout.Slot(entry))?.Name.Path;
+        long position = _core.Layout.Position(entry);
+        return _damages.Exists(damage => damage.File == file && position >= damage.Position
+            && (damage.Length == 0 || position < damage.Position + damage.Length));
+    }
+
+    private void Report(ulong entry, string reason)
+    {
+        string file = _core.Volumes.At(_core.Layout.Slot(entry))?.Name.Path ?? PackNames.Volumes;
+        _damages.Add(new PackDamage(file, _core.Layout.Position(entry), 0, reason));
+    }
+}

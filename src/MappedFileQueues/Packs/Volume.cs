@@ -1,0 +1,83 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>
+/// An open volume. Whoever reads from it holds a lease, so that the file is closed only when nobody is at it any more, whoever
+/// retires it when.
+/// </summary>
+internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId)
+{
+    private const int Retired = int.MinValue;
+
+    private int _leases;
+    private long _tail;
+    private long _liveLength;
+    private long _liveCount;
+
+    public VolumeName Name { get; } = name;
+
+    public PlatformFile File { get; } = file;
+
+    /// <summary>What the checksums of its needles begin with.</summary>
+    public uint Seed { get; } = NeedleLayout.VolumeSeed(packId, name.Last, name.Generation);
+
+    /// <summary>Its place in the table of volumes; set when it comes in.</summary>
+    public int Slot { get; set; } = -1;
+
+    /// <summary>From the header; 0 when nothing is known.</summary>
+    public ulong CleanAsOf { get; init; }
+
+    /// <summary>Where the needles end that count. Written by the holder of the writer's lock.</summary>
+    public long Tail
+    {
+        get => Volatile.Read(ref _tail);
+        set => Volatile.Write(ref _tail, value);
+    }
+
+    /// <summary>Up to here it is known to be on disk. Written by whoever leads a sync, under that lock.</summary>
+    public long Synced { get; set; }
+
+    /// <summary>The bytes of needles to which the index points.</summary>
+    public long LiveLength => Volatile.Read(ref _liveLength);
+
+    /// <summary>How many needles the index points to.</summary>
+    public long LiveCount => Volatile.Read(ref _liveCount);
+
+    public void AddLive(long length, long count)
+    {
+        Interlocked.Add(ref _liveLength, length);
+        Interlocked.Add(ref _liveCount, count);
+    }
+
+    /// <summary>Keeps the file open until <see cref="Leave"/>; false when it is retired.</summary>
+    public bool TryEnter()
+    {
+        int leases = Volatile.Read(ref _leases);
+        while (leases >= 0)
+        {
+            int seen = Interlocked.CompareExchange(ref _leases, leases + 1, leases);
+            if (seen == leases)
+                return true;
+            leases = seen;
+        }
+
+        return false;
+    }
+
+    /// <summary>One more lease for somebody who holds one, which a retired volume grants too.</summary>
+    public void EnterAgain() => Interlocked.Increment(ref _leases);
+
+    public void Leave()
+    {
+        if (Interlocked.Decrement(ref _leases) == Retired)
+            File.Dispose();
+    }
+
+    /// <summary>Lets nobody in any more; the last one out closes the file. For one caller, once.</summary>
+    public void Retire()
+    {
+        if (Interlocked.Add(ref _leases, Retired) == Retired)
+            File.Dispose();
+    }
+}

@@ -1,0 +1,65 @@
+using System.Globalization;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>
+/// The open volumes, each in a slot whose number stands in the index's entries. Any thread may look; volumes come and go under
+/// the table's lock.
+/// </summary>
+internal sealed class VolumeTable(string packPath) : IDisposable
+{
+    private readonly Lock _gate = new();
+    private readonly Volume?[] _slots = new Volume?[IndexEntry.SlotCount];
+    private int _slotsUsed;
+
+    /// <summary>True once nothing can be read any more.</summary>
+    public bool IsDisposed { get; private set; }
+
+    /// <summary>In the order of their numbers, which is that of their needles.</summary>
+    public IReadOnlyList<Volume> InOrder
+    {
+        get
+        {
+            lock (_gate)
+                return [.. _slots.AsSpan(0, _slotsUsed).ToArray().OfType<Volume>().OrderBy(volume => volume.Name.Last)];
+        }
+    }
+
+    /// <summary>The volume in a slot; null when it is free.</summary>
+    public Volume? At(int slot) => Volatile.Read(ref _slots[slot]);
+
+    /// <summary>Brings a volume in, in the first free slot or a given one.</summary>
+    public void Add(Volume volume, int? wanted = null)
+    {
+        lock (_gate)
+        {
+            int slot = wanted ?? Array.IndexOf(_slots, null);
+            if (slot is < 0 or >= IndexEntry.SlotCount || _slots[slot] is not null)
+            {
+                throw new QueueFullException(string.Create(CultureInfo.InvariantCulture,
+                    $"The pack has no room for another volume: path={packPath}, volumes={IndexEntry.SlotCount}. ")
+                    + "Compact it, or make a pack with a larger VolumeSize.");
+            }
+
+            volume.Slot = slot;
+            Volatile.Write(ref _slots[slot], volume);
+            _slotsUsed = Math.Max(_slotsUsed, slot + 1);
+        }
+    }
+
+    /// <summary>Takes a volume out; its file is closed when the last reader leaves it.</summary>
+    public void Remove(Volume volume)
+    {
+        lock (_gate)
+            Volatile.Write(ref _slots[volume.Slot], null);
+        volume.Retire();
+    }
+
+    /// <summary>Retires all.</summary>
+    public void Dispose()
+    {
+        IsDisposed = true;
+        foreach (Volume volume in InOrder)
+            Remove(volume);
+    }
+}

@@ -1,0 +1,160 @@
+using System.Collections.Immutable;
+using FsCheck;
+using FsCheck.Fluent;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Packs;
+
+/// <summary>
+/// Random steps on tiny volumes against a dictionary. A failure shows the shrunk steps and its seed; with the environment
+/// variable MFQ_REPLAY set to that seed ("(1,2)" or "(1,2,3)") the same steps are taken again.
+/// </summary>
+public sealed class PackModelTests
+{
+    private const int RunsMax = 60;
+
+    internal enum Operation
+    {
+        Put,
+        Delete,
+        Get,
+        Reopen,
+        Rebuild,
+        Compact,
+        CheckAll,
+    }
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void AnySteps_OnTinyVolumes_AsADictionary(bool portable)
+    {
+        Property property = Prop.ForAll(Steps(), taken =>
+        {
+            PlatformScope.Use(portable);
+            using var run = new Run();
+            foreach (Step step in taken)
+                run.Take(step);
+            run.Take(new Step(Operation.CheckAll, 0, 0));
+            return true;
+        });
+        Config config = Config.QuickThrowOnFailure.WithMaxTest(RunsMax).WithEndSize(150);
+        if (Environment.GetEnvironmentVariable("MFQ_REPLAY") is { Length: > 0 } seed)
+        {
+            ulong[] parts = [.. seed.Trim('(', ')').Split(',').Select(ulong.Parse)];
+            config = config.WithReplay(new Replay(new Rnd(parts[0], parts[1]), parts.Length > 2 ? (int)parts[2] : null));
+        }
+
+        Check.One(config, property);
+    }
+
+    private static Arbitrary<Step[]> Steps()
+    {
+        Gen<Operation> operation = Gen.Frequency(
+            (20, Gen.Constant(Operation.Put)), (8, Gen.Constant(Operation.Delete)), (6, Gen.Constant(Operation.Get)),
+            (2, Gen.Constant(Operation.Reopen)), (1, Gen.Constant(Operation.Rebuild)), (2, Gen.Constant(Operation.Compact)),
+            (1, Gen.Constant(Operation.CheckAll)));
+        Gen<int> length = Gen.Frequency((8, Gen.Choose(0, 300)), (2, Gen.Choose(0, 6000)), (1, Gen.Constant(0)));
+        Gen<Step> step = from taken in operation
+                         from key in Gen.Choose(0, 25)
+                         from size in length
+                         select new Step(taken, key, size);
+        return Arb.From(step.ArrayOf(), Shrink);
+    }
+
+    /// <summary>Halves first, then every list with one step less.</summary>
+    private static IEnumerable<Step[]> Shrink(Step[] steps)
+    {
+        if (steps.Length > 3)
+        {
+            yield return steps[..(steps.Length / 2)];
+            yield return steps[(steps.Length / 2)..];
+        }
+
+        for (int i = 0; i < steps.Length; i++)
+            yield return [.. steps[..i], .. steps[(i + 1)..]];
+    }
+
+    internal sealed record Step(Operation Operation, int Key, int Length)
+    {
+        public override string ToString() => $"{Operation} {Key} {Length}";
+    }
+
+    private sealed class Run : IDisposable
+    {
+        private static readonly PackOptions s_options = new() { VolumeSize = 4096, CheckpointInterval = 20_000 };
+
+        private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+        private readonly PackReader _reader;
+        private ImmutableDictionary<string, byte[]> _model = ImmutableDictionary<string, byte[]>.Empty;
+        private PackStore _pack;
+        private int _seed;
+
+        public Run()
+        {
+            _pack = PackStore.Open(_temp.StorePath, s_options);
+            _reader = PackStore.OpenReader(_temp.StorePath);
+        }
+
+        public void Take(Step step)
+        {
+            string key = $"key {step.Key}";
+            switch (step.Operation)
+            {
+                case Operation.Put:
+                    byte[] data = PackBytes.Make(step.Length, ++_seed);
+                    _pack.Put(key, data);
+                    _model = _model.SetItem(key, data);
+                    break;
+                case Operation.Delete:
+                    Assert.Equal(_model.ContainsKey(key), _pack.Delete(key));
+                    _model = _model.Remove(key);
+                    break;
+                case Operation.Get:
+                    CheckKey(key);
+                    break;
+                case Operation.Reopen or Operation.Rebuild:
+                    _pack.Dispose();
+                    if (step.Operation == Operation.Rebuild && File.Exists(_temp.PathOf("index.checkpoint")))
+                        File.WriteAllText(_temp.PathOf("index.checkpoint"), "damaged");
+                    _pack = PackStore.Open(_temp.StorePath, s_options);
+                    break;
+                case Operation.Compact:
+                    _pack.Compact(step.Length % 100 / 100.0);
+                    break;
+                case Operation.CheckAll:
+                    CheckAll();
+                    break;
+            }
+        }
+
+        public void Dispose()
+        {
+            _reader.Dispose();
+            _pack.Dispose();
+            _temp.Dispose();
+        }
+
+        private void CheckKey(string key)
+        {
+            byte[]? expected = _model.GetValueOrDefault(key);
+            Assert.Equal(expected, _pack.Get(key));
+            Assert.Equal(expected, _pack.GetOwned(key));
+            Assert.Equal(expected, _reader.Get(key));
+            Assert.Equal(expected is not null, _pack.Contains(key));
+        }
+
+        private void CheckAll()
+        {
+            Assert.Equal(_model.Count, _pack.Count);
+            foreach (string key in _model.Keys)
+                CheckKey(key);
+            Assert.Equal(_model.Keys.Order(), _pack.Enumerate().Select(entry => entry.Key).Order());
+            Assert.Equal(_model.Keys.Order(), _reader.Enumerate().Select(entry => entry.Key).Order());
+            Assert.Empty(_pack.Verify().Damages);
+            Assert.Empty(_reader.Damages);
+            Assert.Equal(_model.Count, _pack.GetInfo().Count);
+        }
+    }
+}
