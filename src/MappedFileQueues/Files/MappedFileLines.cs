@@ -204,6 +204,7 @@ public sealed class MappedFileLines : IDisposable
         if (next is null)
             return false;
         ReadOnlySpan<byte> rest = Rest;
+        _endPosition = next.End;
         if (rest.Length <= Headroom)
         {
             rest.CopyTo(next.Array.AsSpan(next.Start - rest.Length));
@@ -218,7 +219,6 @@ public sealed class MappedFileLines : IDisposable
             Gather(rest, next);
         }
 
-        _endPosition = next.End;
         if (Position == 0 && Rest is [0xEF, 0xBB, 0xBF, ..])
             _next += 3;
         return true;
@@ -230,7 +230,8 @@ public sealed class MappedFileLines : IDisposable
         int length = rest.Length + next.Count;
         if (_long.Length < length)
         {
-            byte[] larger = GC.AllocateUninitializedArray<byte>((int)Math.Min(Math.Max(length, 2L * _long.Length), Array.MaxLength));
+            long wanted = Math.Min(Math.Max(length, 2L * _long.Length), Array.MaxLength);
+            byte[] larger = GC.AllocateUninitializedArray<byte>((int)wanted);
             rest.CopyTo(larger);
             _long = larger;
         }

@@ -17,7 +17,9 @@ public class ReadAheadOptions
     /// disk busy even where the system itself reads little ahead (128 KiB by default on Linux). After opening and after a seek
     /// reads begin at 64 KiB and grow to this, so that small files cost little.
     /// </summary>
-    /// <exception cref="ArgumentOutOfRangeException">Not within <see cref="BlockSizeMin"/> and <see cref="BlockSizeMax"/>.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">
+    /// Less than <see cref="BlockSizeMin"/> or more than <see cref="BlockSizeMax"/>.
+    /// </exception>
     public int BlockSize
     {
         get;

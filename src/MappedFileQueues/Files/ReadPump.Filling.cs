@@ -10,6 +10,9 @@ internal sealed partial class ReadPump
 
     private const int Growth = 4;
 
+    /// <summary>So often a place is looked at again where the file gives nothing but says that it is longer.</summary>
+    private const int LooksMax = 3;
+
     /// <summary>A thread that nobody has needed for so long ends, so that a forgotten stream can be collected.</summary>
     private static readonly TimeSpan s_idleLimit = TimeSpan.FromSeconds(5);
 
@@ -192,17 +195,25 @@ internal sealed partial class ReadPump
         {
             if (_askAhead > 0)
                 AskAhead(position, position + length + _askAhead);
-            int count = _file.ReadAt(block.Array.AsSpan(block.Start, length), position);
-            block.Count = count;
-            if (count > 0)
-                lengthSeen = Math.Max(lengthSeen, block.End);
-            if (count == length)
-                return new Outcome(lengthSeen, false, null);
+            for (int tries = 0; ; tries++)
+            {
+                int count = _file.ReadAt(block.Array.AsSpan(block.Start, length), position);
+                block.Count = count;
+                if (count > 0)
+                    lengthSeen = Math.Max(lengthSeen, block.End);
+                if (count == length)
+                    return new Outcome(lengthSeen, false, null);
 
-            long now = _file.Length;
-            return now < lengthSeen && IsGone(now, lengthSeen)
-                ? new Outcome(lengthSeen, false, new FileTruncatedException(Path, block.End, lengthSeen, now))
-                : new Outcome(Math.Max(lengthSeen, now), count == 0 || now <= block.End, null);
+                long now = _file.Length;
+                if (now < lengthSeen && IsGone(now, lengthSeen))
+                    return new Outcome(lengthSeen, false, new FileTruncatedException(Path, block.End, lengthSeen, now));
+                lengthSeen = Math.Max(lengthSeen, now);
+
+                // Nothing, although the file is longer: it has grown since the read, or it is one of the system's (/sys), which
+                // say a length that they do not have.
+                if (count > 0 || now <= position || tries == LooksMax)
+                    return new Outcome(lengthSeen, count == 0 || now <= block.End, null);
+            }
         }
         catch (Exception error)
         {

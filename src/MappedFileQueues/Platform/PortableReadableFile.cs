@@ -37,13 +37,8 @@ internal sealed class PortableReadableFile : ReadableFile
     {
         try
         {
-            // Asked first: opening a named pipe would wait for its other end.
-            FileAttributes attributes = File.GetAttributes(path);
-            if ((attributes & (FileAttributes.Directory | FileAttributes.Device)) != 0)
-            {
-                int errno = (attributes & FileAttributes.Directory) != 0 ? DiskErrors.EISDIR : DiskErrors.EINVAL;
-                throw Refused("Cannot read this as a file", path, errno, "Not a regular file");
-            }
+            if ((File.GetAttributes(path) & FileAttributes.Directory) != 0)
+                throw Refused("Cannot read this as a file", path, DiskErrors.EISDIR, "Is a directory");
 
             const FileShare Everything = FileShare.ReadWrite | FileShare.Delete;
             SafeFileHandle handle = File.OpenHandle(

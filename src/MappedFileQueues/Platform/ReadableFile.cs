@@ -14,12 +14,15 @@ internal abstract class ReadableFile : IDisposable
 
     /// <summary>
     /// Opens the file by the platform of this process. Missing is a <see cref="FileNotFoundException"/>; what is no regular file
-    /// (a folder, a named pipe, a device) is an error too, because it has no positions to read ahead from.
+    /// (a folder, a named pipe, a device) is an error too, because it has no positions to read ahead from; Portable can tell
+    /// only folders.
     /// </summary>
     public static ReadableFile Open(string path)
     {
         string full = System.IO.Path.GetFullPath(path);
-        return OperatingSystemServices.Current.IsPortable ? PortableReadableFile.OpenFile(full) : LinuxReadableFile.OpenFile(full);
+        if (OperatingSystemServices.Current.IsPortable)
+            return PortableReadableFile.OpenFile(full);
+        return LinuxReadableFile.OpenFile(full);
     }
 
     /// <summary>Reads at a position; fewer bytes only where the file ends at that moment.</summary>
