@@ -53,8 +53,8 @@ public sealed class ReadAheadFollowTests
         Assert.SkipWhen(OperatingSystem.IsWindows(), "The appending process is a shell.");
         using FileUnderTest file = new("first\n"u8);
         using MappedFileLines lines = MappedFileLines.Open(file.Path, new MappedFileLinesOptions { Follow = true });
-        using ChildProcess child = ChildProcess.Start(new ProcessStartInfo(
-            "bash", ["-c", "while read -r line; do printf %s \"$line\" >> \"$0\"; echo x; printf '\\n' >> \"$0\"; done", file.Path]));
+        const string Append = "while read -r line; do printf %s \"$line\" >> \"$0\"; printf '\\n' >> \"$0\"; done";
+        using ChildProcess child = ChildProcess.Start(new ProcessStartInfo("bash", ["-c", Append, file.Path]));
         Assert.True(lines.TryRead(out ReadOnlySpan<byte> line));
         Assert.True(line.SequenceEqual("first"u8));
         for (int i = 0; i < 50; i++)
