@@ -22,6 +22,7 @@ internal static class Program
         ["append"] = Verbs.AppendVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,
+        ["read-lines"] = Verbs.ReadLinesVerb.Run,
     };
 
     private static int Main(string[] arguments)

@@ -37,6 +37,9 @@ internal static unsafe partial class LinuxNative
     public const int MADV_POPULATE_READ = 22;
     public const int MADV_POPULATE_WRITE = 23;
 
+    public const int POSIX_FADV_SEQUENTIAL = 2;
+    public const int POSIX_FADV_WILLNEED = 3;
+
     public const int RENAME_NOREPLACE = 1;
 
     public const int FUTEX_WAIT = 0;
@@ -129,6 +132,10 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial nint pwrite(LinuxHandle file, byte* buffer, nint count, long position);
+
+    /// <summary>Returns the error number itself; errno stays as it was.</summary>
+    [LibraryImport(Libc)]
+    public static partial int posix_fadvise(LinuxHandle file, long offset, long length, int advice);
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fsync(LinuxHandle file);

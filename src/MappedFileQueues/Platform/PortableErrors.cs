@@ -41,7 +41,8 @@ internal static class PortableErrors
     public static QueueDiskException Make(string failed, string path, Exception error) =>
         DiskErrors.Make(failed, path, Number(error), error.Message.TrimEnd('.'), error);
 
-    private static int Number(Exception error)
+    /// <summary>The error number of Linux that means the same; 0 when there is none.</summary>
+    public static int Number(Exception error)
     {
         // The cause of an UnauthorizedAccessException on Unix is an IOException with the number itself (EACCES, EPERM, EISDIR).
         if (error is UnauthorizedAccessException)

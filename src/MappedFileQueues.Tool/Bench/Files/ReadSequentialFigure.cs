@@ -1,0 +1,100 @@
+using MappedFileQueues.Files;
+using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Processes;
+using Microsoft.Win32.SafeHandles;
+
+namespace MappedFileQueues.Tool.Bench.Files;
+
+/// <summary>
+/// MB/s of reading a file from front to back and summing it, four times the bytes of the other figures: by `Read` into a buffer
+/// of 1 MiB and by blocks without a copy, beside the fastest of what a program would do itself. Warm: the file is in the
+/// system's cache. Cold: it is not, as far as this machine's own cache goes.
+/// </summary>
+internal sealed class ReadSequentialFigure(ChildContext context)
+{
+    public const string WarmName = "read_seq_warm";
+    public const string WarmBlocksName = "read_seq_warm_blocks";
+    public const string ColdName = "read_seq_cold";
+    public const string ColdBlocksName = "read_seq_cold_blocks";
+
+    private const int LengthFactor = 4;
+    private const int WarmUpLength = 1024 * 1024;
+
+    private readonly byte[] _buffer = new byte[ReadPeers.BufferLength];
+
+    public IReadOnlyList<Samples> Measure()
+    {
+        string small = context.Path("small");
+        Make(small, WarmUpLength);
+        WarmUp.UntilCompiled(() => _ = MeasureAll(small, isCold: false));
+        File.Delete(small);
+
+        string path = context.Path("read");
+        Make(path, context.Bytes * LengthFactor);
+        List<Samples> samples = [.. Measure(path, WarmName, WarmBlocksName, isCold: false)];
+        if (ReadPeers.TryDropCache(path))
+            samples.AddRange(Measure(path, ColdName, ColdBlocksName, isCold: true));
+        File.Delete(path);
+        return samples;
+    }
+
+    private IEnumerable<Samples> Measure(string path, string name, string blocksName, bool isCold)
+    {
+        _ = MeasureAll(path, isCold);
+        double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(_ => MeasureAll(path, isCold))];
+        double[][] sides = [.. Enumerable.Range(0, all[0].Length).Select(side => all.Select(run => run[side]).ToArray())];
+        double[] best = sides[2..].MaxBy(Statistics.Median)!;
+        yield return new Samples(name, "MB/s", best, sides[0]);
+        yield return new Samples(blocksName, "MB/s", best, sides[1]);
+    }
+
+    /// <summary>Every side once, in turn: ours by copies, ours by blocks, the peers.</summary>
+    private double[] MeasureAll(string path, bool isCold)
+    {
+        IEnumerable<Func<string, ulong>> sides = [ReadCopies, ReadBlocks, .. ReadPeers.All.Select(peer => peer.Read)];
+        long length = new FileInfo(path).Length;
+        List<double> rates = [];
+        ulong? expected = null;
+        foreach (Func<string, ulong> read in sides)
+        {
+            if (isCold)
+                ReadPeers.TryDropCache(path);
+            long start = Clock.Now;
+            ulong sum = read(path);
+            rates.Add(length / Clock.MillisecondsSince(start) / 1e3);
+            Sums.Check(WarmName, sum, expected ??= sum);
+        }
+
+        return [.. rates];
+    }
+
+    private ulong ReadCopies(string path)
+    {
+        using ReadAheadStream stream = new(path);
+        ulong sum = 0;
+        for (int count; (count = stream.Read(_buffer)) > 0;)
+            sum += ReadPeers.Sum(_buffer.AsSpan(0, count));
+        return sum;
+    }
+
+    private static ulong ReadBlocks(string path)
+    {
+        using ReadAheadStream stream = new(path);
+        ulong sum = 0;
+        while (stream.TryReadBlock(out ReadOnlySpan<byte> block))
+            sum += ReadPeers.Sum(block);
+        return sum;
+    }
+
+    /// <summary>Bytes that neither the disk nor the host can press together.</summary>
+    private void Make(string path, long length)
+    {
+        using SafeFileHandle file = File.OpenHandle(path, FileMode.Create, FileAccess.Write, preallocationSize: length);
+        new Random(1).NextBytes(_buffer);
+        for (long position = 0; position < length; position += _buffer.Length)
+        {
+            _buffer[position / _buffer.Length % _buffer.Length]++;
+            RandomAccess.Write(file, _buffer.AsSpan(0, (int)Math.Min(_buffer.Length, length - position)), position);
+        }
+    }
+}

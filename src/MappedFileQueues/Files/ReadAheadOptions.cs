@@ -1,0 +1,125 @@
+namespace MappedFileQueues.Files;
+
+/// <summary>How a <see cref="ReadAheadStream"/> reads; copied when the stream is opened.</summary>
+public class ReadAheadOptions
+{
+    /// <summary>The smallest <see cref="BlockSize"/>: one page.</summary>
+    public const int BlockSizeMin = 4096;
+
+    /// <summary>The largest <see cref="BlockSize"/>.</summary>
+    public const int BlockSizeMax = 256 * 1024 * 1024;
+
+    /// <summary>The largest <see cref="BlocksAhead"/>.</summary>
+    public const int BlocksAheadMax = 64;
+
+    /// <summary>
+    /// Bytes that one background read asks the system for; rounded up to whole pages of 4096. Default 4 MiB. Large reads keep a
+    /// disk busy even where the system itself reads little ahead (128 KiB by default on Linux). After opening and after a seek
+    /// reads begin at 64 KiB and grow to this, so that small files cost little.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">
+    /// Less than <see cref="BlockSizeMin"/> or more than <see cref="BlockSizeMax"/>.
+    /// </exception>
+    public int BlockSize
+    {
+        get;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfLessThan(value, BlockSizeMin);
+            ArgumentOutOfRangeException.ThrowIfGreaterThan(value, BlockSizeMax);
+            field = (value + BlockSizeMin - 1) & -BlockSizeMin;
+        }
+    } = 4 * 1024 * 1024;
+
+    /// <summary>
+    /// How many blocks are read ahead of the one that the caller is in. Default 2. A stream holds at most
+    /// (BlocksAhead + 1) x BlockSize bytes of memory, made as they are needed.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">Less than 1 or more than <see cref="BlocksAheadMax"/>.</exception>
+    public int BlocksAhead
+    {
+        get;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfLessThan(value, 1);
+            ArgumentOutOfRangeException.ThrowIfGreaterThan(value, BlocksAheadMax);
+            field = value;
+        }
+    } = 2;
+
+    /// <summary>
+    /// Bytes beyond the blocks under way that the system is asked to fetch (POSIX_FADV_WILLNEED). Default 0: the file is only
+    /// announced as one that is read from front to back (POSIX_FADV_SEQUENTIAL), because asking made cold reading slower on
+    /// the disks measured (docs/FILES.md). Ignored on the portable platform.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">Negative.</exception>
+    public long AskAhead
+    {
+        get;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfNegative(value);
+            field = value;
+        }
+    }
+
+    /// <summary>
+    /// Whether the end of the file is waited at for more (as `tail -f` does) instead of being the end. Default false. See
+    /// <see cref="ReadAheadStream.StopFollowing"/>.
+    /// </summary>
+    public bool Follow { get; set; }
+
+    /// <summary>
+    /// While <see cref="Follow"/> waits, the file is looked at in growing steps, from 1 ms after the last growth up to this.
+    /// Default 100 ms. Nobody looks while nobody waits.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">Less than 1 ms or more than an hour.</exception>
+    public TimeSpan FollowInterval
+    {
+        get;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfLessThan(value, TimeSpan.FromMilliseconds(1));
+            ArgumentOutOfRangeException.ThrowIfGreaterThan(value, TimeSpan.FromHours(1));
+            field = value;
+        }
+    } = TimeSpan.FromMilliseconds(100);
+}
+
+/// <summary>How <see cref="MappedFileLines"/> reads; copied when the file is opened.</summary>
+public sealed class MappedFileLinesOptions : ReadAheadOptions
+{
+    /// <summary>The largest <see cref="LineLengthMax"/>.</summary>
+    public const int LineLengthLimit = 1024 * 1024 * 1024;
+
+    /// <summary>
+    /// The longest line in bytes, its end not counted. Default 256 MiB. A line that is longer than a block is gathered in memory
+    /// up to this; a longer one is a <see cref="LineTooLongException"/>.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">Less than 1 or more than <see cref="LineLengthLimit"/>.</exception>
+    public int LineLengthMax
+    {
+        get;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfLessThan(value, 1);
+            ArgumentOutOfRangeException.ThrowIfGreaterThan(value, LineLengthLimit);
+            field = value;
+        }
+    } = 256 * 1024 * 1024;
+
+    /// <summary>
+    /// The position in bytes of the first line: 0, the default, or the <see cref="MappedFileLines.Position"/> of an earlier
+    /// reading that is to go on. In the middle of a line the rest of that line comes first.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">Negative.</exception>
+    public long StartPosition
+    {
+        get;
+        set
+        {
+            ArgumentOutOfRangeException.ThrowIfNegative(value);
+            field = value;
+        }
+    }
+}

@@ -1,0 +1,243 @@
+using System.Diagnostics.CodeAnalysis;
+
+namespace MappedFileQueues.Files;
+
+/// <summary>The side that reads.</summary>
+internal sealed partial class ReadPump
+{
+    /// <summary>The first read after opening or a seek; each one is four times the last, up to the block size.</summary>
+    private const int FirstLength = 64 * 1024;
+
+    private const int Growth = 4;
+
+    /// <summary>So often a place is looked at again where the file gives nothing but says that it is longer.</summary>
+    private const int LooksMax = 3;
+
+    /// <summary>A thread that nobody has needed for so long ends, so that a forgotten stream can be collected.</summary>
+    private static readonly TimeSpan s_idleLimit = TimeSpan.FromSeconds(5);
+
+    private static readonly TimeSpan s_firstPoll = TimeSpan.FromMilliseconds(1);
+
+    private readonly int _headroom;
+    private readonly int _blockLengthMax;
+    private readonly int _blockCountMax;
+    private readonly long _askAhead;
+    private readonly TimeSpan _followInterval;
+    private readonly Queue<ReadBlock> _free;
+
+    private Thread? _thread;
+    private Exception? _error;
+    private int _blockCount;
+    private long _nextPosition;
+    private int _nextLength;
+    private TimeSpan _nextPoll = s_firstPoll;
+
+    /// <summary>Up to this position the system was asked to fetch; only the filler's.</summary>
+    private long _askedTo;
+
+    /// <summary>The largest length seen: a file that ends before it was truncated.</summary>
+    private long _lengthSeen;
+
+    /// <summary>A read that a seek has overtaken is of an older epoch, and of no use.</summary>
+    private int _epoch;
+
+    private bool _isFilling;
+    private bool _isFirst = true;
+    private bool _isFollowing;
+    private bool _isWanted;
+
+    /// <summary>The last read met the end of the file; nobody reads on until somebody wants more.</summary>
+    private bool _isAtEnd;
+
+    /// <summary>
+    /// Each call of the consumer is a new question; the end counts as its answer only when a read met it that began after the
+    /// question. So what another thread appended before the call is never missed.
+    /// </summary>
+    private int _ask;
+
+    private int _answer;
+
+    private bool CanFill =>
+        !_isFilling && !_isAtEnd && !_isDisposed && _error is null && (_free.Count > 0 || _blockCount < _blockCountMax);
+
+    private bool Polls => _isAtEnd && _isFollowing && _isWanted && _error is null;
+
+    private void Restart(long position)
+    {
+        if (_error is FileTruncatedException)
+            _lengthSeen = 0;
+        _error = null;
+        _epoch++;
+        _nextPosition = position;
+        _nextLength = Math.Min(FirstLength, _blockLengthMax);
+        _isFirst = true;
+        _isAtEnd = false;
+    }
+
+    private void StartThread()
+    {
+        if (_thread is not null)
+            return;
+        _thread = new Thread(static pump => ((ReadPump)pump!).FillAlways()) { IsBackground = true, Name = "mfq read ahead" };
+        _thread.UnsafeStart(this);
+    }
+
+    /// <summary>The thread: reads while there is room, and looks for growth while a consumer waits for it.</summary>
+    private void FillAlways()
+    {
+        lock (_gate)
+        {
+            while (!_isDisposed)
+            {
+                if (CanFill)
+                {
+                    FillOne();
+                }
+                else if (Polls)
+                {
+                    // Whoever wakes this early (a seek, the end of following) makes it look early, which does no harm.
+                    Monitor.Wait(_gate, _nextPoll);
+                    if (!Polls)
+                        continue;
+                    _isAtEnd = false;
+                    _nextPoll = _nextPoll * 2 < _followInterval ? _nextPoll * 2 : _followInterval;
+                }
+                else if (!Monitor.Wait(_gate, s_idleLimit) && !_isWanted && !CanFill)
+                {
+                    break;
+                }
+            }
+
+            _thread = null;
+        }
+    }
+
+    /// <summary>Reads one block. The lock is held before and after, not during the read.</summary>
+    private void FillOne()
+    {
+        int length = _nextLength;
+        (long position, long lengthSeen, int epoch, int ask) = (_nextPosition, _lengthSeen, _epoch, _ask);
+        if (!TryGetFree(length, out ReadBlock? block))
+            return;
+        _isFilling = true;
+        Monitor.Exit(_gate);
+        Outcome outcome;
+        try
+        {
+            outcome = Read(block, position, length, lengthSeen);
+        }
+        finally
+        {
+            Monitor.Enter(_gate);
+            _isFilling = false;
+        }
+
+        if (epoch == _epoch)
+            Accept(block, outcome, ask);
+        else
+            _free.Enqueue(block);
+        WakeAll();
+    }
+
+    private void Accept(ReadBlock block, in Outcome outcome, int ask)
+    {
+        bool isFull = block.Count == _nextLength;
+        if (block.Count > 0)
+        {
+            _filled.Enqueue(block);
+            _nextPosition = block.End;
+            _nextPoll = s_firstPoll;
+        }
+        else
+        {
+            _free.Enqueue(block);
+        }
+
+        if (isFull)
+            _nextLength = (int)Math.Min((long)_nextLength * Growth, _blockLengthMax);
+        _lengthSeen = outcome.LengthSeen;
+        _error = outcome.Error;
+        _answer = ask;
+        _isAtEnd = outcome.IsAtEnd && (ask == _ask || !_isWanted);
+
+        // The consumer read the first block itself; from here on there is something to read ahead.
+        if (_isFirst && CanFill)
+            StartThread();
+        _isFirst = false;
+    }
+
+    /// <summary>A block of at least this length; false, with the error kept for the consumer, when there is no memory.</summary>
+    private bool TryGetFree(int length, [NotNullWhen(true)] out ReadBlock? block)
+    {
+        bool isNew = !_free.TryDequeue(out block);
+        try
+        {
+            if (isNew || block!.Length < length)
+                block = new ReadBlock(_headroom, length);
+            _blockCount += isNew ? 1 : 0;
+            return true;
+        }
+        catch (OutOfMemoryException error)
+        {
+            _blockCount -= isNew ? 0 : 1;
+            _error = error;
+            WakeAll();
+            return false;
+        }
+    }
+
+    /// <summary>Not under the lock; never throws.</summary>
+    private Outcome Read(ReadBlock block, long position, int length, long lengthSeen)
+    {
+        block.Position = position;
+        block.Count = 0;
+        try
+        {
+            if (_askAhead > 0)
+                AskAhead(position, position + length + _askAhead);
+            for (int tries = 0; ; tries++)
+            {
+                int count = _file.ReadAt(block.Array.AsSpan(block.Start, length), position);
+                block.Count = count;
+                if (count > 0)
+                    lengthSeen = Math.Max(lengthSeen, block.End);
+                if (count == length)
+                    return new Outcome(lengthSeen, false, null);
+
+                long now = _file.Length;
+                if (now < lengthSeen && IsGone(now, lengthSeen))
+                    return new Outcome(lengthSeen, false, new FileTruncatedException(Path, block.End, lengthSeen, now));
+                lengthSeen = Math.Max(lengthSeen, now);
+
+                // Nothing, although the file is longer: it has grown since the read, or it is one of the system's (/sys), which
+                // say a length that they do not have.
+                if (count > 0 || now <= position || tries == LooksMax)
+                    return new Outcome(lengthSeen, count == 0 || now <= block.End, null);
+            }
+        }
+        catch (Exception error)
+        {
+            // It is the consumer's: it comes out of the call that gets to this place.
+            return new Outcome(lengthSeen, false, error);
+        }
+    }
+
+    /// <summary>Files of the system (/proc) say length 0 whatever they hold.</summary>
+    private bool IsGone(long lengthNow, long lengthSeen)
+    {
+        Span<byte> one = stackalloc byte[1];
+        return lengthNow > 0 || _file.ReadAt(one, lengthSeen - 1) == 0;
+    }
+
+    private void AskAhead(long from, long to)
+    {
+        bool isFar = _askedTo < from || _askedTo > to;
+        long start = isFar ? from : _askedTo;
+        if (to - start < _askAhead / 2 && !isFar)
+            return;
+        _file.AdviseWillNeed(start, to - start);
+        _askedTo = to;
+    }
+
+    private readonly record struct Outcome(long LengthSeen, bool IsAtEnd, Exception? Error);
+}

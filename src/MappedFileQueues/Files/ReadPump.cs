@@ -1,0 +1,281 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.ExceptionServices;
+using System.Threading.Tasks.Sources;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Files;
+
+/// <summary>
+/// Reads a file block by block, ahead of one consumer. One thread at a time reads: the pump's own, or, for the first block after
+/// opening or a seek and for the look at the end, the consumer itself; so files of one small block never start a thread. What is
+/// shared lies under one lock; a block is in nobody's reach but of who took it off its queue. This file: the consumer's side.
+/// </summary>
+internal sealed partial class ReadPump : IValueTaskSource, IDisposable
+{
+    private readonly object _gate = new();
+    private readonly ReadableFile _file;
+    private readonly Type _owner;
+    private readonly Queue<ReadBlock> _filled;
+
+    private ManualResetValueTaskSourceCore<bool> _wait = new() { RunContinuationsAsynchronously = true };
+    private bool _isWaitArmed;
+    private bool _isInCall;
+    private bool _isDisposed;
+
+    /// <param name="file">The file, which becomes the pump's.</param>
+    /// <param name="options">How to read.</param>
+    /// <param name="headroom">Bytes kept free before the data of each block.</param>
+    /// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
+    public ReadPump(ReadableFile file, ReadAheadOptions options, int headroom, Type owner)
+    {
+        _file = file;
+        _owner = owner;
+        _headroom = headroom;
+        _blockLengthMax = options.BlockSize;
+        _blockCountMax = options.BlocksAhead + 1;
+        _askAhead = options.AskAhead;
+        _isFollowing = options.Follow;
+        _followInterval = options.FollowInterval;
+        _nextLength = Math.Min(FirstLength, _blockLengthMax);
+        _free = new Queue<ReadBlock>(_blockCountMax);
+        _filled = new Queue<ReadBlock>(_blockCountMax);
+        try
+        {
+            _lengthSeen = file.Length;
+        }
+        catch
+        {
+            file.Dispose();
+            throw;
+        }
+
+        file.AdviseSequential();
+    }
+
+    /// <summary>The path of the file, for messages.</summary>
+    public string Path => _file.Path;
+
+    /// <summary>The file's length now.</summary>
+    public long Length
+    {
+        get
+        {
+            ThrowIfDisposed();
+            return _file.Length;
+        }
+    }
+
+    /// <summary>Whether Dispose was called.</summary>
+    public bool IsDisposed => Volatile.Read(ref _isDisposed);
+
+    /// <summary>Throws unless the pump is open.</summary>
+    public void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(Volatile.Read(ref _isDisposed), _owner);
+
+    /// <summary>Takes the next block, waiting for it; null at the end. It goes back by <see cref="Release"/>.</summary>
+    public ReadBlock? Take(CancellationToken cancellationToken)
+    {
+        using CancellationTokenRegistration registration = Register(cancellationToken);
+        lock (_gate)
+        {
+            BeginCall();
+            try
+            {
+                ReadBlock? block;
+                while (!TryTake(out block))
+                {
+                    cancellationToken.ThrowIfCancellationRequested();
+                    bool looksAgain = Want();
+                    if (CanFill && (_isFirst || (looksAgain && !_isFollowing)))
+                    {
+                        FillOne();
+                        continue;
+                    }
+
+                    StartThread();
+                    Monitor.Wait(_gate);
+                }
+
+                return block;
+            }
+            finally
+            {
+                EndCall();
+            }
+        }
+    }
+
+    /// <summary>The same without blocking a thread: every read is the pump's.</summary>
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
+    public async ValueTask<ReadBlock?> TakeAsync(CancellationToken cancellationToken)
+    {
+        lock (_gate)
+            BeginCall();
+        CancellationTokenRegistration registration = default;
+        try
+        {
+            registration = Register(cancellationToken);
+            while (true)
+            {
+                lock (_gate)
+                {
+                    if (TryTake(out ReadBlock? block))
+                        return block;
+                    cancellationToken.ThrowIfCancellationRequested();
+                    Want();
+                    StartThread();
+                    _wait.Reset();
+                    _isWaitArmed = true;
+                }
+
+                await new ValueTask(this, _wait.Version).ConfigureAwait(false);
+            }
+        }
+        finally
+        {
+            // Not under the lock: it waits for a callback that is running, which wants the lock.
+            registration.Dispose();
+            lock (_gate)
+                EndCall();
+        }
+    }
+
+    /// <summary>Gives a block back to be read into.</summary>
+    public void Release(ReadBlock block)
+    {
+        lock (_gate)
+        {
+            _free.Enqueue(block);
+            if (CanFill && !_isFirst)
+                StartThread();
+            Monitor.PulseAll(_gate);
+        }
+    }
+
+    /// <summary>
+    /// Goes to a position: gives the block that holds it, when it is among those that were read ahead; else null, and the next
+    /// block begins there. An error that an earlier read met is forgotten with what was read.
+    /// </summary>
+    public ReadBlock? MoveTo(long position)
+    {
+        lock (_gate)
+        {
+            BeginCall();
+            EndCall();
+            while (_filled.TryDequeue(out ReadBlock? block))
+            {
+                if (position >= block.Position && position < block.End)
+                    return block;
+                _free.Enqueue(block);
+            }
+
+            Restart(position);
+            WakeAll();
+            return null;
+        }
+    }
+
+    /// <summary>From now on the end of the file is the end; a consumer that waits there gets it.</summary>
+    public void StopFollowing()
+    {
+        lock (_gate)
+        {
+            _isFollowing = false;
+
+            // What was looked at before this call is no answer: a writer may have appended just before it.
+            _ask++;
+            WakeAll();
+        }
+    }
+
+    /// <summary>Ends waiting calls, waits for the read under way, and closes the file.</summary>
+    public void Dispose()
+    {
+        Thread? thread;
+        lock (_gate)
+        {
+            if (_isDisposed)
+                return;
+            Volatile.Write(ref _isDisposed, true);
+            WakeAll();
+            while (_isFilling)
+                Monitor.Wait(_gate);
+            thread = _thread;
+        }
+
+        thread?.Join();
+        _file.Dispose();
+    }
+
+    void IValueTaskSource.GetResult(short token) => _wait.GetResult(token);
+
+    ValueTaskSourceStatus IValueTaskSource.GetStatus(short token) => _wait.GetStatus(token);
+
+    void IValueTaskSource.OnCompleted(
+        Action<object?> continuation, object? state, short token, ValueTaskSourceOnCompletedFlags flags) =>
+        _wait.OnCompleted(continuation, state, token, flags);
+
+    private CancellationTokenRegistration Register(CancellationToken cancellationToken)
+    {
+        cancellationToken.ThrowIfCancellationRequested();
+        return cancellationToken.UnsafeRegister(static state => ((ReadPump)state!).WakeForCancellation(), this);
+    }
+
+    private void WakeForCancellation()
+    {
+        lock (_gate)
+            WakeAll();
+    }
+
+    private void BeginCall()
+    {
+        ThrowIfDisposed();
+        if (_isInCall)
+        {
+            throw new InvalidOperationException(
+                $"A read of this file is pending already; it is read by one caller at a time: path={Path}.");
+        }
+
+        _isInCall = true;
+        _ask++;
+    }
+
+    private void EndCall()
+    {
+        _isInCall = false;
+        _isWanted = false;
+    }
+
+    /// <summary>True with a block, or with null at the end.</summary>
+    private bool TryTake(out ReadBlock? block)
+    {
+        ThrowIfDisposed();
+        if (_filled.TryDequeue(out block))
+            return true;
+        if (_error is not null)
+            ExceptionDispatchInfo.Throw(_error);
+        return _isAtEnd && _answer == _ask && !_isFollowing;
+    }
+
+    /// <summary>
+    /// Says that a consumer waits; true when the end, which was met before it came, has to be looked at again.
+    /// </summary>
+    private bool Want()
+    {
+        _isWanted = true;
+        bool looksAgain = _isAtEnd && _answer != _ask;
+        if (looksAgain)
+            _isAtEnd = false;
+        Monitor.PulseAll(_gate);
+        return looksAgain;
+    }
+
+    /// <summary>Everybody who waits looks again; called under the lock.</summary>
+    private void WakeAll()
+    {
+        Monitor.PulseAll(_gate);
+        if (!_isWaitArmed)
+            return;
+        _isWaitArmed = false;
+        _wait.SetResult(true);
+    }
+}

@@ -1,0 +1,79 @@
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Platform;
+
+/// <summary>A file by its descriptor, read by pread(2), with posix_fadvise(2) for what comes next.</summary>
+internal sealed unsafe class LinuxReadableFile : ReadableFile
+{
+    // Not blocking matters only for what is not a regular file: opening a named pipe would wait for its other end.
+    private const int OpenFlags =
+        LinuxNative.O_RDONLY | LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
+
+    private readonly LinuxHandle _handle;
+
+    private LinuxReadableFile(string path, LinuxHandle handle)
+    {
+        Path = path;
+        _handle = handle;
+    }
+
+    /// <inheritdoc/>
+    public override string Path { get; }
+
+    /// <inheritdoc/>
+    public override long Length => (long)LinuxDirectory.Stat(_handle, Path).Size;
+
+    /// <summary>Opens the file; see <see cref="ReadableFile.Open"/>.</summary>
+    public static LinuxReadableFile OpenFile(string path)
+    {
+        LinuxHandle handle = LinuxHandle.Open(path, OpenFlags);
+        int errno = LinuxErrors.Last;
+        if (handle.IsInvalid)
+        {
+            handle.Dispose();
+            throw errno == DiskErrors.ENOENT ? Missing(path) : Refused("Cannot open the file for reading", path, errno);
+        }
+
+        LinuxStatx state = LinuxDirectory.Stat(handle, path);
+        if (state.IsRegularFile)
+            return new LinuxReadableFile(path, handle);
+        handle.Dispose();
+        throw Refused("Cannot read this as a file", path, state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
+    }
+
+    /// <inheritdoc/>
+    public override int ReadAt(Span<byte> destination, long position)
+    {
+        int done = 0;
+        fixed (byte* start = destination)
+        {
+            while (done < destination.Length)
+            {
+                nint count = LinuxNative.pread(_handle, start + done, destination.Length - done, position + done);
+                int errno = LinuxErrors.Last;
+                if (count == 0)
+                    break;
+                if (count > 0)
+                    done += (int)count;
+                else if (errno != DiskErrors.EINTR)
+                    throw Refused($"Cannot read at {position + done}", Path, errno);
+            }
+        }
+
+        return done;
+    }
+
+    /// <inheritdoc/>
+    public override void AdviseSequential() =>
+        _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_SEQUENTIAL);
+
+    /// <inheritdoc/>
+    public override void AdviseWillNeed(long position, long length) =>
+        _ = LinuxNative.posix_fadvise(_handle, position, length, LinuxNative.POSIX_FADV_WILLNEED);
+
+    /// <inheritdoc/>
+    public override void Dispose() => _handle.Dispose();
+
+    private static QueueDiskException Refused(string failed, string path, int errno) =>
+        Refused(failed, path, errno, Marshal.GetPInvokeErrorMessage(errno));
+}

@@ -1,0 +1,57 @@
+namespace MappedFileQueues.Platform;
+
+/// <summary>
+/// Any regular file, opened for reading from start to end. Others may read, write, rename, delete and truncate it meanwhile.
+/// Errors of the system are <see cref="QueueDiskException"/> with errno and path. All members may be called from any thread.
+/// </summary>
+internal abstract class ReadableFile : IDisposable
+{
+    /// <summary>The full path under which it was opened, for messages.</summary>
+    public abstract string Path { get; }
+
+    /// <summary>The length in bytes, asked anew each time.</summary>
+    public abstract long Length { get; }
+
+    /// <summary>
+    /// Opens the file by the platform of this process. Missing is a <see cref="FileNotFoundException"/>; what is no regular file
+    /// (a folder, a named pipe, a device) is an error too, because it has no positions to read ahead from; Portable can tell
+    /// only folders.
+    /// </summary>
+    public static ReadableFile Open(string path)
+    {
+        string full = System.IO.Path.GetFullPath(path);
+        if (OperatingSystemServices.Current.IsPortable)
+            return PortableReadableFile.OpenFile(full);
+        return LinuxReadableFile.OpenFile(full);
+    }
+
+    /// <summary>Reads at a position; fewer bytes only where the file ends at that moment.</summary>
+    public abstract int ReadAt(Span<byte> destination, long position);
+
+    /// <summary>Tells the system that the file will be read from front to back. A hint; never fails.</summary>
+    public abstract void AdviseSequential();
+
+    /// <summary>Asks the system to begin to read the range now. A hint; never fails; Portable: nothing.</summary>
+    public abstract void AdviseWillNeed(long position, long length);
+
+    /// <summary>Closes the file.</summary>
+    public abstract void Dispose();
+
+    /// <summary>The error for a file that is not there.</summary>
+    protected static FileNotFoundException Missing(string path, Exception? inner = null) =>
+        new($"Cannot open the file for reading: path={path}, errno={DiskErrors.ENOENT}. Check the path.", path, inner);
+
+    /// <summary>The error for anything else that the system refused.</summary>
+    protected static QueueDiskException Refused(
+        string failed, string path, int errno, string systemText, Exception? inner = null) =>
+        new($"{failed}: path={path}, errno={errno} ({systemText}). {Remedy(errno)}", errno, path, inner);
+
+    private static string Remedy(int errno) => errno switch
+    {
+        DiskErrors.EACCES or DiskErrors.EPERM => "Give this user the right to read the file and to pass through its folders.",
+        DiskErrors.EISDIR or DiskErrors.EINVAL => "Name a regular file; folders, pipes and devices cannot be read ahead.",
+        DiskErrors.EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer files open.",
+        DiskErrors.EIO => "The device failed: look at the kernel's log and check the disk.",
+        _ => "Look the error number up for this system, and check the file system that holds the path.",
+    };
+}

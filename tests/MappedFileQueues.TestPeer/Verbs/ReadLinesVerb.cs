@@ -1,0 +1,59 @@
+using System.Globalization;
+using System.Text;
+using MappedFileQueues.Files;
+
+namespace MappedFileQueues.TestPeer.Verbs;
+
+/// <summary>
+/// `read-lines FILE LENGTH`: prints `READY`, then reads the file's lines again and again until standard input ends, while
+/// another process truncates it and lets it grow again. Each line tells its own place in 20 digits; only the last may be cut
+/// short. Prints `DONE count truncated`: how often the file was read to its end, and how often it was found truncated.
+/// </summary>
+internal static class ReadLinesVerb
+{
+    private const int PlaceDigits = 20;
+
+    public static int Run(string[] arguments)
+    {
+        int lineLength = int.Parse(arguments[1], CultureInfo.InvariantCulture);
+        Task ends = Task.Run(Console.In.ReadToEnd);
+        Console.WriteLine("READY");
+        int ended = 0;
+        int truncated = 0;
+        while (!ends.IsCompleted)
+        {
+            try
+            {
+                ReadAll(arguments[0], lineLength);
+                ended++;
+            }
+            catch (FileTruncatedException)
+            {
+                truncated++;
+            }
+        }
+
+        Console.WriteLine($"DONE {ended} {truncated}");
+        return 0;
+    }
+
+    private static void ReadAll(string path, int lineLength)
+    {
+        using MappedFileLines lines = MappedFileLines.Open(path, new MappedFileLinesOptions { BlockSize = 64 * 1024 });
+        long position = 0;
+        while (lines.TryRead(out ReadOnlySpan<byte> line))
+        {
+            bool isWhole = line.Length == lineLength - 1;
+            bool isRight = isWhole
+                ? long.Parse(line[..PlaceDigits], CultureInfo.InvariantCulture) == position && line[^1] == 'x'
+                : line.Length < lineLength - 1 && lines.Position == position + line.Length;
+            if (!isRight)
+                throw new InvalidDataException($"A wrong line at {position}: {Encoding.UTF8.GetString(line)}");
+
+            // What is appended to a line without an end comes as a line of its own.
+            if (!isWhole)
+                return;
+            position = lines.Position;
+        }
+    }
+}
