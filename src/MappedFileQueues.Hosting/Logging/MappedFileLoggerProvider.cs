@@ -43,8 +43,8 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
     }
 
     /// <summary>
-    /// How many lines were dropped because the file could not be written. Those that stood in the buffer when the error came are not
-    /// among them: the exception that <see cref="MappedFileLoggerOptions.OnError"/> gets says how many bytes these were.
+    /// How many lines were dropped because the file could not be written. Those that stood in the buffer when the error came
+    /// are not among them: the exception that <see cref="MappedFileLoggerOptions.OnError"/> gets says how many bytes these were.
     /// </summary>
     public long LostLineCount => _file.LostCount;
 

@@ -167,7 +167,9 @@ public sealed class MappedFileLoggerTests : IDisposable
         }
     }
 
-    /// <summary>A value that is a struct costs the box that the interface asks for each time it is read, and nothing else.</summary>
+    /// <summary>
+    /// A value that is a struct costs the box that the interface asks for each time it is read, and nothing else.
+    /// </summary>
     [Fact]
     public void Log_GeneratedCallsWithStructs_AllocateTheirBoxesOnly()
     {
