@@ -100,9 +100,15 @@ internal sealed class AppendFileSet : IDisposable
         if (IsDurable)
             Current.Sync();
         Current.Dispose();
-        string rolled = _rolled.Add(_name);
-        if (!IsDurable)
-            _unsynced.Add(rolled);
+
+        // Missing: somebody has moved or deleted it while it was written, and may.
+        if (_directory.Identify(_name) is not null)
+        {
+            string rolled = _rolled.Add(_name);
+            if (!IsDurable)
+                _unsynced.Add(rolled);
+        }
+
         string? spare = RetainNewest();
 
         // An error of the task is the roll's: nothing can be written without the file.
@@ -207,10 +213,14 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>In the background: makes the next file, or an old one into it, with its first room.</summary>
     private AppendFile MakeNext(string? spare)
     {
+        if (spare is not null && _directory.Identify(spare) is null)
+            spare = null;
         if (spare is not null)
             _directory.Rename(spare, NextName);
         FileOpening opening = spare is not null ? FileOpening.ReadWrite : FileOpening.CreateNew;
-        AppendFile next = new(_directory.Open(NextName, opening, _options.FileMode)!, _options, roomEnd: 0);
+        PlatformFile file = _directory.Open(NextName, opening, _options.FileMode) ?? throw DiskErrors.Make(
+            "Cannot make the next file", Path.Combine(_directory.Path, NextName), DiskErrors.EEXIST, "File exists");
+        AppendFile next = new(file, _options, roomEnd: 0);
         try
         {
             if (spare is not null)

@@ -202,6 +202,8 @@ internal sealed partial class AppendPipe
         {
             _sealed = null;
             _spare = full;
+            if (_isSwapWanted && !_isTakenByOne && !_isClosed)
+                Swap(_isNextFileWanted);
             Monitor.PulseAll(_gate);
         }
 

@@ -32,6 +32,8 @@ internal sealed partial class AppendPipe
     private bool _isDraining;
     private bool _isTicked;
     private bool _isTakenByOne;
+    private bool _isSwapWanted;
+    private bool _isNextFileWanted;
     private long _takenEnd;
     private long _written;
     private long _flushed;
@@ -59,9 +61,13 @@ internal sealed partial class AppendPipe
         }
 
         _writer = new Thread(RunWriter) { IsBackground = true, Name = "MappedFileQueues append" };
-        _writer.Start();
+        _writer.UnsafeStart();
         TimeSpan period = options.FlushInterval == Timeout.InfiniteTimeSpan ? options.RollInterval : options.FlushInterval;
-        if (period != Timeout.InfiniteTimeSpan)
+        if (period == Timeout.InfiniteTimeSpan)
+            return;
+
+        // Whatever flows with the caller (a request, a transaction) is not this timer's for the life of the stream.
+        using (ExecutionContext.SuppressFlow())
             _timer = options.TimeProvider.CreateTimer(static pipe => ((AppendPipe)pipe!).Tick(), this, period, period);
     }
 
@@ -132,11 +138,16 @@ internal sealed partial class AppendPipe
                     start = active.TryClaim(length);
                     if (start >= 0)
                         return active;
+                    bool endsFile = active.FilePosition + active.Reserved + length > _fileLengthMax;
                     if (_sealed is null)
                     {
-                        Swap(endsFile: active.FilePosition + active.Reserved + length > _fileLengthMax);
+                        Swap(endsFile);
                         continue;
                     }
+
+                    // Whoever drains swaps as soon as it is done: woken first, this thread would leave it without work meanwhile.
+                    _isSwapWanted = true;
+                    _isNextFileWanted |= endsFile;
                 }
 
                 Monitor.Wait(_gate);
@@ -215,6 +226,7 @@ internal sealed partial class AppendPipe
     /// <summary>Under the gate, while no buffer is on its way: sends the active one off and begins the other.</summary>
     private void Swap(bool endsFile)
     {
+        (_isSwapWanted, _isNextFileWanted) = (false, false);
         AppendBuffer full = _active;
         AppendBuffer next = _spare;
         full.Seal(endsFile);

@@ -145,9 +145,11 @@ public sealed class AppendFileRollTests : IDisposable
         stream.Write("one"u8);
         time.Advance(TimeSpan.FromSeconds(1));
         Eventually.True(() => RolledFiles().Count() == 1 && File.Exists(FilePath), "the file that is due is rolled");
+
+        // A flush waits for the roll: the new file's age counts from before it.
         stream.Write("two"u8);
-        time.Advance(TimeSpan.FromMinutes(59));
         stream.Flush();
+        time.Advance(TimeSpan.FromMinutes(59));
 
         Assert.Equal("one", File.ReadAllText(RolledFiles().Single()));
         Assert.Equal("two", File.ReadAllText(FilePath));
