@@ -13,9 +13,14 @@ internal sealed unsafe class CursorFile : IDisposable
     private readonly PlatformLock _name;
     private readonly PlatformFile _file;
     private readonly MappedRegion _region;
+    private readonly StoreDirectory _directory;
+    private readonly string _folder;
+    private bool _isNameFlushed;
 
-    private CursorFile(PlatformLock name, PlatformFile file)
+    private CursorFile(StoreDirectory directory, string folder, PlatformLock name, PlatformFile file)
     {
+        _directory = directory;
+        _folder = folder;
         _name = name;
         _file = file;
         _region = new MappedRegion(file, CursorWord.FileLength, writable: true);
@@ -38,6 +43,7 @@ internal sealed unsafe class CursorFile : IDisposable
         if (held is null)
             return null;
         PlatformFile? file = null;
+        string folder = name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers;
         try
         {
             file = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWriteOrCreate)!;
@@ -45,10 +51,10 @@ internal sealed unsafe class CursorFile : IDisposable
             {
                 file.WriteAt(new byte[CursorWord.FileLength - file.Length], file.Length);
                 file.FlushData();
-                directory.FlushEntries(name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers);
+                directory.FlushEntries(folder);
             }
 
-            return new CursorFile(held, file);
+            return new CursorFile(directory, folder, held, file);
         }
         catch
         {
@@ -58,8 +64,18 @@ internal sealed unsafe class CursorFile : IDisposable
         }
     }
 
-    /// <summary>Makes the committed offset survive a power cut.</summary>
-    public void Flush() => _file.FlushData();
+    /// <summary>
+    /// Makes the committed offset survive a power cut; the file's name too, the first time, since who made the file may have died
+    /// before he did.
+    /// </summary>
+    public void Flush()
+    {
+        _file.FlushData();
+        if (_isNameFlushed)
+            return;
+        _directory.FlushEntries(_folder);
+        _isNameFlushed = true;
+    }
 
     /// <summary>Lets go of the page, and of the name last.</summary>
     public void Dispose()

@@ -76,14 +76,22 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
     {
         try
         {
-            store.Window.Flush(start, 0, 0);
+            store.Window.FlushApart(start);
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
-            // The kernel reported to our descriptor what may have happened to messages.
+            // What the kernel reports may have happened to messages.
             Poison();
             throw;
         }
+    }
+
+    /// <summary>A sync has failed, whoever asked for it: nothing is confirmed any more, in any process.</summary>
+    public void Poison()
+    {
+        store.Wake.Poison();
+        store.FlushWake.Interrupt();
+        PoisonFile.Make(store.Directory);
     }
 
     private void Sync(long from, long to)
@@ -116,12 +124,5 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
         }
 
         SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: not died; pairs with P19 acquire in FlushLead.
-    }
-
-    private void Poison()
-    {
-        store.Wake.Poison();
-        store.FlushWake.Interrupt();
-        PoisonFile.Make(store.Directory);
     }
 }

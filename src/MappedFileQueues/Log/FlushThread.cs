@@ -44,6 +44,9 @@ internal sealed class FlushThread : IDisposable
     /// <summary>The asynchronous calls that wait.</summary>
     public PendingFlushes Pending { get; }
 
+    /// <summary>Everything is flushed within the interval: the level says so, or a message asked for it.</summary>
+    public bool Ticks => _ticks;
+
     /// <summary>From now on everything is flushed within the interval.</summary>
     public void StartTicking()
     {

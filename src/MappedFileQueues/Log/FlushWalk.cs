@@ -109,7 +109,11 @@ internal unsafe struct FlushWalk(LogStore store)
         if (segment is null && store.HasPassed(offset))
             segment = store.Window.TryAcquire(start);
         if (segment is null && store.HasPassed(offset))
+        {
+            store.ThrowIfReplaced();
             throw LogErrors.Missing(store.Path, start, offset);
+        }
+
         return segment;
     }
 

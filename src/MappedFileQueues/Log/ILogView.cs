@@ -48,8 +48,11 @@ internal unsafe interface ILogView
     /// <summary>Looks after a claim in the way.</summary>
     HoleFate Repair(ulong* header, ulong claim, long offset);
 
-    /// <summary>Throws when the reader is disposed, the store poisoned, deleted or replaced.</summary>
+    /// <summary>Throws when the reader is disposed, or the store poisoned.</summary>
     void ThrowIfReadingEnded(LogReader reader);
+
+    /// <summary>Throws when the store was deleted or replaced: what is missing is no damage then.</summary>
+    void ThrowIfReplaced();
 
     /// <summary>Throws when a store of structs holds a message of another length.</summary>
     void ThrowIfWrongLength(int length, long offset);

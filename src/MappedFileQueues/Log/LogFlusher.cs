@@ -31,6 +31,11 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     private static readonly TimeSpan LeasePauseFirst = TimeSpan.FromMilliseconds(2);
 
+    /// <summary>
+    /// The longest of these sleeps. A pause that only grew overflowed after some five seconds of a leader that stood still.
+    /// </summary>
+    private static readonly TimeSpan LeasePauseMax = TimeSpan.FromMilliseconds(100);
+
     /// <summary>How long a sleep before a claimed frame lasts: a dead owner wakes nobody.</summary>
     private static readonly TimeSpan HolePauseMax = TimeSpan.FromMilliseconds(2);
 
@@ -91,7 +96,8 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             }
 
             TimeSpan sleep = store.FlushWake.Prepare(out ulong sequence);
-            if (ConfirmedOffset < goal && _lead.IsTaken && !store.Wake.IsPoisoned)
+            bool isOver = store.Wake.IsPoisoned || patience.CancellationToken.IsCancellationRequested;
+            if (ConfirmedOffset < goal && _lead.IsTaken && !isOver)
                 store.FlushWake.Sleep(sequence, patience.Limit(sleep));
         }
     }
@@ -211,6 +217,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// <inheritdoc cref="FlushRound.SyncAhead"/>
     public void SyncAhead(long start) => _round.SyncAhead(start);
 
+    /// <inheritdoc cref="FlushRound.Poison"/>
+    public void Poison() => _round.Poison();
+
     public void Dispose() => _lead.Dispose();
 
     private bool IsAnythingUnflushed()
@@ -254,7 +263,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             return true;
         if (ConfirmedOffset == confirmed)
             store.FlushWake.Sleep(sequence, patience.Limit(pause < sleep ? pause : sleep));
-        pause *= 2;
+        pause = pause * 2 < LeasePauseMax ? pause * 2 : LeasePauseMax;
         return false;
     }
 

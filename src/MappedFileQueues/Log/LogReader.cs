@@ -186,9 +186,13 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
                     return ReadStatus.Empty;
                 // It may have been published between the two looks; what is not there at the next one is lost.
                 if (wasPassed)
+                {
+                    log.ThrowIfReplaced();
                     throw room == 0
                         ? LogErrors.Missing(log.Path, log.Window.StartOf(Offset), Offset)
                         : log.Corrupt(Offset, header, room);
+                }
+
                 wasPassed = true;
                 continue;
             }
@@ -235,6 +239,10 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     /// <summary>Looks after the claim in the way; true when it no longer is.</summary>
     public bool TryRepairHole()
     {
+        // A wait may come here because the log goes on, before the place was reached: behind the end of a segment, say. What
+        // cannot be reached is for the read to tell.
+        if (!TryReachHeader(out _))
+            return true;
         // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
         ulong claim = SharedWord.ReadAcquire((ulong*)_next);
         if (FrameHeader.State(claim) != FrameState.Claimed)

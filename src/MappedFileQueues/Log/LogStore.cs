@@ -42,9 +42,13 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         Settings = settings;
         _attached = opened.Attached;
         _checkpoints = opened.Checkpoints;
+        _metaWatch = opened.MetaWatch;
         Checksum = new FrameChecksum(Meta.StoreId);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true);
-        Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable);
+        Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
+        {
+            NamesLost = () => Flusher!.Poison(),
+        };
         Slots = opened.Slots;
         Wake = new WakeSignal(Os, Control);
         Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
@@ -54,7 +58,6 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         FlushThread = new FlushThread(this);
         AsyncWaits = new AsyncWaiter(this, Wake);
         DurableAsyncWaits = new AsyncWaiter(this, FlushWake);
-        _metaWatch = new MetaWatch(Directory);
         lock (s_attached)
             s_attached.Add(this);
         if (settings.FlushesAtIntervals)
@@ -341,7 +344,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         FlushThread.Dispose();
         try
         {
-            if (Settings.FlushesAtIntervals && !Wake.IsPoisoned)
+            if (FlushThread.Ticks && !Wake.IsPoisoned)
                 Flusher.FlushAtEnd();
             Flusher.CheckpointConfirmed();
         }

@@ -14,6 +14,7 @@ internal sealed record OpenedStore(
     ControlPage Control,
     SlotTable Slots,
     CheckpointFile Checkpoints,
+    MetaWatch MetaWatch,
     PlatformLock Attached);
 
 /// <summary>What an opener wants the store to be.</summary>

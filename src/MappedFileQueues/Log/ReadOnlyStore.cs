@@ -14,7 +14,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     private readonly StoreDirectory _directory;
     private readonly ControlPage? _control;
     private readonly MetaWatch? _metaWatch;
-    private readonly long _checkpoint;
+    private long _checkpoint;
+    private long _epoch;
 
     public ReadOnlyStore(string path, bool verifiesChecksum)
     {
@@ -25,7 +26,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
             Meta = StoreMetaFile.Read(_directory) ?? throw Missing(path);
             _metaWatch = new MetaWatch(_directory);
             _control = ControlPage.OpenForReading(_directory);
-            _checkpoint = new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
+            _epoch = _control?.Epoch ?? 0;
+            _checkpoint = ReadCheckpoint();
             Window = new SegmentWindow(_directory, Meta.SegmentLength, writable: false);
             Checksum = new FrameChecksum(Meta.StoreId);
             VerifiesChecksum = verifiesChecksum;
@@ -96,6 +98,19 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     }
 
     /// <summary>
+    /// Whether a recovery has cut the log since it was last noted: its end may have been removed and used again, and after a
+    /// poison its files are new ones, so that nobody ever appends to those that are mapped here.
+    /// </summary>
+    public bool WasCut => _control is not null && _control.Epoch != _epoch && _control.IsColdBlockValid(Meta.StoreId);
+
+    /// <summary>Notes the epoch that counts now.</summary>
+    public void NoteCut()
+    {
+        _epoch = _control!.Epoch;
+        _checkpoint = ReadCheckpoint();
+    }
+
+    /// <summary>
     /// The owner may have published and gone between the look and the probe: only an unchanged header is stepped over.
     /// </summary>
     public HoleFate Repair(ulong* header, ulong claim, long offset)
@@ -146,6 +161,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         _control?.Dispose();
         _directory.Dispose();
     }
+
+    private long ReadCheckpoint() => new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
 
     private Guid RecoveredIn() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
         ? _control.BootId

@@ -88,7 +88,8 @@ internal static class StoreOpening
             }
 
             RemoveDeadTemporaries(directory, slots);
-            return new OpenedStore(os, directory, meta, control, slots, checkpoints, attached);
+            // Last: nothing that fails comes after it.
+            return new OpenedStore(os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached);
         }
         catch
         {

@@ -162,6 +162,8 @@ internal sealed unsafe class StoreRecovery(
         long start = offset - (offset % meta.SegmentLength);
         var window = new SegmentWindow(directory, meta.SegmentLength, writable: true);
         var maker = new SegmentMaker(directory, window, control, allocatesInPlace: !os.IsPortable);
+        // Of a segment that is gone.
+        *control.DirectoryFlushed = 0;
         maker.Make(start, SegmentMaker.FirstBlocks);
         return start;
     }

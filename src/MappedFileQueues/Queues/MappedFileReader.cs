@@ -65,7 +65,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <param name="message">The message, in the mapping; valid until the next read or Dispose.</param>
     /// <returns>Whether there was one.</returns>
     /// <exception cref="QueueCorruptException">The log is damaged here; the place stays.</exception>
-    /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The messages here were removed, or cut off by a recovery.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
         _reader.EnterCall();
@@ -79,6 +79,12 @@ public sealed unsafe class MappedFileReader : IDisposable
                 ReadStatus status = _reader.TryRead(out byte* payload, out int length);
                 if (status == ReadStatus.Hole && _reader.TryRepairHole())
                     continue;
+                if (status == ReadStatus.Empty && _store.WasCut)
+                {
+                    EnterAnew();
+                    continue;
+                }
+
                 message = new ReadOnlySpan<byte>(payload, length);
                 if (status == ReadStatus.Message)
                     _reader.EndSpan();
@@ -171,6 +177,18 @@ public sealed unsafe class MappedFileReader : IDisposable
             return;
         throw new QueueFormatException($"The store does not hold this struct: path={_store.Path}, "
             + $"structSize={meta.StructSize}, expected={structSize}. Open it with the struct that made it, or as bytes.");
+    }
+
+    /// <summary>The store was recovered after a cut: goes on at the same place, if it is one still.</summary>
+    private void EnterAnew()
+    {
+        long offset = _reader.Offset;
+        if (!_store.IsFrameStart(offset))
+            throw new OffsetOutOfRangeException($"A recovery has cut the log off below the reader: offset={offset}, "
+                + $"path={_store.Path}. Move the reader with Seek.");
+        _store.NoteCut();
+        _reader.EndSpan();
+        _reader.MoveTo(offset);
     }
 
     private void ThrowIfReplaced()

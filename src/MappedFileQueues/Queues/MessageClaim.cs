@@ -13,6 +13,9 @@ public unsafe ref struct MessageClaim
     internal MessageClaim(ProducerCore core, int lengthMax)
     {
         _core = core;
+        // Its publish will wait for the flush, and this thread must not do that beside a claim of its own.
+        if (core.HasFlushes)
+            core.ThrowIfOwnClaimIsOpen();
         _lane = core.Appender.Claim(lengthMax);
         _number = _lane.ClaimNumber;
         Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
@@ -38,7 +41,6 @@ public unsafe ref struct MessageClaim
         long offset = _core.Appender.PublishClaim(lane, length);
         if (!_core.HasFlushes)
             return offset;
-        _core.ThrowIfOwnClaimIsOpen();
         _core.Confirm(offset + FrameHeader.FrameLength(length), 1);
         return offset;
     }

@@ -36,6 +36,9 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>Names temporary files; the slot of the producers of this queue, or "open" under the `open` lock.</summary>
     public string Owner { get; set; } = "open";
 
+    /// <summary>Called when the disk failed to take the names: the flush of them that comes next would succeed.</summary>
+    public Action? NamesLost { get; init; }
+
     /// <summary>Up to here all blocks exist, from the tail on.</summary>
     // P20 acquire: pairs with P20 full in TryEnsureAllocated.
     public long Allocated => SharedWord.ReadAcquire(control.Allocated);
@@ -98,18 +101,34 @@ internal sealed unsafe class SegmentMaker(
     }
 
     /// <summary>Flushes the directory entries unless that was done since the segment that starts there was made.</summary>
-    public void EnsureDirectoryFlushed(long start)
+    public void EnsureDirectoryFlushed(long start) => FlushNames(start, start);
+
+    private void FlushNames(long first, long last)
     {
         // P21 acquire: the entry is on disk once the word covers it; pairs with P21 full below.
-        if (SharedWord.ReadAcquire(control.DirectoryFlushed) > start)
+        if (SharedWord.ReadAcquire(control.DirectoryFlushed) > last)
             return;
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.DirectoryNotFlushed))
             return;
 #endif
-        directory.FlushEntries(StoreNames.CommitLog);
-        // P21 full: after the flush; pairs with P21 acquire above.
-        SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);
+        // P20 acquire: all segments below it were there before the flush; pairs with P20 full in TryEnsureAllocated.
+        bool isInTurn = window.StartOf(first - 1) < SharedWord.ReadAcquire(control.Allocated);
+        try
+        {
+            directory.FlushEntries(StoreNames.CommitLog);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            NamesLost?.Invoke();
+            throw;
+        }
+
+        // Not for a segment far ahead, where a move of the log's origin may still be taken back: those before it are not made
+        // yet, and their names would count as flushed.
+        if (first == 0 || isInTurn)
+            // P21 full: after the flush; pairs with P21 acquire above.
+            SharedWord.RaiseTo(control.DirectoryFlushed, last + 1);
     }
 
     /// <summary>Null when another's file bears the name by now.</summary>
@@ -134,7 +153,7 @@ internal sealed unsafe class SegmentMaker(
         }
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
-        EnsureDirectoryFlushed(start + ((count - 1) * window.SegmentLength));
+        FlushNames(start, start + ((count - 1) * window.SegmentLength));
         if (!isOwn)
             return null;
         return IsWhole(start) ? window.SegmentLength : FirstLength(firstBlocks);

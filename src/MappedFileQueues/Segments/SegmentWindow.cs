@@ -124,6 +124,21 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         }
     }
 
+    /// <summary>
+    /// Flushes a segment beside the flushes, through a descriptor of its own. The kernel tells each descriptor once of a failed
+    /// write-back: told here, that of the flushes would not hear of it, and a leader could confirm what is lost before this
+    /// caller has come to say so.
+    /// </summary>
+    public void FlushApart(long start)
+    {
+#if MFQ_PLANTED
+        if (Memory.PlantedFaults.Has(Memory.PlantedFault.NoFlush))
+            return;
+#endif
+        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
+        file?.Sync();
+    }
+
     /// <summary>Closes what is left; the caller has made sure that nobody is in a segment any more.</summary>
     public void CloseFiles()
     {

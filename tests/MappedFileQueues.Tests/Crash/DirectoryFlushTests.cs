@@ -34,4 +34,26 @@ public sealed class DirectoryFlushTests
         Assert.True(words.HasSegment(Segment));
         Assert.True(words.DirectoryFlushed > Segment, "the word covers the segment that was made");
     }
+
+    /// <summary>
+    /// A lone opener who finds no segment makes the first one, and asked the old control page whether its name is on disk: that
+    /// spoke of a file that is gone.
+    /// </summary>
+    [Fact]
+    public void Recover_TheOnlySegmentIsGone_NameOfTheNewOneIsFlushed()
+    {
+        var disk = new FaultyDisk();
+        using var store = new CrashStore(Segment);
+        store.Open().Dispose();
+        foreach (string file in Directory.GetFiles(Path.Combine(store.Path, "commitlog")))
+            File.Delete(file);
+        List<string> calls = [];
+        disk.Before = (call, name) => calls.Add($"{call} {name}");
+
+        using MappedFileQueue queue = store.Open();
+
+        disk.Before = null;
+        int named = calls.IndexOf("Renamed commitlog/00000000000000000000.log");
+        Assert.True(named >= 0 && calls.IndexOf("SyncEntries commitlog", named) > named, string.Join('\n', calls));
+    }
 }

@@ -134,6 +134,36 @@ public sealed class OriginStepTests
         Assert.True(calls.LastIndexOf("SyncEntries commitlog") > deleted, string.Join('\n', calls));
     }
 
+    /// <summary>
+    /// The new segment lies far ahead, and the word that says which names are on disk was raised over it. When the move was taken
+    /// back, all the segments that were made before it later counted as flushed: a power cut could take one, with messages that
+    /// `Flush()` had returned for.
+    /// </summary>
+    [Fact]
+    public void AdjustOffset_TakenBack_NamesOfLaterSegmentsAreFlushed()
+    {
+        var disk = new FaultyDisk();
+        using var store = new CrashStore(SegmentSize);
+        List<string> calls = [];
+        using MappedFileQueue queue = store.Open();
+        using MappedFileProducer producer = queue.OpenProducer();
+        KillInAdjust(store, "OriginRaised");
+        disk.Before = (call, name) =>
+        {
+            lock (calls)
+                calls.Add($"{call} {name}");
+        };
+
+        while (producer.Produce(new byte[60_000]) < SegmentSize)
+        {
+        }
+
+        queue.Flush();
+        disk.Before = null;
+        int named = calls.IndexOf("Renamed commitlog/00000000000001048576.log");
+        Assert.True(named >= 0 && calls.IndexOf("SyncEntries commitlog", named) > named, string.Join('\n', calls));
+    }
+
     private static void KillInAdjust(CrashStore store, string step)
     {
         using PeerAgent child = store.StartAttached();

@@ -82,6 +82,41 @@ public sealed class DeletedStoreTests : IDisposable
         Assert.Throws<QueueDeletedException>(() => reader.TryRead(out _, Eventually.DefaultDeadline));
     }
 
+    /// <summary>
+    /// A consumer that had not come to the end of the log yet found the next segment missing, and reported a damaged store.
+    /// </summary>
+    [Fact]
+    public void Consume_StoreIsGoneUnderTheUnread_Throws()
+    {
+        using (MappedFileQueue producing = Open())
+        {
+            for (int i = 0; i < 200; i++)
+                producing.Producer.Produce(new byte[1000]);
+            producing.Flush();
+        }
+
+        using MappedFileQueue queue = Open();
+        using MappedFileReader reader = queue.OpenReader();
+        MappedFileConsumer consumer = queue.Consumer;
+        consumer.Consume();
+        Assert.True(reader.TryRead(out _));
+        Remove("delete");
+
+        Refusal.CheckMessage(Assert.Throws<QueueDeletedException>(() =>
+        {
+            for (int i = 0; i < 200; i++)
+            {
+                consumer.Advance();
+                consumer.Consume();
+            }
+        }).Message, _temp.StorePath);
+        Assert.Throws<QueueDeletedException>(() =>
+        {
+            for (int i = 0; i < 200; i++)
+                reader.TryRead(out _);
+        });
+    }
+
     [Fact]
     public void Dispose_StoreIsGone_LeavesTheNewOneAlone()
     {

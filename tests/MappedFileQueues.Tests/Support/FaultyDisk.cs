@@ -21,6 +21,9 @@ internal enum DiskCall
 internal sealed unsafe class FaultyDisk : OperatingSystemServices
 {
     private readonly OperatingSystemServices _inner = Current;
+    private readonly Lock _lock = new();
+    private string _failed = "";
+    private bool _wasTold;
 
     public FaultyDisk() => Current = this;
 
@@ -48,6 +51,19 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
         };
     }
 
+    /// <summary>Called when a sync was told of <see cref="FailWriteBack"/>, before it throws.</summary>
+    public Action<string>? Told { get; set; }
+
+    /// <summary>
+    /// A page of a file could not be written. As in the kernel, each descriptor that is open now is told once, by its next sync;
+    /// one that is opened later is told only as long as no other was.
+    /// </summary>
+    public void FailWriteBack(string name)
+    {
+        lock (_lock)
+            (_failed, _wasTold) = (name, false);
+    }
+
     public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode) =>
         _inner.OpenDirectory(path, create, mode) is { } directory ? new FaultyDirectory(this, directory) : null;
 
@@ -62,6 +78,25 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
     public override long ProcessStartTime(int processId) => _inner.ProcessStartTime(processId);
 
     private void Reach(DiskCall call, string name) => Before?.Invoke(call, name);
+
+    private bool WasToldBeforeOpening(string name)
+    {
+        lock (_lock)
+            return _failed == name && _wasTold;
+    }
+
+    private void Tell(string name, ref bool knows)
+    {
+        lock (_lock)
+        {
+            if (_failed != name || knows)
+                return;
+            knows = _wasTold = true;
+        }
+
+        Told?.Invoke(name);
+        throw Broken(name);
+    }
 
     private sealed class FaultyDirectory(FaultyDisk disk, StoreDirectory inner) : StoreDirectory
     {
@@ -126,6 +161,8 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
 
     private sealed class FaultyFile(FaultyDisk disk, PlatformFile inner, string name) : PlatformFile
     {
+        private bool _knows = disk.WasToldBeforeOpening(name);
+
         public override string Path => inner.Path;
 
         public override long Length => inner.Length;
@@ -151,6 +188,7 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
         public override void FlushData()
         {
             disk.Reach(DiskCall.Sync, name);
+            disk.Tell(name, ref _knows);
             inner.FlushData();
         }
 

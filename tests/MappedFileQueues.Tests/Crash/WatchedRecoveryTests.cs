@@ -1,0 +1,84 @@
+namespace MappedFileQueues.Tests.Crash;
+
+/// <summary>A reader that leaves no trace is attached to nothing: the store may be recovered under it.</summary>
+public sealed class WatchedRecoveryTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+    private readonly FaultyDisk _disk = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// Recovery after poison puts new files in the segments' places. A reader stayed in the old file, where nobody appends any
+    /// more, and waited for ever.
+    /// </summary>
+    [Fact]
+    public void TryRead_StoreWasRecoveredFromPoison_GoesOnInTheNewFiles()
+    {
+        MappedFileReader reader;
+        using (MappedFileQueue queue = Open())
+        {
+            queue.Producer.Produce([1]);
+            queue.Flush();
+            queue.Producer.Produce([2]);
+            reader = MappedFileReader.Open(_temp.StorePath);
+            Expect(reader, 1);
+            Expect(reader, 2);
+            _disk.FailNextSync("commitlog/");
+            Assert.Throws<QueueDiskException>(() => queue.Flush());
+        }
+
+        using (reader)
+        using (MappedFileQueue queue = Open())
+        {
+            queue.Producer.Produce([3]);
+            Expect(reader, 3);
+            queue.Producer.Produce([4]);
+            Expect(reader, 4);
+        }
+    }
+
+    /// <summary>What was cut off below a reader may come again as other messages: its place says nothing any more.</summary>
+    [Fact]
+    public void TryRead_LogWasCutOffBelowIt_Throws()
+    {
+        MappedFileReader reader;
+        using (MappedFileQueue queue = Open())
+        {
+            queue.Producer.Produce([1]);
+            queue.Flush();
+            long lost = queue.Producer.Produce(new byte[100]);
+            queue.Producer.Produce([3]);
+            reader = MappedFileReader.Open(_temp.StorePath);
+            for (int i = 0; i < 3; i++)
+                Assert.True(reader.TryRead(out _));
+            _disk.FailNextSync("commitlog/");
+            Assert.Throws<QueueDiskException>(() => queue.Flush());
+            using var words = new StoreWords(_temp.StorePath);
+            // What the disk did not take.
+            words.WriteAt(lost + 8, 0xEE);
+        }
+
+        using (reader)
+        using (MappedFileQueue queue = Open())
+        {
+            Assert.Equal(16, queue.Producer.Offset);
+            Assert.Throws<OffsetOutOfRangeException>(() => reader.TryRead(out _));
+            reader.Seek(QueueStart.Latest);
+            queue.Producer.Produce([4]);
+            Expect(reader, 4);
+        }
+    }
+
+    private static void Expect(MappedFileReader reader, byte expected)
+    {
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(10)), $"message {expected}");
+        Assert.Equal([expected], message.ToArray());
+    }
+
+    private MappedFileQueue Open() => new(new MappedFileQueueOptions
+    {
+        StorePath = _temp.StorePath,
+        Durability = DurabilityLevel.PageCache,
+    });
+}

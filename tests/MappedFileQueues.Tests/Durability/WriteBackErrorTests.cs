@@ -1,0 +1,89 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Durability;
+
+/// <summary>
+/// Errors of the disk that another part of the same queue hears of first. docs/PROTOCOL.md section 4: nothing is confirmed
+/// after the first one.
+/// </summary>
+public sealed class WriteBackErrorTests : IDisposable
+{
+    private readonly TempStore _store = new();
+    private readonly FaultyDisk _disk = new();
+
+    public void Dispose() => _store.Dispose();
+
+    /// <summary>
+    /// At Group the preparer syncs the room ahead, and it did so through the descriptor of the flushes. The kernel tells a
+    /// descriptor of a failed write-back once: told the preparer, it did not tell the leader, who confirmed what was lost before
+    /// the preparer had come to poison the queue.
+    /// </summary>
+    [Fact]
+    public void Flush_PreparerWasToldOfTheError_IsToldTooAndConfirmsNothing()
+    {
+        using MappedFileQueue queue = Open(DurabilityLevel.Group, 8 << 20);
+        MappedFileProducer producer = queue.Producer;
+        producer.Produce([1]);
+        long confirmed = queue.ConfirmedOffset;
+        using ManualResetEventSlim told = new();
+        using ManualResetEventSlim goOn = new();
+        int count = 0;
+        _disk.Told = _ =>
+        {
+            if (Interlocked.Increment(ref count) > 1)
+                return;
+            told.Set();
+            Assert.True(goOn.Wait(Eventually.DefaultDeadline));
+        };
+        _disk.FailWriteBack(StoreNames.Segment(0));
+        BackgroundCall ahead = BackgroundCall.Start(() => producer.Prepare(4 << 20));
+        Assert.True(told.Wait(Eventually.DefaultDeadline), "the preparer syncs what it has touched");
+        producer.Produce([2], new ProduceOptions { Durability = DurabilityLevel.PageCache });
+
+        Exception? error = Record.Exception(() => queue.Flush());
+        goOn.Set();
+        ahead.JoinSilently();
+
+        Assert.IsType<QueueDiskException>(error);
+        Assert.Equal(confirmed, queue.ConfirmedOffset);
+        Assert.Throws<QueuePoisonedException>(() => queue.Flush());
+    }
+
+    /// <summary>
+    /// A directory whose flush failed while a segment was made was flushed once more by the next one who needed it, and that
+    /// succeeded: the messages in there were confirmed, the name of their segment may never have come to the disk. The preparer
+    /// kept even the first error to itself.
+    /// </summary>
+    [Fact]
+    public void Flush_TheDirectoryCouldNotBeFlushed_ConfirmsNothing()
+    {
+        using MappedFileQueue queue = Open(DurabilityLevel.PageCache, 64 * 1024);
+        queue.Producer.Produce([1]);
+        int left = 1;
+        _disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.SyncEntries && name == StoreNames.CommitLog && Interlocked.Decrement(ref left) == 0)
+                throw new QueueDiskException("The disk fails.", DiskErrors.EIO, name) { MayHaveLostData = true };
+        };
+
+        Assert.IsAssignableFrom<MappedFileQueueException>(Record.Exception(() =>
+        {
+            for (int i = 0; i < 1000; i++)
+                queue.Producer.Produce(new byte[1000]);
+            queue.Flush();
+        }));
+
+        Assert.Throws<QueuePoisonedException>(() => queue.Flush());
+        Assert.True(queue.ConfirmedOffset <= 64 * 1024);
+    }
+
+    private MappedFileQueue Open(DurabilityLevel level, long segment) => new(new MappedFileQueueOptions
+    {
+        StorePath = _store.StorePath,
+        SegmentSize = segment,
+        Durability = level,
+        FlushInterval = TimeSpan.FromHours(1),
+    });
+}
