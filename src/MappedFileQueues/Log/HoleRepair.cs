@@ -39,6 +39,20 @@ internal sealed unsafe class HoleRepair(
         return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
     }
 
+    /// <summary>Whose claim this is, changing nothing.</summary>
+    public ClaimOwner OwnerOf(ulong claim)
+    {
+        uint owner = FrameHeader.HighHalf(claim);
+        int slot = SlotLayout.Slot(owner);
+        uint generation = slots.Generation(slot);
+        if (SlotLayout.Generation(owner) == 0 || SlotLayout.Generation(owner) > generation)
+            return ClaimOwner.Nobody;
+        if (SlotLayout.Generation(owner) < generation)
+            return ClaimOwner.Dead;
+        using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
+        return probe is null ? ClaimOwner.Living : ClaimOwner.Dead;
+    }
+
     /// <summary>
     /// Turns a claim of this caller's own, or one that it may fence, into padding; false when it was no longer there.
     /// </summary>

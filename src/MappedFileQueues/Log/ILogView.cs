@@ -16,6 +16,19 @@ internal enum HoleFate
     StepOver,
 }
 
+/// <summary>Whose claim a word is that looks like one.</summary>
+internal enum ClaimOwner
+{
+    /// <summary>Nobody ever held the slot in this generation: it is no claim.</summary>
+    Nobody,
+
+    /// <summary>Of a producer that is gone.</summary>
+    Dead,
+
+    /// <summary>Of a producer that may still publish it.</summary>
+    Living,
+}
+
 /// <summary>
 /// What a reader needs of the store: given by an attached queue (<see cref="LogStore"/>) and by a reader that leaves no trace
 /// (Inspection).
@@ -44,6 +57,20 @@ internal unsafe interface ILogView
     /// zero after this said yes is damage, not the end of the log.
     /// </summary>
     bool HasPassed(long offset);
+
+    /// <summary>A frame's start, or the tail, that a walker has reached: the log goes that far at least.</summary>
+    long PassedTo { get; }
+
+    /// <summary>
+    /// Behind <see cref="PassedTo"/> whole frames may stand that nobody has published: an Exclusive producer's.
+    /// </summary>
+    bool MayHoldUnpublished { get; }
+
+    /// <summary>Somebody may append behind damage that readers stand before; false when the store refuses that.</summary>
+    bool MayGrow { get; }
+
+    /// <summary>Whether a claimed header among damaged bytes is a claim at all, and whether its owner lives.</summary>
+    ClaimOwner OwnerOf(ulong claim);
 
     /// <summary>Looks after a claim in the way.</summary>
     HoleFate Repair(ulong* header, ulong claim, long offset);

@@ -30,7 +30,16 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// <param name="cursor">Its stored offset.</param>
     /// <param name="offset">Where it begins.</param>
     /// <param name="durableOnly">It sees nothing before it is on disk, and is woken by flushes instead of publishers.</param>
-    public LogConsumer(LogStore store, string name, CursorFile cursor, long offset, bool durableOnly)
+    /// <param name="policy">What it does where the log is damaged.</param>
+    /// <param name="report">Hears of damage that was stepped over: what it was, from where, to where.</param>
+    public LogConsumer(
+        LogStore store,
+        string name,
+        CursorFile cursor,
+        long offset,
+        bool durableOnly = false,
+        CorruptionPolicy policy = CorruptionPolicy.Throw,
+        Action<QueueCorruptException, long, long>? report = null)
     {
         Store = store;
         Name = name;
@@ -38,7 +47,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         _asyncWaits = durableOnly ? store.DurableAsyncWaits : store.AsyncWaits;
         _cursorFile = cursor;
         _cursor = cursor.Word;
-        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null);
+        Policy = policy;
+        DamageSkipper? skipper = policy == CorruptionPolicy.Throw ? null : new DamageSkipper(store, policy, report);
+        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper);
         Reader.MoveTo(offset);
         StoreCursor(offset);
     }
@@ -48,6 +59,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public string Name { get; }
 
     public LogReader Reader { get; }
+
+    public CorruptionPolicy Policy { get; }
 
     /// <summary>
     /// The stored offset: what lies before it is done. A copy: this consumer alone writes the cursor, and a look from another
@@ -265,7 +278,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private void ThrowIfNoFrameStart(long offset)
     {
         if (offset >= Store.LowWater && offset % FrameHeader.Size == 0
-            && (offset == Reader.Offset || offset == Reader.OffsetBehind || new FlushWalk(Store).IsFrameStart(offset)))
+            && (offset == Reader.Offset || offset == Reader.OffsetBehind || FrameStarts.Contains(Store, Policy, offset)))
             return;
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
             + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");

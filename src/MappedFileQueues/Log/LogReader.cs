@@ -33,7 +33,8 @@ internal enum ReadStatus
 /// </summary>
 /// <param name="log">What it reads.</param>
 /// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>
-internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = null)
+/// <param name="skipper">Steps over damage; null for a reader that throws there.</param>
+internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = null, DamageSkipper? skipper = null)
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
@@ -171,7 +172,10 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     }
 
     /// <summary>Looks for the next message without waiting. The payload stays valid as the public API says.</summary>
-    public ReadStatus TryRead(out byte* payload, out int length)
+    public ReadStatus TryRead(out byte* payload, out int length) =>
+        skipper is null ? Read(out payload, out length) : ReadOverDamage(out payload, out length);
+
+    private ReadStatus Read(out byte* payload, out int length)
     {
         payload = null;
         length = 0;
@@ -221,7 +225,9 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     }
 
     /// <summary>Whether a <see cref="TryRead"/> would find a message, a hole or damage: something to act on.</summary>
-    public bool HasSomething()
+    public bool HasSomething() => skipper is null ? IsSomethingHere() : HasSomethingOrDamage();
+
+    private bool IsSomethingHere()
     {
         // P1 acquire: pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
         return (TryReachHeader(out _) && SharedWord.ReadAcquire((ulong*)_next) != 0) || IsPassed;
@@ -233,8 +239,10 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     // P18 acquire: pairs with P18 full in FlushRound.
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
 
-    /// <summary>The header that the next message will have, for a waiter to look at; null while it cannot be reached.</summary>
-    public ulong* FreeHeader => _next + FrameHeader.Size <= _bound ? (ulong*)_next : null;
+    /// <summary>
+    /// The header that the next message will have, for a waiter to look at; null while it cannot be reached, and before damage.
+    /// </summary>
+    public ulong* FreeHeader => _next + FrameHeader.Size <= _bound && _stalledAt != Offset ? (ulong*)_next : null;
 
     /// <summary>Looks after the claim in the way; true when it no longer is.</summary>
     public bool TryRepairHole()

@@ -242,6 +242,17 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public bool HasPassed(long offset) =>
         offset < SharedWord.ReadAcquire(Control.TailHint) && Window.StartOf(offset) >= LowWater;
 
+    // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+    public long PassedTo => Math.Max(SharedWord.ReadAcquire(Control.TailHint), Flusher.ConfirmedOffset);
+
+    // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
+    public bool MayHoldUnpublished => SharedWord.ReadAcquire(Control.ExclusiveAtWork) != 0;
+
+    public bool MayGrow => CorruptAt < 0;
+
+    public ClaimOwner OwnerOf(ulong claim) =>
+        _slot is { } own && FrameHeader.HighHalf(claim) == own.Owner ? ClaimOwner.Living : Holes.OwnerOf(claim);
+
     HoleFate ILogView.Repair(ulong* header, ulong claim, long offset) =>
         TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
 

@@ -65,6 +65,33 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// </summary>
     public bool HasPassed(long offset) => offset < _checkpoint && Window.StartOf(offset) >= LowWater;
 
+    /// <summary>
+    /// In a store that was recovered in this boot what stands in the control page counts too; else the checkpoint alone, read
+    /// anew each time.
+    /// </summary>
+    public long PassedTo
+    {
+        get
+        {
+            long checkpoint = new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
+            if (!IsRecovered)
+                return checkpoint;
+            // P18 acquire: pairs with P18 full in FlushRound.
+            long confirmed = SharedWord.ReadAcquire(_control!.Confirmed);
+            // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+            return Math.Max(Math.Max(checkpoint, confirmed), SharedWord.ReadAcquire(_control.TailHint));
+        }
+    }
+
+    // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
+    public bool MayHoldUnpublished => !IsRecovered || SharedWord.ReadAcquire(_control!.ExclusiveAtWork) != 0;
+
+    public bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
+
+    /// <summary>The control page tells of this boot: memory is whole.</summary>
+    private bool IsRecovered => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
+        && _control.BootId == StoreRecovery.BootOf(OperatingSystemServices.Current);
+
     /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
     public long FindLatest() => Status().PublishedOffset;
 
@@ -131,6 +158,20 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         if (SharedWord.ReadAcquire(header) != claim)
             return HoleFate.Changed;
         return isDead ? HoleFate.StepOver : HoleFate.Living;
+    }
+
+    public ClaimOwner OwnerOf(ulong claim)
+    {
+        uint owner = FrameHeader.HighHalf(claim);
+        int slot = SlotLayout.Slot(owner);
+        uint generation = SlotLayout.Generation(owner);
+        uint now = Generation(slot) ?? 0;
+        if (generation == 0 || generation > now)
+            return ClaimOwner.Nobody;
+        if (generation < now)
+            return ClaimOwner.Dead;
+        using PlatformLock? probe = _directory.Probe(StoreNames.SlotLock(slot));
+        return probe is null ? ClaimOwner.Living : ClaimOwner.Dead;
     }
 
     public void ThrowIfReadingEnded(LogReader reader) => ObjectDisposedException.ThrowIf(reader.IsClosed, reader);

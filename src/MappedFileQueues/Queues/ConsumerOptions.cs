@@ -11,4 +11,10 @@ public readonly struct ConsumerOptions
     /// whatever process; where nobody flushes it sees nothing new. Default false.
     /// </summary>
     public bool DurableOnly { get; init; }
+
+    /// <summary>
+    /// What it does where the log is damaged; default what the queue's options say
+    /// (<see cref="MappedFileQueueOptions.Corruption"/>).
+    /// </summary>
+    public CorruptionPolicy? Corruption { get; init; }
 }

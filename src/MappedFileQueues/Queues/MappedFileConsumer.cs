@@ -38,7 +38,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// </summary>
     /// <returns>The message, in the mapping; may be empty.</returns>
     /// <exception cref="ObjectDisposedException">Disposed, also while waiting.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
+    /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
     /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
@@ -233,7 +234,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private void Seek(QueueStart start)
     {
         using CallGate.Call call = _queue.EnterCall();
-        _core.Move(StartPlace.FindNew(_core.Store, start));
+        _core.Move(StartPlace.FindNew(_core.Store, start, _core.Policy));
     }
 }
 

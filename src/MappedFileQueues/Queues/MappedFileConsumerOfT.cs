@@ -38,7 +38,8 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>Waits for the next message; again without Commit or Advance gives the same one.</summary>
     /// <param name="message">The message.</param>
     /// <exception cref="ObjectDisposedException">Disposed, also while waiting.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
+    /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
     /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
@@ -219,7 +220,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     private void Seek(QueueStart start)
     {
         using CallGate.Call call = _queue.EnterCall();
-        _core.Move(StartPlace.FindNew(_core.Store, start));
+        _core.Move(StartPlace.FindNew(_core.Store, start, _core.Policy));
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

@@ -26,7 +26,15 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueInUseException">Another opener does not come to an end.</exception>
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
     public MappedFileQueue(MappedFileQueueOptions options) =>
-        _core = new QueueCore(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>());
+        _core = new QueueCore(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>(),
+            skipped => CorruptionSkipped?.Invoke(this, skipped));
+
+    /// <summary>
+    /// A consumer of this queue has stepped over damage, as <see cref="MappedFileQueueOptions.Corruption"/> says. Raised on the
+    /// reading thread, inside of its call, once for each place and consumer; what a handler throws ends that call, which may be
+    /// repeated. A handler may use the consumer, and dispose it.
+    /// </summary>
+    public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
 
     /// <summary>The shared producer, made on first use.</summary>
     public MappedFileProducer<T> Producer
@@ -111,7 +119,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     public MappedFileReader<T> OpenReader(QueueStart start = default)
     {
         using CallGate.Call call = _core.EnterCall();
-        return MappedFileReader<T>.Open(_core.Store.Path, start);
+        return MappedFileReader<T>.Open(_core.Store.Path, start, _core.Corruption);
     }
 
     /// <summary>Makes everything that was published before the call survive a power cut, for all processes.</summary>

@@ -72,6 +72,12 @@ public class MappedFileQueueOptions
     public ChecksumMode Checksum { get; set; } = ChecksumMode.WriteAndVerify;
 
     /// <summary>
+    /// What consumers and readers of this queue do where the log is damaged; default <see cref="CorruptionPolicy.Throw"/>. The
+    /// others step over it and raise the queue's (a reader's own) CorruptionSkipped event. Producers never step over damage.
+    /// </summary>
+    public CorruptionPolicy Corruption { get; set; } = CorruptionPolicy.Throw;
+
+    /// <summary>
     /// How long to wait for a consumer's name or the producers' lock that another holds; default 0, at once a <see
     /// cref="QueueInUseException"/>.
     /// </summary>
@@ -109,6 +115,7 @@ public class MappedFileQueueOptions
             nameof(ConsumerRetryInterval), ConsumerRetryInterval, "more than zero, or infinite");
         Check(Enum.IsDefined(ProducerMode), nameof(ProducerMode), ProducerMode, "a defined mode");
         Check(Enum.IsDefined(Checksum), nameof(Checksum), Checksum, "a defined mode");
+        Check(Enum.IsDefined(Corruption), nameof(Corruption), Corruption, "a defined policy");
         Check(Enum.IsDefined(Durability), nameof(Durability), Durability, "a defined level");
         Check(FlushInterval > TimeSpan.Zero || FlushInterval == Timeout.InfiniteTimeSpan,
             nameof(FlushInterval), FlushInterval, "more than zero, or infinite");

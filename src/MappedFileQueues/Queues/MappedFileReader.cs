@@ -16,16 +16,25 @@ public sealed unsafe class MappedFileReader : IDisposable
 
     private readonly ReadOnlyStore _store;
     private readonly LogReader _reader;
+    private readonly CorruptionPolicy _corruption;
     private int _disposed;
     private int _spanThreadId;
     private bool _isOrphaned;
 
-    private MappedFileReader(ReadOnlyStore store, QueueStart start)
+    private MappedFileReader(ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption)
     {
         _store = store;
-        _reader = new LogReader(store);
+        _corruption = corruption;
+        DamageSkipper? skipper = corruption == CorruptionPolicy.Throw ? null : new DamageSkipper(store, corruption, OnSkipped);
+        _reader = new LogReader(store, skipper: skipper);
         _reader.MoveTo(Find(start));
     }
+
+    /// <summary>
+    /// The reader has stepped over damage, as the policy that it was opened with says. Raised on the reading thread, inside of
+    /// its call; what a handler throws ends that call, which may be repeated. A handler may use the reader, and dispose it.
+    /// </summary>
+    public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
 
     /// <summary>The next message to read, or the one that the last read gave.</summary>
     public long Offset => _reader.Offset;
@@ -46,13 +55,23 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="QueueDiskException">There is no store, or no right to read it.</exception>
     /// <exception cref="QueueFormatException">Its meta page is damaged or of another version.</exception>
     /// <exception cref="OffsetOutOfRangeException">The exact start is no frame's start.</exception>
-    public static MappedFileReader Open(string path, QueueStart start = default)
+    public static MappedFileReader Open(string path, QueueStart start = default) => Open(path, start, CorruptionPolicy.Throw);
+
+    /// <inheritdoc cref="Open(string, QueueStart)"/>
+    /// <param name="path">As there.</param>
+    /// <param name="start">As there.</param>
+    /// <param name="corruption">What it does where the log is damaged. In a store that nobody has opened since the machine was
+    /// started it steps over damage below the last checkpoint only: what lies above may be cut off.</param>
+    /// <exception cref="ArgumentOutOfRangeException">The policy is not a defined one.</exception>
+    public static MappedFileReader Open(string path, QueueStart start, CorruptionPolicy corruption)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
+        if (!Enum.IsDefined(corruption))
+            throw new ArgumentOutOfRangeException(nameof(corruption), corruption, "Not a defined policy.");
         var store = new ReadOnlyStore(Path.GetFullPath(path), verifiesChecksum: true);
         try
         {
-            return new MappedFileReader(store, start);
+            return new MappedFileReader(store, start, corruption);
         }
         catch
         {
@@ -64,7 +83,8 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <summary>Reads the next message if there is one, reading on behind the last one.</summary>
     /// <param name="message">The message, in the mapping; valid until the next read or Dispose.</param>
     /// <returns>Whether there was one.</returns>
-    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
+    /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed, or cut off by a recovery.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
@@ -218,13 +238,20 @@ public sealed unsafe class MappedFileReader : IDisposable
         throw new ObjectDisposedException(nameof(MappedFileReader));
     }
 
+    private void OnSkipped(QueueCorruptException error, long offset, long nextOffset) =>
+        CorruptionSkipped?.Invoke(this, new CorruptionSkippedEventArgs("", error, offset, nextOffset));
+
     private long Find(QueueStart start)
     {
         if (start.IsLatest)
-            return _store.FindLatest();
+        {
+            long end = _store.FindLatest();
+            return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndBehindDamage(_store, _corruption, end);
+        }
+
         if (start.ExactOffset is not { } offset)
             return _store.LowWater;
-        if (!_store.IsFrameStart(offset))
+        if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, _corruption, offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={_store.LowWater}, path={_store.Path}. Use an offset that a read or Produce returned.");
         return offset;
@@ -238,7 +265,11 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
 {
     private readonly MappedFileReader _reader;
 
-    private MappedFileReader(MappedFileReader reader) => _reader = reader;
+    private MappedFileReader(MappedFileReader reader)
+    {
+        _reader = reader;
+        reader.CorruptionSkipped += (_, skipped) => CorruptionSkipped?.Invoke(this, skipped);
+    }
 
     /// <inheritdoc cref="MappedFileReader.Offset"/>
     public long Offset => _reader.Offset;
@@ -246,11 +277,18 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
     /// <inheritdoc cref="MappedFileReader.MessageOffset"/>
     public long MessageOffset => _reader.MessageOffset;
 
-    /// <inheritdoc cref="MappedFileReader.Open"/>
+    /// <inheritdoc cref="MappedFileReader.CorruptionSkipped"/>
+    public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
+
+    /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart)"/>
     /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
-    public static MappedFileReader<T> Open(string path, QueueStart start = default)
+    public static MappedFileReader<T> Open(string path, QueueStart start = default) => Open(path, start, CorruptionPolicy.Throw);
+
+    /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart, CorruptionPolicy)"/>
+    /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
+    public static MappedFileReader<T> Open(string path, QueueStart start, CorruptionPolicy corruption)
     {
-        MappedFileReader reader = MappedFileReader.Open(path, start);
+        MappedFileReader reader = MappedFileReader.Open(path, start, corruption);
         try
         {
             reader.ThrowIfOther(sizeof(T), StructLayoutFingerprint.Of<T>());

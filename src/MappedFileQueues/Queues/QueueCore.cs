@@ -14,13 +14,21 @@ internal sealed class QueueCore : IDisposable
     private readonly Lock _lock = new();
     private readonly List<IDisposable> _children = [];
     private readonly CallGate _gate = new();
+    private readonly Action<CorruptionSkippedEventArgs>? _onSkipped;
     private volatile bool _disposed;
 
-    public QueueCore(MappedFileQueueOptions options, StoreKind kind, int structSize, ulong fingerprint)
+    public QueueCore(
+        MappedFileQueueOptions options,
+        StoreKind kind,
+        int structSize,
+        ulong fingerprint,
+        Action<CorruptionSkippedEventArgs>? onSkipped = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         LogSettings settings = options.ToSettings();
         Level = options.Durability;
+        Corruption = options.Corruption;
+        _onSkipped = onSkipped;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
         Store = new LogStore(StoreOpening.Open(request, settings, OperatingSystemServices.Current), settings);
     }
@@ -28,6 +36,9 @@ internal sealed class QueueCore : IDisposable
     public LogStore Store { get; }
 
     public DurabilityLevel Level { get; }
+
+    /// <summary>Of consumers and readers that do not name their own.</summary>
+    public CorruptionPolicy Corruption { get; }
 
     public long ConfirmedOffset
     {
@@ -159,8 +170,10 @@ internal sealed class QueueCore : IDisposable
             return null;
         try
         {
-            long offset = StartPlace.Find(Store, cursor, name, options.Start);
-            return new LogConsumer(Store, name, cursor, offset, options.DurableOnly);
+            CorruptionPolicy policy = options.Corruption ?? Corruption;
+            long offset = StartPlace.Find(Store, cursor, name, options.Start, policy);
+            return new LogConsumer(Store, name, cursor, offset, options.DurableOnly, policy,
+                (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)));
         }
         catch
         {

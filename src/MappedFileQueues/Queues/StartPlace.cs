@@ -10,18 +10,22 @@ namespace MappedFileQueues;
 /// </summary>
 internal static unsafe class StartPlace
 {
-    public static long Find(LogStore store, CursorFile cursor, string name, QueueStart start)
+    public static long Find(LogStore store, CursorFile cursor, string name, QueueStart start, CorruptionPolicy policy)
     {
         if (!cursor.HasOffset)
-            return FindNew(store, start);
+            return FindNew(store, start, policy);
         long offset = cursor.Offset;
         if (offset < LogOrigin.FindFirst(store))
             throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", "
                 + $"offset={offset}, first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
-            || IsWholeFrame(store, offset) || new FlushWalk(store).IsFrameStart(offset))
+            || IsWholeFrame(store, offset) || FrameStarts.Contains(store, policy, offset))
             return offset;
+        // Its frame is damaged: it begins where the damage does, steps over that, and says so.
+        long damage = FrameStarts.FindDamageOver(store, policy, offset);
+        if (damage >= 0)
+            return damage;
         throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", "
             + $"offset={offset}, file={StoreNames.Cursor(name)}, path={store.Path}. "
             + "Delete that file to begin at the oldest message.",
@@ -29,17 +33,14 @@ internal static unsafe class StartPlace
     }
 
     /// <summary>Where a new consumer or reader begins.</summary>
-    public static long FindNew(LogStore store, QueueStart start)
+    public static long FindNew(LogStore store, QueueStart start, CorruptionPolicy policy)
     {
         if (start.IsLatest)
-        {
-            var walk = new FlushWalk(store);
-            return walk.FindContiguousEnd(SafeWalkStart(store), walk.NowLimit);
-        }
+            return FrameStarts.FindEnd(store, policy, SafeWalkStart(store));
 
         if (start.ExactOffset is not { } offset)
             return LogOrigin.FindFirst(store);
-        if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !new FlushWalk(store).IsFrameStart(offset))
+        if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, policy, offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");
         return offset;

@@ -16,6 +16,28 @@ internal sealed class HostileCheck(HostileStore store)
     private readonly Dictionary<long, HostileMessage> _byOffset = store.Messages.ToDictionary(message => message.Offset);
     private readonly bool _isChecked = store.Messages[0].HasChecksum;
 
+    private HashSet<long> _mustBeRead = [];
+
+    /// <summary>
+    /// Looks at the damaged files: with SkipMessage every message that is whole is read, as long as nothing is hit but what was
+    /// flushed. Behind the checkpoint a damaged header may end the log for whoever opens it.
+    /// </summary>
+    public void Look(HostileDamage damage)
+    {
+        _mustBeRead = [];
+        bool isSegment = damage.File.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal);
+        if (store.Policy != CorruptionPolicy.SkipMessage || !_isChecked || !isSegment
+            || damage.Kind is HostileKind.Directory or HostileKind.Loop
+            || !StoreNames.TryParseSegment(Path.GetFileName(damage.File), out long start)
+            || start + HostileStore.SegmentLength > store.FlushedOffset)
+            return;
+        string path = Path.Combine(store.Path, damage.File);
+        byte[] before = store.Files[damage.File];
+        byte[] now = File.Exists(path) ? File.ReadAllBytes(path) : [];
+        _mustBeRead =
+            [.. store.Messages.Where(message => IsWhole(message, start, before, now)).Select(message => message.Offset)];
+    }
+
     /// <summary>A reader that leaves no trace, from the oldest message on.</summary>
     public string? Reader(HostileDamage damage, HostileReading reading) => Judge(damage, reading, 0, isAttached: false);
 
@@ -46,6 +68,15 @@ internal sealed class HostileCheck(HostileStore store)
         return !_isChecked ? null : $"the message appended at {offset} is not there";
     }
 
+    private bool IsWhole(HostileMessage message, long start, byte[] before, byte[] now)
+    {
+        if (message.Offset < start || message.Offset >= start + HostileStore.SegmentLength)
+            return !store.IsCut || IsCertain(message, long.MaxValue);
+        int at = (int)(message.Offset - start);
+        int length = (int)(message.End - message.Offset);
+        return at + length <= now.Length && before.AsSpan(at, length).SequenceEqual(now.AsSpan(at, length));
+    }
+
     private string? Judge(HostileDamage damage, HostileReading reading, long start, bool isAttached, bool mayRefuse = false)
     {
         if (reading.Failure is not null && (reading.Failure.Message.Length < 20 || !reading.Failure.Message.Contains('=')))
@@ -66,6 +97,10 @@ internal sealed class HostileCheck(HostileStore store)
 
         if (!_isChecked)
             return null;
+        HashSet<long> read = [.. reading.Messages.Select(message => message.Offset)];
+        long lost = _mustBeRead.FirstOrDefault(at => at >= start && !read.Contains(at), -1);
+        if (lost >= 0 && !(isAttached && IsSecondBlow(damage)))
+            return $"the message at {lost} is whole and was not read; it ended with {Describe(reading.Failure)}";
         for (int i = certain.Count; i < reading.Messages.Count; i++)
         {
             (long offset, byte[] bytes) = reading.Messages[i];

@@ -31,9 +31,10 @@ internal sealed class HostileStore
     private readonly bool _isStruct;
     private readonly bool _isChecked;
 
-    public HostileStore(string path, bool isStruct, bool isChecked, bool isCut)
+    public HostileStore(string path, bool isStruct, bool isChecked, bool isCut, CorruptionPolicy policy)
     {
         Path = path;
+        Policy = policy;
         IsCut = isCut;
         _isStruct = isStruct;
         _isChecked = isChecked;
@@ -47,6 +48,9 @@ internal sealed class HostileStore
     }
 
     public string Path { get; }
+
+    /// <summary>Of every consumer and reader.</summary>
+    public CorruptionPolicy Policy { get; }
 
     /// <summary>The store looks as if the machine had been started anew since it was used.</summary>
     public bool IsCut { get; }
@@ -71,6 +75,7 @@ internal sealed class HostileStore
         SegmentSize = SegmentLength,
         ProducerMode = mode,
         Checksum = _isChecked ? ChecksumMode.WriteAndVerify : ChecksumMode.None,
+        Corruption = Policy,
         ConsumerSpinWaitDuration = TimeSpan.Zero,
         // What is damaged here was never flushed: recovery walks over all of it.
         Durability = DurabilityLevel.PageCache,
@@ -83,7 +88,7 @@ internal sealed class HostileStore
         {
             return HostileReading.Run(() =>
             {
-                reader = MappedFileReader.Open(Path, start);
+                reader = MappedFileReader.Open(Path, start, Policy);
                 return () => reader.TryRead(out ReadOnlySpan<byte> message) ? (reader.MessageOffset, message.ToArray()) : null;
             });
         }

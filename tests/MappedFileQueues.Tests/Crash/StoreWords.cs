@@ -65,8 +65,11 @@ internal sealed unsafe class StoreWords : IDisposable
     /// <summary>
     /// As if nothing had been flushed so far: when the background writes its checkpoints depends on the machine's load.
     /// </summary>
-    public void ResetCheckpoint() =>
-        new CheckpointFile(_directory, Meta.StoreId).WriteBoth(0, 0, Control.BootId);
+    public void ResetCheckpoint() => SetCheckpoint(0);
+
+    /// <summary>As if the background had written one just now.</summary>
+    public void SetCheckpoint(long offset) =>
+        new CheckpointFile(_directory, Meta.StoreId).WriteBoth(offset, 0, Control.BootId);
 
     /// <summary>As if no entry of `commitlog/` had reached the disk yet.</summary>
     public void ForgetDirectoryFlush() => SharedWord.WriteRelease(Control.DirectoryFlushed, 0);

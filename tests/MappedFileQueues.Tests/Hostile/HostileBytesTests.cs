@@ -22,6 +22,10 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
     private static readonly bool s_isExhaustive = Environment.GetEnvironmentVariable("MFQ_HOSTILE") == "all";
 
     [Theory]
+    [InlineData("messages", "checked", "same", "SkipMessage")]
+    [InlineData("struct", "checked", "cut", "SkipMessage")]
+    [InlineData("struct", "unchecked", "same", "SkipMessage")]
+    [InlineData("messages", "checked", "cut", "SkipSegment")]
     [InlineData("messages", "checked", "same")]
     [InlineData("messages", "unchecked", "same")]
     [InlineData("messages", "checked", "cut")]
@@ -30,10 +34,11 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
     [InlineData("struct", "unchecked", "same")]
     [InlineData("struct", "checked", "cut")]
     [InlineData("struct", "unchecked", "cut")]
-    [InlineData("messages", "checked", "same", "--portable")]
-    [InlineData("struct", "checked", "cut", "--portable")]
+    [InlineData("messages", "checked", "same", "Throw", "--portable")]
+    [InlineData("struct", "checked", "cut", "Throw", "--portable")]
+    [InlineData("struct", "checked", "same", "SkipMessage", "--portable")]
     public void Read_DamagedStore_GivesWhatLiesBeforeTheDamage(
-        string kind, string checksum, string boot, params string[] platform)
+        string kind, string checksum, string boot, string policy = "Throw", params string[] platform)
     {
         int seed = Environment.GetEnvironmentVariable("MFQ_SEED") is { } text
             ? int.Parse(text, CultureInfo.InvariantCulture)
@@ -47,7 +52,7 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
             string count = s_isExhaustive ? "all" : SamplesPerFile.ToString(CultureInfo.InvariantCulture);
             string seedText = seed.ToString(CultureInfo.InvariantCulture);
             using ChildProcess child = ChildProcess.StartPeer(
-                [.. platform, "hostile", folder, kind, checksum, boot, seedText, count, "0", "1"]);
+                [.. platform, "hostile", folder, kind, checksum, boot, seedText, count, "0", "1", policy]);
             int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(3));
             Judge(child, code, seed);
         }

@@ -79,6 +79,12 @@ public sealed unsafe class AwaitedSegmentTests
 
         public long Allocated => _view.Allocated;
 
+        public long PassedTo => _view.PassedTo;
+
+        public bool MayHoldUnpublished => _view.MayHoldUnpublished;
+
+        public bool MayGrow => _view.MayGrow;
+
         public bool HasPassed(long offset)
         {
             if (!_isOver)
@@ -86,6 +92,8 @@ public sealed unsafe class AwaitedSegmentTests
             _isOver = true;
             return _view.HasPassed(offset);
         }
+
+        public ClaimOwner OwnerOf(ulong claim) => _view.OwnerOf(claim);
 
         public HoleFate Repair(ulong* header, ulong claim, long offset) => _view.Repair(header, claim, offset);
 

@@ -1,0 +1,229 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Hostile;
+
+/// <summary>
+/// Where stepping over damage must not lead: into a batch that nobody published, past a message that is still being written.
+/// And what it tells on the way.
+/// </summary>
+[Collection(CrashCollection.Name)]
+public sealed class SteppingOverTests
+{
+    private const int FrameLength = 72;
+
+    public enum Where
+    {
+        Length,
+        State,
+        Checksum,
+    }
+
+    /// <summary>
+    /// The padding of a dead producer's batch holds whole frames with right checksums. Its header is damaged: they must not come
+    /// to light.
+    /// </summary>
+    [Theory]
+    [InlineData(Where.Length)]
+    [InlineData(Where.State)]
+    [InlineData(Where.Checksum)]
+    public void SkipMessage_PaddingOverADeadBatchIsDamaged_ItsMessagesStayUnread(Where where)
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = store.Open();
+        CrashStore.Append(queue, "before");
+        using (PeerAgent producer = store.StartAttached())
+        {
+            producer.Trap("PayloadWritten", 1);
+            producer.Send("append what=batch prefix=never");
+            producer.ExpectKilled();
+        }
+
+        CrashStore.Append(queue, "behind", "last");
+        Assert.Equal(["before", "behind", "last"], CrashStore.ReadAll(queue, "repairs"));
+        queue.Flush();
+        using (var words = new StoreWords(store.Path))
+        {
+            ulong padding = words.HeaderAt(FrameLength);
+            Assert.Equal(FrameState.Padding, FrameHeader.State(padding));
+            Assert.True(FrameHeader.Length(padding) > 4 * FrameHeader.Size);
+            int bit = where == Where.Length ? 4 : where == Where.State ? 28 : 40;
+            words.WriteAt(FrameLength, BitConverter.GetBytes(padding ^ (1ul << bit)));
+        }
+
+        foreach (string name in new[] { "one", "two" })
+        {
+            using MappedFileConsumer consumer = queue.OpenConsumer(
+                name, new ConsumerOptions { Corruption = CorruptionPolicy.SkipMessage });
+            Assert.Equal(["before", "behind", "last"], ReadOn(consumer));
+        }
+    }
+
+    /// <summary>
+    /// The message behind the damage is claimed and not published: others behind it are, and must wait for it.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void SkipMessage_ClaimBehindTheDamage_IsWaitedFor(bool isHeaderGone)
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = store.Open();
+        using MappedFileProducer producer = queue.OpenProducer();
+        producer.Produce(CrashMessage.Make("damaged", 64));
+        using PeerAgent holder = store.StartAttached();
+        holder.Send("hold text=held size=64");
+        holder.NextLine(line => line == "held");
+        producer.Produce(CrashMessage.Make("behind", 64));
+        using MappedFileConsumer consumer = Skipping(queue, "c");
+        Damage(store, 0, isHeaderGone ? 8 : 0);
+        Assert.Empty(ReadOn(consumer));
+        Assert.False(consumer.TryConsume(out _, TimeSpan.FromMilliseconds(30)));
+
+        holder.Send("publish");
+        Assert.StartsWith("ok", holder.Answer(), StringComparison.Ordinal);
+        Assert.Equal(["held", "behind"], ReadOn(consumer));
+    }
+
+    /// <summary>
+    /// An Exclusive producer's batch stands in the log as whole frames before its first header is written.
+    /// </summary>
+    [Fact]
+    public void SkipMessage_UnpublishedExclusiveBatchBehindTheDamage_IsNotRead()
+    {
+        using var store = new CrashStore(mode: ProducerMode.Exclusive);
+        using MappedFileQueue queue = store.Open(ProducerMode.Shared);
+        using (PeerAgent agent = store.StartAttached())
+        {
+            agent.Ask("append prefix=damaged size=64");
+            agent.Trap("PayloadWritten", 1);
+            agent.Send("append what=batch prefix=never size=64");
+            agent.ExpectKilled();
+        }
+
+        Damage(store, 0, 8);
+        using MappedFileConsumer consumer = Skipping(queue, "c");
+        Assert.Empty(ReadOn(consumer));
+        using MappedFileReader reader = MappedFileReader.Open(store.Path, default, CorruptionPolicy.SkipMessage);
+        Assert.False(reader.TryRead(out _));
+    }
+
+    /// <summary>Behind the last message nothing is certain: the consumer waits there, and goes on with the next one.</summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(8)]
+    public async Task SkipMessage_LastMessageIsDamaged_WaitsForTheNext(int headerBytes)
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = store.Open();
+        using MappedFileProducer producer = queue.OpenProducer();
+        producer.Produce(CrashMessage.Make("damaged", 64));
+        Damage(store, 0, headerBytes);
+        using MappedFileConsumer consumer = Skipping(queue, "c");
+        ValueTask<ReadOnlyMemory<byte>> pending = consumer.ConsumeAsync(
+            new CancellationTokenSource(Eventually.DefaultDeadline).Token);
+        Assert.False(pending.IsCompleted);
+        producer.Produce(CrashMessage.Make("next", 64));
+        Assert.Equal("next", CrashMessage.Read((await pending).Span));
+        consumer.Commit();
+        producer.Produce(CrashMessage.Make("third", 64));
+        Assert.Equal("third", CrashMessage.Read(consumer.Consume(new CancellationTokenSource(Eventually.DefaultDeadline).Token)));
+    }
+
+    [Fact]
+    public void CorruptionSkipped_TellsWhatWasSteppedOver_OnceAConsumer()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = store.Open();
+        CrashStore.Append(queue, "a", "b", "c", "d");
+        Damage(store, FrameLength, 0);
+        List<(object? Sender, CorruptionSkippedEventArgs Skipped)> told = [];
+        queue.CorruptionSkipped += (sender, skipped) => told.Add((sender, skipped));
+        using (MappedFileConsumer consumer = Skipping(queue, "one"))
+        {
+            Assert.Equal(["a", "c", "d"], ReadOn(consumer));
+            Assert.Empty(ReadOn(consumer));
+        }
+
+        (object? sender, CorruptionSkippedEventArgs event1) = Assert.Single(told);
+        Assert.Same(queue, sender);
+        Assert.Equal("one", event1.ConsumerName);
+        Assert.Equal(StoreNames.Segment(0), event1.File);
+        Assert.Equal(FrameLength, event1.Offset);
+        Assert.Equal(2 * FrameLength, event1.NextOffset);
+        Assert.Equal(FrameLength, event1.SkippedLength);
+        Assert.Equal(FrameLength, event1.Error.Offset);
+        using MappedFileConsumer thrower = queue.OpenConsumer("two");
+        thrower.Consume();
+        thrower.Commit();
+        Assert.Throws<QueueCorruptException>(() => thrower.Consume());
+        Assert.Single(told);
+    }
+
+    /// <summary>A handler is the user's code: it may throw, use the consumer, or end it.</summary>
+    [Fact]
+    public void CorruptionSkipped_HandlerThrowsCommitsOrDisposes_NothingIsLostAndNothingHangs()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = store.Open();
+        CrashStore.Append(queue, "a", "b", "c");
+        Damage(store, 0, 0);
+        Action handler = () => throw new InvalidOperationException("mine");
+        queue.CorruptionSkipped += (_, _) => handler();
+        using (MappedFileConsumer consumer = Skipping(queue, "throws"))
+        {
+            Assert.Equal("mine", Assert.Throws<InvalidOperationException>(() => consumer.Consume()).Message);
+            Assert.Equal(["b", "c"], ReadOn(consumer));
+        }
+
+        using (MappedFileConsumer consumer = Skipping(queue, "commits"))
+        {
+            handler = consumer.Commit;
+            Assert.Equal("b", CrashMessage.Read(consumer.Consume()));
+            Assert.Equal(FrameLength, consumer.CommittedOffset);
+        }
+
+        MappedFileConsumer ending = Skipping(queue, "disposes");
+        handler = ending.Dispose;
+        Assert.Throws<ObjectDisposedException>(() => ending.Consume());
+    }
+
+    /// <summary>Without checksums nothing proves where the next message begins: the next segment does.</summary>
+    [Fact]
+    public void SkipMessage_WithoutChecksums_GoesToTheNextSegment()
+    {
+        const int segment = 4096;
+        using var store = new CrashStore(segment) { Checksum = ChecksumMode.None };
+        using MappedFileQueue queue = store.Open();
+        string[] texts = [.. Enumerable.Range(0, 120).Select(i => $"m{i}")];
+        CrashStore.Append(queue, texts);
+        Damage(store, FrameLength, 8);
+        using MappedFileConsumer consumer = Skipping(queue, "c");
+        Assert.Equal([texts[0], .. texts[(segment / FrameLength)..]], ReadOn(consumer));
+    }
+
+    private static MappedFileConsumer Skipping(MappedFileQueue queue, string name) =>
+        queue.OpenConsumer(name, new ConsumerOptions { Corruption = CorruptionPolicy.SkipMessage });
+
+    /// <summary>The header of a frame, or only a byte of its payload.</summary>
+    private static void Damage(CrashStore store, long offset, int headerBytes)
+    {
+        using var words = new StoreWords(store.Path);
+        if (headerBytes > 0)
+            words.WriteAt(offset, Enumerable.Repeat((byte)0xFF, headerBytes).ToArray());
+        else
+            words.WriteAt(offset + FrameHeader.Size + 20, 0xAB, 0xCD);
+    }
+
+    private static List<string> ReadOn(MappedFileConsumer consumer)
+    {
+        List<string> texts = [];
+        while (consumer.TryConsume(out ReadOnlySpan<byte> message))
+        {
+            texts.Add(CrashMessage.Read(message));
+            consumer.Commit();
+        }
+
+        return texts;
+    }
+}
