@@ -24,6 +24,9 @@ internal static class PlantedTable
         [PlantedFault.FlushErrorIgnored] = "fault",
         [PlantedFault.PoisonNotShared] = "fault",
         [PlantedFault.ChecksumWithoutOffset] = "hostile",
+        [PlantedFault.AppendNotFlushed] = "append",
+        [PlantedFault.ReusedNotCleared] = "append",
+        [PlantedFault.ZeroTailKept] = "append",
     };
 
     public static int Run(IReadOnlyCollection<PlantedFault> only, int seedCount, int firstSeed)

@@ -79,6 +79,10 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>fdatasync of everything that is written so far.</summary>
     public void Sync()
     {
+#if MFQ_PLANTED
+        if (Memory.PlantedFaults.Has(Memory.PlantedFault.AppendNotFlushed))
+            return;
+#endif
         foreach (string name in _unsynced)
         {
             // Missing: the retention has deleted it meanwhile.
@@ -107,6 +111,10 @@ internal sealed class AppendFileSet : IDisposable
             string rolled = _rolled.Add(_name);
             if (!IsDurable)
                 _unsynced.Add(rolled);
+
+            // Without a journal a cut may do the second renaming and not the first, which would take this file away.
+            if (IsDurable)
+                _directory.FlushEntries("");
         }
 
         string? spare = RetainNewest();
@@ -166,6 +174,10 @@ internal sealed class AppendFileSet : IDisposable
         try
         {
             OpenedLength = _options.Append ? AppendFile.FindEnd(file, _options.Content) : 0;
+#if MFQ_PLANTED
+            if (Memory.PlantedFaults.Has(Memory.PlantedFault.ZeroTailKept))
+                OpenedLength = file.Length;
+#endif
             if (file.Length != OpenedLength)
                 file.SetLength(OpenedLength);
         }
@@ -216,18 +228,31 @@ internal sealed class AppendFileSet : IDisposable
         if (spare is not null && _directory.Identify(spare) is null)
             spare = null;
         if (spare is not null)
+        {
+            // Flushed before the first zero is written: after a cut a closed file is whole or is not there.
             _directory.Rename(spare, NextName);
+            _directory.FlushEntries("");
+        }
+
         FileOpening opening = spare is not null ? FileOpening.ReadWrite : FileOpening.CreateNew;
         PlatformFile file = _directory.Open(NextName, opening, _options.FileMode) ?? throw DiskErrors.Make(
             "Cannot make the next file", Path.Combine(_directory.Path, NextName), DiskErrors.EEXIST, "File exists");
         AppendFile next = new(file, _options, roomEnd: 0);
         try
         {
+#if MFQ_PLANTED
+            if (Memory.PlantedFaults.Has(Memory.PlantedFault.ReusedNotCleared))
+                spare = null;
+#endif
             if (spare is not null)
                 next.Clear();
             next.MakeRoom(Math.Max(1, Math.Min(_options.RollLength, _options.PreallocationStep)));
             if (IsDurable)
+            {
                 next.Sync();
+                _directory.FlushEntries("");
+            }
+
             return next;
         }
         catch

@@ -62,6 +62,15 @@ internal enum PlantedFault
 
     /// <summary>The control page is a hole in its file.</summary>
     ControlNotAllocated,
+
+    /// <summary>A file that is appended to counts as flushed without a sync.</summary>
+    AppendNotFlushed,
+
+    /// <summary>A file that is used again keeps its old content behind the new.</summary>
+    ReusedNotCleared,
+
+    /// <summary>Zeros that a crash left at the end of a file stay there.</summary>
+    ZeroTailKept,
 }
 
 /// <summary>

@@ -22,6 +22,7 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     [InlineData("fault", "--runs", "4")]
     [InlineData("hostile", "--runs", "1")]
     [InlineData("real-cut", "--runs", "3")]
+    [InlineData("append", "--runs", "6")]
     public void Run_ShortBudget_FindsNothing(string part, string budget, string amount)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");
@@ -36,6 +37,9 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     [InlineData("cut", "DirectoryNotFlushed")]
     [InlineData("fault", "PoisonNotShared")]
     [InlineData("kill", "SilentRepair")]
+    [InlineData("append", "AppendNotFlushed")]
+    [InlineData("append", "ReusedNotCleared")]
+    [InlineData("append", "ZeroTailKept")]
     public void Run_PlantedFault_FindsIt(string part, string fault)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");
