@@ -15,8 +15,8 @@ namespace MappedFileQueues.Tool.Bench.Figures;
 /// <summary>
 /// Gigabytes a second of recovery after a power cut, in a fresh process: a store of 1 GiB whose checkpoint stands at 0 and that
 /// was used in another boot, so that every frame is read and its checksum verified. Beside it a bare pass over the same files:
-/// positioned reads and a checksum of each 72 bytes. Both find the files in the page cache, written back. Afterwards every message
-/// is read.
+/// positioned reads and a checksum of each 72 bytes. Both find the files in the page cache, written back. Afterwards every
+/// message is read.
 /// </summary>
 internal static class RecoverFigure
 {
@@ -26,13 +26,14 @@ internal static class RecoverFigure
 
     private const string Unit = "GB/s";
     private const long FullCount = (1L << 30) / Message64.FrameLength;
-    private const int PieceLength = 1 << 20;
+    private const int PieceLength = (1 << 20) / Message64.FrameLength * Message64.FrameLength;
 
     private static readonly Guid s_earlierBoot = new("00000000-0000-4000-8000-0000000000b0");
 
     public static IReadOnlyList<Samples> Measure(BenchRun run) =>
     [
-        Interleaved.Run(Name, Unit, run.Settings.Repetitions, () => MeasureRole(run, FillRole), () => MeasureRole(run, QueueRole)),
+        Interleaved.Run(
+            Name, Unit, run.Settings.Repetitions, () => MeasureRole(run, FillRole), () => MeasureRole(run, QueueRole)),
     ];
 
     /// <summary>Runs in a child: makes the store and, being there, the bare pass over it.</summary>
@@ -55,7 +56,7 @@ internal static class RecoverFigure
         Age(context.Path("store"));
         string[] files = [.. Directory.EnumerateFiles(context.Path("store/commitlog")).Order(StringComparer.Ordinal)];
         long left = count * Message64.FrameLength;
-        byte[] piece = new byte[PieceLength + Message64.FrameLength];
+        byte[] piece = new byte[PieceLength];
         ReadThrough(files, left, piece);
         long start = Clock.Now;
         uint sum = ReadThrough(files, left, piece);
@@ -115,10 +116,10 @@ internal static class RecoverFigure
         uint all = 0;
         foreach (string path in files)
         {
-            using SafeFileHandle file = File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
+            using SafeFileHandle file = File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite);
             for (long at = 0; length > 0;)
             {
-                int read = RandomAccess.Read(file, piece.AsSpan(0, PieceLength / Message64.FrameLength * Message64.FrameLength), at);
+                int read = RandomAccess.Read(file, piece, at);
                 if (read == 0)
                     break;
                 all ^= SumUp(MemoryMarshal.Cast<byte, ulong>(piece.AsSpan(0, (int)Math.Min(read, length) & ~7)));
