@@ -29,6 +29,8 @@ internal static class BenchFigures
         new([IdleFigure.Name], IdleFigure.Measure),
         new([OpenEmptyFigure.Name, OpenEmptyFigure.WarmName, OpenEmptyFigure.ProcessName], OpenEmptyFigure.Measure),
         new([OpenAfterKillFigure.Name], OpenAfterKillFigure.Measure),
+        new([RecoverFigure.Name], RecoverFigure.Measure),
+        new([OpenCleanFigure.Name], OpenCleanFigure.Measure),
         InOneProcess("raw_fdatasync"),
         InOneProcess("durable_1"),
         InOneProcess("durable_16"),

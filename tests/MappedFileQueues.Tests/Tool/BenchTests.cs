@@ -45,6 +45,8 @@ public sealed class BenchTests
         ["idle_cpu"] = "%",
         ["open_empty"] = "ms",
         ["open_after_kill"] = "ms",
+        ["recover_1gib"] = "GB/s",
+        ["open_clean_10gib"] = "ms",
         ["alloc_per_message"] = "B",
         ["append_roll"] = "ns",
         ["append_roll_p9999"] = "us",

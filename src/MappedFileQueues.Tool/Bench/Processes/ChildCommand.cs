@@ -23,7 +23,7 @@ internal static class ChildCommand
         return command;
     }
 
-    private static int Run(string json)
+    public static int Run(string json)
     {
         ChildTask task = JsonSerializer.Deserialize(json, BenchJson.Default.ChildTask)
             ?? throw new ToolException("The task of a bench process is missing.");

@@ -41,6 +41,12 @@ internal static class BenchStore
     public static long SegmentLengthFor(long count) =>
         Math.Max(SegmentLengthMin, ((count + 1) * Message64.FrameLength + (1 << 20)) >> 20 << 20);
 
+    /// <summary>
+    /// How many messages fill a store whose size the figure's name says; a shorter run fills it with what it was asked for.
+    /// </summary>
+    public static long CountFor(long messages, long fullCount) =>
+        messages >= BenchSettings.MessagesDefault ? fullCount : Math.Min(messages, fullCount);
+
     /// <summary>Removes a store that nobody has open.</summary>
     public static void Delete(string path) => Directory.Delete(path, recursive: true);
 }
