@@ -110,9 +110,11 @@ internal sealed unsafe class AppendBuffer
     /// </summary>
     public void WaitForCopies()
     {
+        // A sleep takes a thousand times as long as a copy: only after many turns, each of which lets other threads run.
+        const int TurnsWithoutSleep = 1000;
         SpinWait spinner = default;
         while (Volatile.Read(ref _completed) != End)
-            spinner.SpinOnce();
+            spinner.SpinOnce(spinner.Count < TurnsWithoutSleep ? -1 : TurnsWithoutSleep);
     }
 
     /// <summary>Gives the memory back. Sealed, and every copy done.</summary>

@@ -243,6 +243,23 @@ internal sealed partial class AppendPipe
             _flushed = upTo;
     }
 
+    /// <summary>Writes the buffer that is on its way, by a thread that has taken the role to get room.</summary>
+    private void DrainInRole()
+    {
+        try
+        {
+            _ = Drain(everything: false);
+        }
+        catch (Exception error)
+        {
+            Fail(error);
+        }
+        finally
+        {
+            EndRole();
+        }
+    }
+
     private void EndRole()
     {
         lock (_gate)

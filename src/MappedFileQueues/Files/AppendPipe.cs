@@ -127,14 +127,14 @@ internal sealed partial class AppendPipe
     [MethodImpl(MethodImplOptions.NoInlining)]
     private AppendBuffer WaitForRoom(int length, out int start)
     {
-        lock (_gate)
+        while (true)
         {
-            while (true)
+            lock (_gate)
             {
                 ThrowIfUnusable();
-                AppendBuffer active = _active;
                 if (!_isTakenByOne)
                 {
+                    AppendBuffer active = _active;
                     start = active.TryClaim(length);
                     if (start >= 0)
                         return active;
@@ -150,9 +150,26 @@ internal sealed partial class AppendPipe
                     _isNextFileWanted |= endsFile;
                 }
 
-                Monitor.Wait(_gate);
+                if (!TryTakeRoleForSealed())
+                {
+                    Monitor.Wait(_gate);
+                    continue;
+                }
             }
+
+            DrainInRole();
         }
+    }
+
+    /// <summary>
+    /// Under the gate: a buffer waits to be written, and nobody is at it, because the background thread was woken and does not run
+    /// yet. On a busy machine waiting for that would take longer than the work.
+    /// </summary>
+    private bool TryTakeRoleForSealed()
+    {
+        if (_isDraining || _sealed is null || _failure is not null)
+            return false;
+        return _isDraining = true;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -200,15 +217,27 @@ internal sealed partial class AppendPipe
 
     private AppendBuffer SwapTaken(bool endsFile)
     {
-        lock (_gate)
+        while (true)
         {
-            // Not ThrowIfUnusable: a closing waits for this write.
-            while (_sealed is not null && _failure is null)
-                Monitor.Wait(_gate);
-            if (_failure is { } failure)
-                throw failure.ToException();
-            Swap(endsFile);
-            return _active;
+            lock (_gate)
+            {
+                // Not ThrowIfUnusable: a closing waits for this write.
+                if (_failure is { } failure)
+                    throw failure.ToException();
+                if (_sealed is null)
+                {
+                    Swap(endsFile);
+                    return _active;
+                }
+
+                if (!TryTakeRoleForSealed())
+                {
+                    Monitor.Wait(_gate);
+                    continue;
+                }
+            }
+
+            DrainInRole();
         }
     }
 
