@@ -7,6 +7,7 @@ namespace MappedFileQueues.Files;
 /// Reads a file from front to back while its next blocks are already being read in the background, and follows a file that grows
 /// (<see cref="ReadAheadOptions.Follow"/>). Reading a block at a time without a copy: <see cref="TryReadBlock(out
 /// ReadOnlySpan{byte}, CancellationToken)"/>.
+/// <para>Where the system holds the file in memory, reads of 64 KiB and more go straight into the caller's buffer.</para>
 /// <para>For one caller at a time; <see cref="StopFollowing"/> and Dispose may come from any thread, and end a read that waits.
 /// Steady reading allocates nothing. Nothing is written, so a crash loses nothing.</para>
 /// <para>Blocks hold what the file held when they were read, up to (BlocksAhead + 1) x BlockSize before the caller gets there.
@@ -16,6 +17,9 @@ namespace MappedFileQueues.Files;
 /// </summary>
 public sealed class ReadAheadStream : Stream
 {
+    /// <summary>A shorter read is served from a block: a call of the system for each would cost more than the copy.</summary>
+    private const int DirectMin = 64 * 1024;
+
     private readonly ReadPump _pump;
     private ReadBlock? _block;
     private int _offset;
@@ -93,9 +97,15 @@ public sealed class ReadAheadStream : Stream
     /// <inheritdoc cref="Read(Span{byte})" path="/exception"/>
     public int Read(Span<byte> buffer, CancellationToken cancellationToken)
     {
-        if (buffer.IsEmpty || (RestCount() == 0 && !Advance(cancellationToken)))
-            return Nothing();
-        return CopyTo(buffer);
+        cancellationToken.ThrowIfCancellationRequested();
+        if (!buffer.IsEmpty && RestCount() == 0)
+        {
+            int count = ReadDirectly(buffer);
+            if (count > 0 || !Advance(cancellationToken))
+                return count;
+        }
+
+        return buffer.IsEmpty ? Nothing() : CopyTo(buffer);
     }
 
     /// <inheritdoc cref="Read(Span{byte})"/>
@@ -129,7 +139,11 @@ public sealed class ReadAheadStream : Stream
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<int>(cancellationToken);
         if (!buffer.IsEmpty && RestCount() == 0)
-            return ReadNextAsync(buffer, cancellationToken);
+        {
+            int count = ReadDirectly(buffer.Span);
+            return count > 0 ? new ValueTask<int>(count) : ReadNextAsync(buffer, cancellationToken);
+        }
+
         return new ValueTask<int>(buffer.IsEmpty ? Nothing() : CopyTo(buffer.Span));
     }
 
@@ -247,6 +261,16 @@ public sealed class ReadAheadStream : Stream
     [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<int> ReadNextAsync(Memory<byte> buffer, CancellationToken cancellationToken) =>
         await AdvanceAsync(cancellationToken).ConfigureAwait(false) ? CopyTo(buffer.Span) : 0;
+
+    private int ReadDirectly(Span<byte> buffer)
+    {
+        if (buffer.Length < DirectMin)
+            return 0;
+        LetGo();
+        int count = _pump.ReadDirectly(buffer);
+        _position += count;
+        return count;
+    }
 
     private static ReadableFile OpenFile(string path)
     {

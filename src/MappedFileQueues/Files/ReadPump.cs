@@ -6,9 +6,9 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// Reads a file block by block, ahead of one consumer. One thread at a time reads: the pump's own, or, for the first block after
-/// opening or a seek and for the look at the end, the consumer itself; so files of one small block never start a thread. What is
-/// shared lies under one lock; a block is in nobody's reach but of who took it off its queue. This file: the consumer's side.
+/// Reads a file block by block, ahead of one consumer. One thread at a time reads: the pump's own, or a consumer that would have
+/// to wait for it otherwise; so files of one small block never start a thread. What is shared lies under one lock; a block is in
+/// nobody's reach but of who took it off its queue. This file: the consumer's side.
 /// </summary>
 internal sealed partial class ReadPump : IValueTaskSource, IDisposable
 {
@@ -84,15 +84,17 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                 while (!TryTake(out block))
                 {
                     cancellationToken.ThrowIfCancellationRequested();
-                    bool looksAgain = Want();
-                    if (CanFill && (_isFirst || (looksAgain && !_isFollowing)))
+                    Want();
+                    // A caller that may be cancelled must not be in a read of the disk itself.
+                    if (CanFill && !cancellationToken.CanBeCanceled)
                     {
                         FillOne();
-                        continue;
                     }
-
-                    StartThread();
-                    Monitor.Wait(_gate);
+                    else
+                    {
+                        StartThread();
+                        Monitor.Wait(_gate);
+                    }
                 }
 
                 return block;
@@ -137,6 +139,46 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             lock (_gate)
                 EndCall();
         }
+    }
+
+    /// <summary>
+    /// Reads into the caller's own memory, when nothing was read ahead and the system has the bytes in memory: a block in between
+    /// would only be a second copy. 0 when not, which says nothing about the file.
+    /// </summary>
+    public int ReadDirectly(Span<byte> destination)
+    {
+        long position;
+        lock (_gate)
+        {
+            BeginCall();
+            if (!CanFill || _filled.Count > 0)
+            {
+                EndCall();
+                return 0;
+            }
+
+            position = _nextPosition;
+            _isFilling = true;
+        }
+
+        int count = 0;
+        try
+        {
+            count = _file.ReadCachedAt(destination, position);
+        }
+        finally
+        {
+            lock (_gate)
+            {
+                _isFilling = false;
+                _nextPosition += count;
+                _lengthSeen = Math.Max(_lengthSeen, count > 0 ? _nextPosition : 0);
+                EndCall();
+                WakeAll();
+            }
+        }
+
+        return count;
     }
 
     /// <summary>Gives a block back to be read into.</summary>
@@ -256,17 +298,13 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         return _isAtEnd && _answer == _ask && !_isFollowing;
     }
 
-    /// <summary>
-    /// Says that a consumer waits; true when the end, which was met before it came, has to be looked at again.
-    /// </summary>
-    private bool Want()
+    /// <summary>Says that a consumer waits; an end that was met before it came has to be looked at again.</summary>
+    private void Want()
     {
         _isWanted = true;
-        bool looksAgain = _isAtEnd && _answer != _ask;
-        if (looksAgain)
+        if (_isAtEnd && _answer != _ask)
             _isAtEnd = false;
         Monitor.PulseAll(_gate);
-        return looksAgain;
     }
 
     /// <summary>Everybody who waits looks again; called under the lock.</summary>

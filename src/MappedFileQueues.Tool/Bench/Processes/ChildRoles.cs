@@ -45,6 +45,8 @@ internal static class ChildRoles
         [AppendBlocksFigure.FirstName] = child => new AppendBlocksFigure(child, FileRoom.None).Measure(),
         [AppendBlocksFigure.SecondName] = child => new AppendBlocksFigure(child, FileRoom.Reused).Measure(),
         [LinesFigure.OneName] = child => new LinesFigure(child, threadCount: 1).Measure(),
+        [ReadSequentialFigure.WarmName] = child => new ReadSequentialFigure(child).Measure(),
+        [ReadLinesFigure.Name] = child => new ReadLinesFigure(child).Measure(),
         [LinesFigure.FourName] = child => new LinesFigure(child, threadCount: 4).Measure(),
         [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
         [ClassicTable.Role] = ClassicTable.Measure,
