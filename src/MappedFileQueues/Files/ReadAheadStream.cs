@@ -7,7 +7,8 @@ namespace MappedFileQueues.Files;
 /// Reads a file from front to back while its next blocks are already being read in the background, and follows a file that grows
 /// (<see cref="ReadAheadOptions.Follow"/>). Reading a block at a time without a copy: <see cref="TryReadBlock(out
 /// ReadOnlySpan{byte}, CancellationToken)"/>.
-/// <para>Where the system holds the file in memory, reads of 64 KiB and more go straight into the caller's buffer.</para>
+/// <para>As long as the system has the file in memory there is nothing to wait for: the caller copies from there by itself, reads
+/// of 64 KiB and more straight into its buffer. The first read that would have to wait begins the reading ahead.</para>
 /// <para>For one caller at a time; <see cref="StopFollowing"/> and Dispose may come from any thread, and end a read that waits.
 /// Steady reading allocates nothing. Nothing is written, so a crash loses nothing.</para>
 /// <para>Blocks hold what the file held when they were read, up to (BlocksAhead + 1) x BlockSize before the caller gets there.
@@ -39,7 +40,7 @@ public sealed class ReadAheadStream : Stream
     }
 
     internal ReadAheadStream(ReadableFile file, ReadAheadOptions options) =>
-        _pump = new ReadPump(file, options, headroom: 0, typeof(ReadAheadStream));
+        _pump = new ReadPump(file, options, headroom: 0, usesCache: true, typeof(ReadAheadStream));
 
     /// <summary>True until Dispose.</summary>
     public override bool CanRead => !_pump.IsDisposed;

@@ -19,6 +19,7 @@ internal sealed partial class ReadPump
     private static readonly TimeSpan s_firstPoll = TimeSpan.FromMilliseconds(1);
 
     private readonly int _headroom;
+    private readonly bool _usesCache;
     private readonly int _blockLengthMax;
     private readonly int _blockCountMax;
     private readonly long _askAhead;
@@ -42,7 +43,13 @@ internal sealed partial class ReadPump
     private int _epoch;
 
     private bool _isFilling;
-    private bool _isFirst = true;
+
+    /// <summary>So far the system had everything in memory, since the beginning or a seek.</summary>
+    private bool _isCached;
+
+    /// <summary>There is a point in reading ahead: a whole block had to be waited for since the beginning or a seek.</summary>
+    private bool _isAhead;
+
     private bool _isFollowing;
     private bool _isWanted;
 
@@ -70,7 +77,8 @@ internal sealed partial class ReadPump
         _epoch++;
         _nextPosition = position;
         _nextLength = Math.Min(FirstLength, _blockLengthMax);
-        _isFirst = true;
+        _isCached = _usesCache;
+        _isAhead = false;
         _isAtEnd = false;
     }
 
@@ -89,7 +97,7 @@ internal sealed partial class ReadPump
         {
             while (!_isDisposed)
             {
-                if (CanFill)
+                if (CanFill && (_isAhead || _isWanted))
                 {
                     FillOne();
                 }
@@ -102,7 +110,7 @@ internal sealed partial class ReadPump
                     _isAtEnd = false;
                     _nextPoll = _nextPoll * 2 < _followInterval ? _nextPoll * 2 : _followInterval;
                 }
-                else if (!Monitor.Wait(_gate, s_idleLimit) && !_isWanted && !CanFill)
+                else if (!Monitor.Wait(_gate, s_idleLimit) && !_isWanted && !(CanFill && _isAhead))
                 {
                     break;
                 }
@@ -154,17 +162,59 @@ internal sealed partial class ReadPump
         }
 
         if (isFull)
-            _nextLength = (int)Math.Min((long)_nextLength * Growth, _blockLengthMax);
+            Grow();
         _lengthSeen = outcome.LengthSeen;
         _error = outcome.Error;
         _answer = ask;
         _isAtEnd = outcome.IsAtEnd && (ask == _ask || !_isWanted);
 
-        // The consumer read the first block itself; from here on there is something to read ahead.
-        if (_isFirst && CanFill)
+        // The consumer waited for a whole block: from here on there is something to read ahead.
+        _isAhead |= isFull;
+        if (_isAhead && CanFill)
             StartThread();
-        _isFirst = false;
     }
+
+    /// <summary>Makes a block of what the system has in memory; called by the consumer, the lock as in <see cref="FillOne"/>.</summary>
+    private void FillCached()
+    {
+        int length = _nextLength;
+        if (!TryGetFree(length, out ReadBlock? block))
+            return;
+        block.Position = _nextPosition;
+        block.Count = ReadCached(block.Array.AsSpan(block.Start, length));
+        (block.Count > 0 ? _filled : _free).Enqueue(block);
+        if (block.Count == length)
+            Grow();
+    }
+
+    /// <summary>
+    /// Reads what the system has in memory, the lock as in <see cref="FillOne"/>. No seek comes meanwhile: the consumer is in a
+    /// call.
+    /// </summary>
+    private int ReadCached(Span<byte> destination)
+    {
+        long position = _nextPosition;
+        int count = 0;
+        _isFilling = true;
+        Monitor.Exit(_gate);
+        try
+        {
+            count = _file.ReadCachedAt(destination, position);
+        }
+        finally
+        {
+            Monitor.Enter(_gate);
+            _isFilling = false;
+        }
+
+        _isCached = count == destination.Length;
+        _nextPosition += count;
+        _lengthSeen = Math.Max(_lengthSeen, count > 0 ? _nextPosition : 0);
+        WakeAll();
+        return count;
+    }
+
+    private void Grow() => _nextLength = (int)Math.Min((long)_nextLength * Growth, _blockLengthMax);
 
     /// <summary>A block of at least this length; false, with the error kept for the consumer, when there is no memory.</summary>
     private bool TryGetFree(int length, [NotNullWhen(true)] out ReadBlock? block)

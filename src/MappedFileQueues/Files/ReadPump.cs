@@ -25,12 +25,18 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     /// <param name="file">The file, which becomes the pump's.</param>
     /// <param name="options">How to read.</param>
     /// <param name="headroom">Bytes kept free before the data of each block.</param>
+    /// <param name="usesCache">
+    /// Whether the consumer reads by itself what the system has in memory: that is as fast as the copy, and needs no second
+    /// processor. Not for one that does a lot with each block: then reading ahead is worth it all the same.
+    /// </param>
     /// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
-    public ReadPump(ReadableFile file, ReadAheadOptions options, int headroom, Type owner)
+    public ReadPump(ReadableFile file, ReadAheadOptions options, int headroom, bool usesCache, Type owner)
     {
         _file = file;
         _owner = owner;
         _headroom = headroom;
+        _usesCache = usesCache;
+        _isCached = usesCache;
         _blockLengthMax = options.BlockSize;
         _blockCountMax = options.BlocksAhead + 1;
         _askAhead = options.AskAhead;
@@ -85,9 +91,14 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                 {
                     cancellationToken.ThrowIfCancellationRequested();
                     Want();
-                    // A caller that may be cancelled must not be in a read of the disk itself.
-                    if (CanFill && !cancellationToken.CanBeCanceled)
+
+                    if (CanFill && _isCached)
                     {
+                        FillCached();
+                    }
+                    else if (CanFill && !cancellationToken.CanBeCanceled)
+                    {
+                        // Who may be cancelled must not be in a read of the disk itself.
                         FillOne();
                     }
                     else
@@ -106,7 +117,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
     }
 
-    /// <summary>The same without blocking a thread: every read is the pump's.</summary>
+    /// <summary>The same without blocking a thread: every read that may wait is the pump's.</summary>
     [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     public async ValueTask<ReadBlock?> TakeAsync(CancellationToken cancellationToken)
     {
@@ -124,6 +135,12 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                         return block;
                     cancellationToken.ThrowIfCancellationRequested();
                     Want();
+                    if (CanFill && _isCached)
+                    {
+                        FillCached();
+                        continue;
+                    }
+
                     StartThread();
                     _wait.Reset();
                     _isWaitArmed = true;
@@ -142,43 +159,23 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     }
 
     /// <summary>
-    /// Reads into the caller's own memory, when nothing was read ahead and the system has the bytes in memory: a block in between
-    /// would only be a second copy. 0 when not, which says nothing about the file.
+    /// Reads into the caller's own memory, as long as the system has the bytes in memory: a block in between would only be a
+    /// second copy. 0 when not, which says nothing about the file.
     /// </summary>
     public int ReadDirectly(Span<byte> destination)
     {
-        long position;
         lock (_gate)
         {
             BeginCall();
-            if (!CanFill || _filled.Count > 0)
+            try
+            {
+                return _isCached && CanFill && _filled.Count == 0 ? ReadCached(destination) : 0;
+            }
+            finally
             {
                 EndCall();
-                return 0;
-            }
-
-            position = _nextPosition;
-            _isFilling = true;
-        }
-
-        int count = 0;
-        try
-        {
-            count = _file.ReadCachedAt(destination, position);
-        }
-        finally
-        {
-            lock (_gate)
-            {
-                _isFilling = false;
-                _nextPosition += count;
-                _lengthSeen = Math.Max(_lengthSeen, count > 0 ? _nextPosition : 0);
-                EndCall();
-                WakeAll();
             }
         }
-
-        return count;
     }
 
     /// <summary>Gives a block back to be read into.</summary>
@@ -187,7 +184,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         lock (_gate)
         {
             _free.Enqueue(block);
-            if (CanFill && !_isFirst)
+            if (CanFill && _isAhead)
                 StartThread();
             Monitor.PulseAll(_gate);
         }

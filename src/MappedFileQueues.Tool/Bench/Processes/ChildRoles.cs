@@ -1,3 +1,4 @@
+using MappedFileQueues.Tool.Bench.DotnetIo;
 using MappedFileQueues.Tool.Bench.Figures;
 using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
@@ -58,6 +59,8 @@ internal static class ChildRoles
     public static IReadOnlyList<Samples> Run(ChildContext context) =>
         s_roles.TryGetValue(context.Task.Role, out Func<ChildContext, IReadOnlyList<Samples>>? role)
             ? role(context)
+            : context.Task.Role.StartsWith(IoTable.RolePrefix, StringComparison.Ordinal)
+            ? IoMeasurement.Measure(context)
             : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
 
     private static IReadOnlyList<Samples> Append(
