@@ -18,9 +18,6 @@ namespace MappedFileQueues.Files;
 /// </summary>
 public sealed class ReadAheadStream : Stream
 {
-    /// <summary>A shorter read is served from a block: a call of the system for each would cost more than the copy.</summary>
-    private const int DirectMin = 64 * 1024;
-
     private readonly ReadPump _pump;
     private ReadBlock? _block;
     private int _offset;
@@ -265,8 +262,6 @@ public sealed class ReadAheadStream : Stream
 
     private int ReadDirectly(Span<byte> buffer)
     {
-        if (buffer.Length < DirectMin)
-            return 0;
         LetGo();
         int count = _pump.ReadDirectly(buffer);
         _position += count;

@@ -12,6 +12,9 @@ namespace MappedFileQueues.Files;
 /// </summary>
 internal sealed partial class ReadPump : IValueTaskSource, IDisposable
 {
+    /// <summary>A shorter read is served from a block: a call of the system for each would cost more than the copy.</summary>
+    private const int DirectMin = 64 * 1024;
+
     private readonly object _gate = new();
     private readonly ReadableFile _file;
     private readonly Type _owner;
@@ -159,8 +162,8 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     }
 
     /// <summary>
-    /// Reads into the caller's own memory, as long as the system has the bytes in memory: a block in between would only be a
-    /// second copy. 0 when not, which says nothing about the file.
+    /// Reads into the caller's own memory what is long or the rest of the file, as long as the system has the bytes in memory: a
+    /// block in between would only be a second copy. 0 when not, which says nothing about the file.
     /// </summary>
     public int ReadDirectly(Span<byte> destination)
     {
@@ -169,7 +172,8 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             BeginCall();
             try
             {
-                return _isCached && CanFill && _filled.Count == 0 ? ReadCached(destination) : 0;
+                bool isWorthIt = destination.Length >= DirectMin || destination.Length > _lengthSeen - _nextPosition;
+                return isWorthIt && _isCached && CanFill && _filled.Count == 0 ? ReadCached(destination) : 0;
             }
             finally
             {

@@ -9,6 +9,7 @@ internal sealed class IoFiles : IDisposable
 
     private readonly string _directory;
 
+
     public IoFiles(string directory, long length)
     {
         _directory = directory;
@@ -20,10 +21,20 @@ internal sealed class IoFiles : IDisposable
 
     public string Small => Path.Combine(_directory, "small");
 
-    public string Target => Path.Combine(_directory, "target");
+    private string Target => Path.Combine(_directory, "target");
 
     /// <summary>How long the source is, and the target becomes.</summary>
     public long Length { get; private set; }
+
+    /// <summary>
+    /// The name of the file to be made, which is not there: ext4 writes a file out when it is closed after it was truncated, and
+    /// that is another job.
+    /// </summary>
+    public string NewTarget()
+    {
+        File.Delete(Target);
+        return Target;
+    }
 
     /// <summary>Makes the source anew.</summary>
     public void SetLength(long length)

@@ -23,7 +23,7 @@ internal static class IoWriteTables
             byte[] buffer = new byte[length];
             cases.Add(new("RandomAccess.Write", NameOf(length), () =>
             {
-                using SafeFileHandle file = File.OpenHandle(files.Target, FileMode.Create, FileAccess.Write);
+                using SafeFileHandle file = OpenHandle(files);
                 WriteAll(file, buffer, files.Length);
             }));
         }
@@ -47,9 +47,8 @@ internal static class IoWriteTables
             byte[] buffer = new byte[length];
             cases.Add(new("AppendFileStream", $"no flush, {NameOf(length)}", () =>
             {
-                File.Delete(files.Target);
                 WriteBy(
-                    new AppendFileStream(files.Target, new AppendFileOptions { Durability = AppendDurability.None }),
+                    new AppendFileStream(files.NewTarget(), new AppendFileOptions { Durability = AppendDurability.None }),
                     buffer,
                     files.Length);
             }));
@@ -102,12 +101,12 @@ internal static class IoWriteTables
             string name = NameOf(length);
             cases.Add(new("RandomAccess.WriteAsync", $"Asynchronous, {name}", () =>
             {
-                using SafeFileHandle file = File.OpenHandle(
-                    files.Target, FileMode.Create, FileAccess.Write, options: FileOptions.Asynchronous);
+                using SafeFileHandle file = OpenHandle(files, FileOptions.Asynchronous);
                 WriteAllAsync(file, buffer, files.Length).GetAwaiter().GetResult();
             }));
-            foreach ((FileOptions options, string opened) in new[] { (FileOptions.None, ""), (FileOptions.Asynchronous, "Asynchronous, ") })
+            foreach (FileOptions options in new[] { FileOptions.None, FileOptions.Asynchronous })
             {
+                string opened = options == FileOptions.None ? "" : "Asynchronous, ";
                 cases.Add(new("FileStream.WriteAsync", $"{opened}default buffer, {name}", () =>
                 {
                     using FileStream stream = OpenStream(files, Page, options);
@@ -127,12 +126,12 @@ internal static class IoWriteTables
             new("RandomAccess", "1 MiB", () =>
             {
                 using SafeFileHandle from = File.OpenHandle(files.Source);
-                using SafeFileHandle to = File.OpenHandle(files.Target, FileMode.Create, FileAccess.Write);
+                using SafeFileHandle to = OpenHandle(files);
                 long position = 0;
                 for (int count; (count = RandomAccess.Read(from, large, position)) > 0; position += count)
                     RandomAccess.Write(to, large.AsSpan(0, count), position);
             }),
-            new("File.Copy", "", () => File.Copy(files.Source, files.Target, overwrite: true)),
+            new("File.Copy", "", () => File.Copy(files.Source, files.NewTarget())),
             new("FileStream.CopyTo", "default", () => CopyBy(File.OpenRead(files.Source), files)),
             new("FileStream.CopyTo", "1 MiB", () => CopyBy(File.OpenRead(files.Source), files, Large)),
             new("FileStream.CopyToAsync", "Asynchronous, default", () =>
@@ -146,11 +145,14 @@ internal static class IoWriteTables
         ];
     }
 
+    private static SafeFileHandle OpenHandle(IoFiles files, FileOptions options = FileOptions.None) =>
+        File.OpenHandle(files.NewTarget(), FileMode.CreateNew, FileAccess.Write, options: options);
+
     private static FileStream OpenStream(
         IoFiles files, int bufferLength, FileOptions options = FileOptions.None, long preallocated = 0) =>
-        new(files.Target, new FileStreamOptions
+        new(files.NewTarget(), new FileStreamOptions
         {
-            Mode = FileMode.Create,
+            Mode = FileMode.CreateNew,
             Access = FileAccess.Write,
             BufferSize = bufferLength,
             Options = options,
@@ -164,7 +166,7 @@ internal static class IoWriteTables
         {
             if (whole.Length != files.Length)
                 whole = new byte[files.Length];
-            File.WriteAllBytes(files.Target, whole);
+            File.WriteAllBytes(files.NewTarget(), whole);
         };
     }
 

@@ -12,11 +12,7 @@ internal static class FileFigures
             BenchSuite.Group(LinesFigure.OneName, LinesFigure.DefaultName, LinesFigure.BestName),
             BenchSuite.Group(LinesFigure.FourName),
             BenchSuite.Group(LogLineFigure.Name),
-            BenchSuite.Group(
-                ReadSequentialFigure.WarmName,
-                ReadSequentialFigure.WarmBlocksName,
-                ReadSequentialFigure.ColdName,
-                ReadSequentialFigure.ColdBlocksName),
+            BenchSuite.Group(ReadSequentialFigure.Names),
             BenchSuite.Group(ReadLinesFigure.Name),
         ],
         ClassicTable.Write);
