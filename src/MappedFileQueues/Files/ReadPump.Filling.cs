@@ -181,7 +181,9 @@ internal sealed partial class ReadPump
             StartThread();
     }
 
-    /// <summary>Makes a block of what the system has in memory; called by the consumer, the lock as in <see cref="FillOne"/>.</summary>
+    /// <summary>
+    /// Makes a block of what the system has in memory; called by the consumer, the lock as in <see cref="FillOne"/>.
+    /// </summary>
     private void FillCached()
     {
         int length = LengthOfNext(CachedLengthMax);

@@ -8,8 +8,8 @@ namespace MappedFileQueues.TestPeer.Verbs;
 /// <summary>
 /// `read-lines FILE LENGTH`: prints `READY`, then reads the file's lines again and again until standard input ends, while
 /// another process truncates it and lets it grow again. Each line tells its own place in 20 digits; only the last may be cut
-/// short. Prints `DONE count truncated`: how often the file was read to its end, and how often it was found truncated. `read-lines
-/// FILE mapped` reads a mapping of the file instead, until that ends this process.
+/// short. Prints `DONE count truncated`: how often the file was read to its end, and how often it was found truncated.
+/// `read-lines FILE mapped` reads a mapping of the file instead, until that ends this process.
 /// </summary>
 internal static class ReadLinesVerb
 {

@@ -71,8 +71,8 @@ internal static class DotnetIoCommand
 
         string seconds = Stopwatch.GetElapsedTime(start).TotalSeconds.ToString("F1", CultureInfo.InvariantCulture);
         Console.Out.WriteLine(
-            $"\nDone in {seconds} s. Medians; * is the fastest way, or within 5 % of it. The file is in the system's cache: what a "
-            + "disk costs is not in these numbers.");
+            $"\nDone in {seconds} s. Medians; * is the fastest way, or within 5 % of it. The file is in the system's cache: "
+            + "what a disk costs is not in these numbers.");
         if (parsed.GetValue(s_json) is { } file)
             BenchJson.Write(file.FullName, figures);
         return ExitCodes.Success;

@@ -8,6 +8,7 @@ internal sealed class IoFiles : IDisposable
     public const int SmallLength = 1024;
 
     private readonly string _directory;
+    private readonly List<IDisposable> _opened = [];
 
 
     public IoFiles(string directory, long length)
@@ -47,8 +48,18 @@ internal sealed class IoFiles : IDisposable
             RandomAccess.Write(file, block.AsSpan(0, (int)Math.Min(block.Length, length - position)), position);
     }
 
+    /// <summary>Keeps a file open until the end of the table.</summary>
+    public T Keep<T>(T opened)
+        where T : IDisposable
+    {
+        _opened.Add(opened);
+        return opened;
+    }
+
     public void Dispose()
     {
+        foreach (IDisposable opened in _opened)
+            opened.Dispose();
         File.Delete(Source);
         File.Delete(Small);
         File.Delete(Target);

@@ -40,7 +40,8 @@ internal static class IoMeasurement
                 long start = Clock.Now;
                 Repeat(way, operations);
                 double milliseconds = Clock.MillisecondsSince(start);
-                allocated[index][repetition] = (GC.GetTotalAllocatedBytes(precise: true) - before) / (double)Math.Max(1, operations);
+                long bytes = GC.GetTotalAllocatedBytes(precise: true) - before;
+                allocated[index][repetition] = bytes / (double)Math.Max(1, operations);
                 values[index][repetition] = operations > 0
                     ? milliseconds * 1e3 / operations
                     : files.Length / milliseconds / 1e3;

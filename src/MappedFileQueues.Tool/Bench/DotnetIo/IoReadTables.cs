@@ -56,10 +56,10 @@ internal static class IoReadTables
     {
         byte[] buffer = new byte[Page];
         Random random = new(4);
-        SafeFileHandle file = File.OpenHandle(files.Source);
-        FileStream bare = OpenStream(files.Source, 0);
-        FileStream buffered = OpenStream(files.Source, Page);
-        FileStream large = OpenStream(files.Source, Medium);
+        SafeFileHandle file = files.Keep(File.OpenHandle(files.Source, share: FileShare.ReadWrite));
+        FileStream bare = files.Keep(OpenStream(files.Source, 0));
+        FileStream buffered = files.Keep(OpenStream(files.Source, Page));
+        FileStream large = files.Keep(OpenStream(files.Source, Medium));
         void SeekAndRead(FileStream stream)
         {
             stream.Position = random.NextInt64(files.Length - Page);
@@ -90,7 +90,8 @@ internal static class IoReadTables
 
         foreach ((int streamBuffer, string name) in new[] { (0, "no buffer"), (Page, "default buffer"), (Large, "1 MiB buffer") })
         {
-            foreach (int length in new[] { IoLoops.Small, Page, Medium, Large }.Where(length => streamBuffer > 0 || length >= Page))
+            int[] lengths = streamBuffer > 0 ? [IoLoops.Small, Page, Medium, Large] : [Page, Medium, Large];
+            foreach (int length in lengths)
             {
                 byte[] buffer = new byte[length];
                 cases.Add(new("FileStream", $"{name}, {NameOf(length)}", () =>
@@ -114,7 +115,7 @@ internal static class IoReadTables
     }
 
     private static FileStream OpenStream(string path, int bufferLength, FileOptions options = FileOptions.None) =>
-        new(path, FileMode.Open, FileAccess.Read, FileShare.Read, bufferLength, options);
+        new(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite, bufferLength, options);
 
     private static void ReadBy(Stream stream, byte[] buffer, long length)
     {

@@ -23,7 +23,8 @@ internal sealed class ReadSequentialFigure(ChildContext context)
 
     private readonly byte[] _buffer = new byte[ReadPeers.BufferLength];
 
-    public static string[] Names { get; } = [.. s_sides.Select(side => WarmName + side), .. s_sides.Select(side => ColdName + side)];
+    public static string[] Names { get; } =
+        [.. s_sides.Select(side => WarmName + side), .. s_sides.Select(side => ColdName + side)];
 
     public IReadOnlyList<Samples> Measure()
     {
