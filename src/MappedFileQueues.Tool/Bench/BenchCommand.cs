@@ -63,6 +63,7 @@ internal static class BenchCommand
         });
         command.Validators.Add(CheckNames);
         command.Add(SuiteCommand.Create(FileFigures.Suite));
+        command.Add(DotnetIo.DotnetIoCommand.Create());
         command.Add(ChildCommand.Create());
         command.SetAction(Run);
         return command;

@@ -41,7 +41,7 @@ public sealed class MappedFileLines : IDisposable
     private MappedFileLines(ReadableFile file, MappedFileLinesOptions options)
     {
         _lineLengthMax = options.LineLengthMax;
-        _pump = new ReadPump(file, options, Headroom, typeof(MappedFileLines));
+        _pump = new ReadPump(file, options, Headroom, usesCache: false, typeof(MappedFileLines));
         _endPosition = options.StartPosition;
         if (_endPosition > 0)
             _pump.MoveTo(_endPosition);

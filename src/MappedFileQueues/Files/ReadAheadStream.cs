@@ -7,6 +7,8 @@ namespace MappedFileQueues.Files;
 /// Reads a file from front to back while its next blocks are already being read in the background, and follows a file that grows
 /// (<see cref="ReadAheadOptions.Follow"/>). Reading a block at a time without a copy: <see cref="TryReadBlock(out
 /// ReadOnlySpan{byte}, CancellationToken)"/>.
+/// <para>As long as the system has the file in memory there is nothing to wait for: the caller copies from there by itself, reads
+/// of 64 KiB and more straight into its buffer. The first read that would have to wait begins the reading ahead.</para>
 /// <para>For one caller at a time; <see cref="StopFollowing"/> and Dispose may come from any thread, and end a read that waits.
 /// Steady reading allocates nothing. Nothing is written, so a crash loses nothing.</para>
 /// <para>Blocks hold what the file held when they were read, up to (BlocksAhead + 1) x BlockSize before the caller gets there.
@@ -35,7 +37,7 @@ public sealed class ReadAheadStream : Stream
     }
 
     internal ReadAheadStream(ReadableFile file, ReadAheadOptions options) =>
-        _pump = new ReadPump(file, options, headroom: 0, typeof(ReadAheadStream));
+        _pump = new ReadPump(file, options, headroom: 0, usesCache: true, typeof(ReadAheadStream));
 
     /// <summary>True until Dispose.</summary>
     public override bool CanRead => !_pump.IsDisposed;
@@ -93,9 +95,15 @@ public sealed class ReadAheadStream : Stream
     /// <inheritdoc cref="Read(Span{byte})" path="/exception"/>
     public int Read(Span<byte> buffer, CancellationToken cancellationToken)
     {
-        if (buffer.IsEmpty || (RestCount() == 0 && !Advance(cancellationToken)))
-            return Nothing();
-        return CopyTo(buffer);
+        cancellationToken.ThrowIfCancellationRequested();
+        if (!buffer.IsEmpty && RestCount() == 0)
+        {
+            int count = ReadDirectly(buffer);
+            if (count > 0 || !Advance(cancellationToken))
+                return count;
+        }
+
+        return buffer.IsEmpty ? Nothing() : CopyTo(buffer);
     }
 
     /// <inheritdoc cref="Read(Span{byte})"/>
@@ -129,7 +137,11 @@ public sealed class ReadAheadStream : Stream
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<int>(cancellationToken);
         if (!buffer.IsEmpty && RestCount() == 0)
-            return ReadNextAsync(buffer, cancellationToken);
+        {
+            int count = ReadDirectly(buffer.Span);
+            return count > 0 ? new ValueTask<int>(count) : ReadNextAsync(buffer, cancellationToken);
+        }
+
         return new ValueTask<int>(buffer.IsEmpty ? Nothing() : CopyTo(buffer.Span));
     }
 
@@ -247,6 +259,14 @@ public sealed class ReadAheadStream : Stream
     [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<int> ReadNextAsync(Memory<byte> buffer, CancellationToken cancellationToken) =>
         await AdvanceAsync(cancellationToken).ConfigureAwait(false) ? CopyTo(buffer.Span) : 0;
+
+    private int ReadDirectly(Span<byte> buffer)
+    {
+        LetGo();
+        int count = _pump.ReadDirectly(buffer);
+        _position += count;
+        return count;
+    }
 
     private static ReadableFile OpenFile(string path)
     {

@@ -6,12 +6,15 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// Reads a file block by block, ahead of one consumer. One thread at a time reads: the pump's own, or, for the first block after
-/// opening or a seek and for the look at the end, the consumer itself; so files of one small block never start a thread. What is
-/// shared lies under one lock; a block is in nobody's reach but of who took it off its queue. This file: the consumer's side.
+/// Reads a file block by block, ahead of one consumer. One thread at a time reads: the pump's own, or a consumer that would have
+/// to wait for it otherwise; so files of one small block never start a thread. What is shared lies under one lock; a block is in
+/// nobody's reach but of who took it off its queue. This file: the consumer's side.
 /// </summary>
 internal sealed partial class ReadPump : IValueTaskSource, IDisposable
 {
+    /// <summary>A shorter read is served from a block: a call of the system for each would cost more than the copy.</summary>
+    private const int DirectMin = 64 * 1024;
+
     private readonly object _gate = new();
     private readonly ReadableFile _file;
     private readonly Type _owner;
@@ -25,12 +28,18 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     /// <param name="file">The file, which becomes the pump's.</param>
     /// <param name="options">How to read.</param>
     /// <param name="headroom">Bytes kept free before the data of each block.</param>
+    /// <param name="usesCache">
+    /// Whether the consumer reads by itself what the system has in memory: that is as fast as the copy, and needs no second
+    /// processor. Not for one that does a lot with each block: then reading ahead is worth it all the same.
+    /// </param>
     /// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
-    public ReadPump(ReadableFile file, ReadAheadOptions options, int headroom, Type owner)
+    public ReadPump(ReadableFile file, ReadAheadOptions options, int headroom, bool usesCache, Type owner)
     {
         _file = file;
         _owner = owner;
         _headroom = headroom;
+        _usesCache = usesCache;
+        _isCached = usesCache;
         _blockLengthMax = options.BlockSize;
         _blockCountMax = options.BlocksAhead + 1;
         _askAhead = options.AskAhead;
@@ -84,15 +93,22 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                 while (!TryTake(out block))
                 {
                     cancellationToken.ThrowIfCancellationRequested();
-                    bool looksAgain = Want();
-                    if (CanFill && (_isFirst || (looksAgain && !_isFollowing)))
-                    {
-                        FillOne();
-                        continue;
-                    }
+                    Want();
 
-                    StartThread();
-                    Monitor.Wait(_gate);
+                    if (CanFill && _isCached)
+                    {
+                        FillCached();
+                    }
+                    else if (CanFill && !cancellationToken.CanBeCanceled)
+                    {
+                        // Who may be cancelled must not be in a read of the disk itself.
+                        FillOne();
+                    }
+                    else
+                    {
+                        StartThread();
+                        Monitor.Wait(_gate);
+                    }
                 }
 
                 return block;
@@ -104,7 +120,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
     }
 
-    /// <summary>The same without blocking a thread: every read is the pump's.</summary>
+    /// <summary>The same without blocking a thread: every read that may wait is the pump's.</summary>
     [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     public async ValueTask<ReadBlock?> TakeAsync(CancellationToken cancellationToken)
     {
@@ -122,6 +138,12 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                         return block;
                     cancellationToken.ThrowIfCancellationRequested();
                     Want();
+                    if (CanFill && _isCached)
+                    {
+                        FillCached();
+                        continue;
+                    }
+
                     StartThread();
                     _wait.Reset();
                     _isWaitArmed = true;
@@ -139,13 +161,34 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
     }
 
+    /// <summary>
+    /// Reads into the caller's own memory what is long or the rest of the file, as long as the system has the bytes in memory: a
+    /// block in between would only be a second copy. 0 when not, which says nothing about the file.
+    /// </summary>
+    public int ReadDirectly(Span<byte> destination)
+    {
+        lock (_gate)
+        {
+            BeginCall();
+            try
+            {
+                bool isWorthIt = destination.Length >= DirectMin || destination.Length > _lengthSeen - _nextPosition;
+                return isWorthIt && _isCached && CanFill && _filled.Count == 0 ? ReadCached(destination) : 0;
+            }
+            finally
+            {
+                EndCall();
+            }
+        }
+    }
+
     /// <summary>Gives a block back to be read into.</summary>
     public void Release(ReadBlock block)
     {
         lock (_gate)
         {
             _free.Enqueue(block);
-            if (CanFill && !_isFirst)
+            if (CanFill && _isAhead)
                 StartThread();
             Monitor.PulseAll(_gate);
         }
@@ -256,17 +299,13 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         return _isAtEnd && _answer == _ask && !_isFollowing;
     }
 
-    /// <summary>
-    /// Says that a consumer waits; true when the end, which was met before it came, has to be looked at again.
-    /// </summary>
-    private bool Want()
+    /// <summary>Says that a consumer waits; an end that was met before it came has to be looked at again.</summary>
+    private void Want()
     {
         _isWanted = true;
-        bool looksAgain = _isAtEnd && _answer != _ask;
-        if (looksAgain)
+        if (_isAtEnd && _answer != _ask)
             _isAtEnd = false;
         Monitor.PulseAll(_gate);
-        return looksAgain;
     }
 
     /// <summary>Everybody who waits looks again; called under the lock.</summary>

@@ -40,6 +40,9 @@ internal static unsafe partial class LinuxNative
     public const int POSIX_FADV_SEQUENTIAL = 2;
     public const int POSIX_FADV_WILLNEED = 3;
 
+    /// <summary>For preadv2(2): EAGAIN instead of waiting for a disk.</summary>
+    public const int RWF_NOWAIT = 8;
+
     public const int RENAME_NOREPLACE = 1;
 
     public const int FUTEX_WAIT = 0;
@@ -59,6 +62,8 @@ internal static unsafe partial class LinuxNative
     public static nint SYS_futex => s_arm64 ? 98 : 202;
 
     public static nint SYS_membarrier => s_arm64 ? 283 : 324;
+
+    public static nint SYS_preadv2 => s_arm64 ? 286 : 327;
 
     public static nint SYS_renameat2 => s_arm64 ? 276 : 316;
 
@@ -133,6 +138,11 @@ internal static unsafe partial class LinuxNative
     [LibraryImport(Libc, SetLastError = true)]
     public static partial nint pwrite(LinuxHandle file, byte* buffer, nint count, long position);
 
+    /// <summary>The position is in the low word; the high one counts on 32-bit systems only.</summary>
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint preadv2(
+        nint number, LinuxHandle file, LinuxIoVector* vectors, nint count, nint position, nint positionHigh, nint flags);
+
     /// <summary>Returns the error number itself; errno stays as it was.</summary>
     [LibraryImport(Libc)]
     public static partial int posix_fadvise(LinuxHandle file, long offset, long length, int advice);
@@ -159,6 +169,14 @@ internal struct LinuxTimespec
 {
     public long Seconds;
     public long Nanoseconds;
+}
+
+/// <summary>struct iovec.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal unsafe struct LinuxIoVector
+{
+    public byte* Start;
+    public nuint Length;
 }
 
 /// <summary>struct statx, the fields used here; the layout is the same on all architectures (statx(2)).</summary>

@@ -10,6 +10,7 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
         LinuxNative.O_RDONLY | LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
 
     private readonly LinuxHandle _handle;
+    private volatile bool _canReadCached = true;
 
     private LinuxReadableFile(string path, LinuxHandle handle)
     {
@@ -61,6 +62,27 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
         }
 
         return done;
+    }
+
+    /// <inheritdoc/>
+    public override int ReadCachedAt(Span<byte> destination, long position)
+    {
+        if (!_canReadCached)
+            return 0;
+        nint count;
+        int errno;
+        fixed (byte* start = destination)
+        {
+            LinuxIoVector vector = new() { Start = start, Length = (nuint)destination.Length };
+            count = LinuxNative.preadv2(
+                LinuxNative.SYS_preadv2, _handle, &vector, 1, (nint)position, 0, LinuxNative.RWF_NOWAIT);
+            errno = LinuxErrors.Last;
+        }
+
+        // EAGAIN: not in memory. An old kernel, or a file system that cannot tell, says so each time.
+        if (count < 0 && errno is (DiskErrors.EOPNOTSUPP or DiskErrors.EINVAL or DiskErrors.ENOSYS))
+            _canReadCached = false;
+        return (int)Math.Max(count, 0);
     }
 
     /// <inheritdoc/>

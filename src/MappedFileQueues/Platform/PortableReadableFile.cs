@@ -78,6 +78,9 @@ internal sealed class PortableReadableFile : ReadableFile
     }
 
     /// <inheritdoc/>
+    public override int ReadCachedAt(Span<byte> destination, long position) => 0;
+
+    /// <inheritdoc/>
     public override void AdviseSequential()
     {
         // The option at opening has said it.

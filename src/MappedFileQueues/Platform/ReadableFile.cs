@@ -28,6 +28,12 @@ internal abstract class ReadableFile : IDisposable
     /// <summary>Reads at a position; fewer bytes only where the file ends at that moment.</summary>
     public abstract int ReadAt(Span<byte> destination, long position);
 
+    /// <summary>
+    /// Reads what the system holds in memory already, without waiting for a disk. 0 when that is nothing, at the end of the file,
+    /// and where the system cannot tell (Portable: always). Never fails: a read that may wait meets the error again.
+    /// </summary>
+    public abstract int ReadCachedAt(Span<byte> destination, long position);
+
     /// <summary>Tells the system that the file will be read from front to back. A hint; never fails.</summary>
     public abstract void AdviseSequential();
 

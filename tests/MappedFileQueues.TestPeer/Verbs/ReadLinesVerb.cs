@@ -1,4 +1,5 @@
 using System.Globalization;
+using System.IO.MemoryMappedFiles;
 using System.Text;
 using MappedFileQueues.Files;
 
@@ -8,6 +9,7 @@ namespace MappedFileQueues.TestPeer.Verbs;
 /// `read-lines FILE LENGTH`: prints `READY`, then reads the file's lines again and again until standard input ends, while
 /// another process truncates it and lets it grow again. Each line tells its own place in 20 digits; only the last may be cut
 /// short. Prints `DONE count truncated`: how often the file was read to its end, and how often it was found truncated.
+/// `read-lines FILE mapped` reads a mapping of the file instead, until that ends this process.
 /// </summary>
 internal static class ReadLinesVerb
 {
@@ -15,6 +17,8 @@ internal static class ReadLinesVerb
 
     public static int Run(string[] arguments)
     {
+        if (arguments[1] == "mapped")
+            return ReadMapped(arguments[0]);
         int lineLength = int.Parse(arguments[1], CultureInfo.InvariantCulture);
         Task ends = Task.Run(Console.In.ReadToEnd);
         Console.WriteLine("READY");
@@ -34,6 +38,26 @@ internal static class ReadLinesVerb
         }
 
         Console.WriteLine($"DONE {ended} {truncated}");
+        return 0;
+    }
+
+    private static int ReadMapped(string path)
+    {
+        Task ends = Task.Run(Console.In.ReadToEnd);
+        Console.WriteLine("READY");
+        byte[] copy = new byte[64 * 1024];
+        while (!ends.IsCompleted)
+        {
+            using FileStream file = File.Open(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite);
+            if (file.Length == 0)
+                continue;
+            using MemoryMappedFile mapped = MemoryMappedFile.CreateFromFile(
+                file, null, 0, MemoryMappedFileAccess.Read, HandleInheritability.None, leaveOpen: true);
+            using MemoryMappedViewAccessor view = mapped.CreateViewAccessor(0, 0, MemoryMappedFileAccess.Read);
+            for (long position = 0; position < view.Capacity; position += copy.Length)
+                view.ReadArray(position, copy, 0, (int)Math.Min(copy.Length, view.Capacity - position));
+        }
+
         return 0;
     }
 

@@ -79,6 +79,8 @@ internal sealed class ScriptedFile(byte[] content) : ReadableFile
         }
     }
 
+    public override int ReadCachedAt(Span<byte> destination, long position) => 0;
+
     public override void AdviseSequential()
     {
     }

@@ -12,6 +12,8 @@ internal static class FileFigures
             BenchSuite.Group(LinesFigure.OneName, LinesFigure.DefaultName, LinesFigure.BestName),
             BenchSuite.Group(LinesFigure.FourName),
             BenchSuite.Group(LogLineFigure.Name),
+            BenchSuite.Group(ReadSequentialFigure.Names),
+            BenchSuite.Group(ReadLinesFigure.Name),
         ],
         ClassicTable.Write);
 }

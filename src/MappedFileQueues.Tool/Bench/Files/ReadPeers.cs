@@ -18,12 +18,12 @@ internal static unsafe partial class ReadPeers
     private const int AdviseSequential = 2;
     private const int AdviseDontNeed = 4;
 
-    public static IReadOnlyList<(string Name, Func<string, ulong> Read)> All { get; } =
+    public static IReadOnlyList<(string Suffix, Func<string, ulong> Read)> All { get; } =
     [
-        ("read, 1 MiB", path => ReadBare(path, BufferLength)),
-        ("read, 4 MiB", path => ReadBare(path, LargeLength)),
-        ("mmap", ReadMapped),
-        ("readahead, 1 MiB", ReadAfterAsking),
+        ("_read_1m", path => ReadBare(path, BufferLength)),
+        ("_read_4m", path => ReadBare(path, LargeLength)),
+        ("_mmap", ReadMapped),
+        ("_readahead", ReadAfterAsking),
     ];
 
     /// <summary>The same sum for every reader; wide enough that it is bound by memory.</summary>

@@ -8,19 +8,23 @@ namespace MappedFileQueues.Tool.Bench.Files;
 /// <summary>
 /// MB/s of reading a file from front to back and summing it, four times the bytes of the other figures: by `Read` into a buffer
 /// of 1 MiB and by blocks without a copy, beside the fastest of what a program would do itself. Warm: the file is in the
-/// system's cache. Cold: it is not, as far as this machine's own cache goes.
+/// system's cache. Cold: it is not, as far as this machine's own cache goes. What the peers that are not the fastest reach stands
+/// beside it too.
 /// </summary>
 internal sealed class ReadSequentialFigure(ChildContext context)
 {
     public const string WarmName = "read_seq_warm";
-    public const string WarmBlocksName = "read_seq_warm_blocks";
     public const string ColdName = "read_seq_cold";
-    public const string ColdBlocksName = "read_seq_cold_blocks";
 
     private const int LengthFactor = 4;
     private const int WarmUpLength = 1024 * 1024;
 
+    private static readonly string[] s_sides = ["", "_blocks", .. ReadPeers.All.Select(peer => peer.Suffix)];
+
     private readonly byte[] _buffer = new byte[ReadPeers.BufferLength];
+
+    public static string[] Names { get; } =
+        [.. s_sides.Select(side => WarmName + side), .. s_sides.Select(side => ColdName + side)];
 
     public IReadOnlyList<Samples> Measure()
     {
@@ -31,21 +35,20 @@ internal sealed class ReadSequentialFigure(ChildContext context)
 
         string path = context.Path("read");
         Make(path, context.Bytes * LengthFactor);
-        List<Samples> samples = [.. Measure(path, WarmName, WarmBlocksName, isCold: false)];
+        List<Samples> samples = [.. Measure(path, WarmName, isCold: false)];
         if (ReadPeers.TryDropCache(path))
-            samples.AddRange(Measure(path, ColdName, ColdBlocksName, isCold: true));
+            samples.AddRange(Measure(path, ColdName, isCold: true));
         File.Delete(path);
         return samples;
     }
 
-    private IEnumerable<Samples> Measure(string path, string name, string blocksName, bool isCold)
+    private IEnumerable<Samples> Measure(string path, string name, bool isCold)
     {
         _ = MeasureAll(path, isCold);
         double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(_ => MeasureAll(path, isCold))];
-        double[][] sides = [.. Enumerable.Range(0, all[0].Length).Select(side => all.Select(run => run[side]).ToArray())];
-        double[] best = sides[2..].MaxBy(Statistics.Median)!;
-        yield return new Samples(name, "MB/s", best, sides[0]);
-        yield return new Samples(blocksName, "MB/s", best, sides[1]);
+        double[][] sides = [.. s_sides.Select((_, side) => all.Select(run => run[side]).ToArray())];
+        double[] best = sides[^ReadPeers.All.Count..].MaxBy(Statistics.Median)!;
+        return s_sides.Select((side, index) => new Samples(name + side, "MB/s", best, sides[index]));
     }
 
     /// <summary>Every side once, in turn: ours by copies, ours by blocks, the peers.</summary>

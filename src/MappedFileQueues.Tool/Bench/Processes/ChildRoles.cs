@@ -1,3 +1,4 @@
+using MappedFileQueues.Tool.Bench.DotnetIo;
 using MappedFileQueues.Tool.Bench.Figures;
 using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
@@ -50,6 +51,8 @@ internal static class ChildRoles
         [AppendBlocksFigure.FirstName] = child => new AppendBlocksFigure(child, FileRoom.None).Measure(),
         [AppendBlocksFigure.SecondName] = child => new AppendBlocksFigure(child, FileRoom.Reused).Measure(),
         [LinesFigure.OneName] = child => new LinesFigure(child, threadCount: 1).Measure(),
+        [ReadSequentialFigure.WarmName] = child => new ReadSequentialFigure(child).Measure(),
+        [ReadLinesFigure.Name] = child => new ReadLinesFigure(child).Measure(),
         [LinesFigure.FourName] = child => new LinesFigure(child, threadCount: 4).Measure(),
         [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
         [ClassicTable.Role] = ClassicTable.Measure,
@@ -61,6 +64,8 @@ internal static class ChildRoles
     public static IReadOnlyList<Samples> Run(ChildContext context) =>
         s_roles.TryGetValue(context.Task.Role, out Func<ChildContext, IReadOnlyList<Samples>>? role)
             ? role(context)
+            : context.Task.Role.StartsWith(IoTable.RolePrefix, StringComparison.Ordinal)
+            ? IoMeasurement.Measure(context)
             : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
 
     private static IReadOnlyList<Samples> Append(
