@@ -11,7 +11,7 @@ namespace MappedFileQueues.CrashLab;
 internal static class Program
 {
     private static readonly LabPart[] s_parts =
-        [new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new RealCutPart()];
+        [new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new RealCutPart(), new PackPart()];
 
     private static int Main(string[] arguments)
     {

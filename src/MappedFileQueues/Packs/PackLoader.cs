@@ -167,6 +167,11 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
             _scannedLength += Math.Max(0, volume.File.Length - volume.Tail);
             replay.Replay(volume, volume.Tail, isLast, proven: volume.Tail);
         }
+
+        // The needle of the highest sequence may be gone with a compaction. Were its number given again, a volume that is clean as
+        // of it would seem to be so of a later delete.
+        foreach (Volume volume in volumes)
+            _core.Sequence = Math.Max(_core.Sequence, volume.CleanAsOf);
     }
 
     private bool TryAdd(VolumeName name, bool writable)

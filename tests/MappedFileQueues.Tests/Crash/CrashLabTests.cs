@@ -22,6 +22,7 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     [InlineData("fault", "--runs", "4")]
     [InlineData("hostile", "--runs", "1")]
     [InlineData("real-cut", "--runs", "3")]
+    [InlineData("pack", "--images", "8000")]
     public void Run_ShortBudget_FindsNothing(string part, string budget, string amount)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");
