@@ -47,6 +47,7 @@ internal static class Program
         root.Add(ProduceCommand.Create());
         root.Add(ConsumeCommand.Create());
         root.Add(InfoCommand.Create());
+        root.Add(Pack.PackCommand.Create());
         root.Add(Bench.BenchCommand.Create());
         foreach (Command command in DemoCommand.CreateChildCommands())
             root.Add(command);

@@ -23,6 +23,8 @@ internal static class Program
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,
         ["read-lines"] = Verbs.ReadLinesVerb.Run,
+        ["pack-hostile"] = Verbs.PackHostile.Run,
+        ["pack-write"] = Verbs.PackWriteVerb.Run,
     };
 
     private static int Main(string[] arguments)

@@ -5,6 +5,7 @@ using System.Globalization;
 using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
 using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Packs;
 using MappedFileQueues.Tool.Bench.Processes;
 using MappedFileQueues.Tool.Bench.Reporting;
 
@@ -64,6 +65,7 @@ internal static class BenchCommand
         command.Validators.Add(CheckNames);
         command.Add(SuiteCommand.Create(FileFigures.Suite));
         command.Add(DotnetIo.DotnetIoCommand.Create());
+        command.Add(SuiteCommand.Create(PackFigures.Suite));
         command.Add(ChildCommand.Create());
         command.SetAction(Run);
         return command;

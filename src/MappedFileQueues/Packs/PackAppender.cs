@@ -127,29 +127,23 @@ internal sealed class PackAppender
         string temporary = header.Name.Path + PackNames.TemporarySuffix;
         StoreDirectory directory = core.Directory;
         _ = directory.Delete(temporary);
-        PlatformFile file = directory.Open(temporary, FileOpening.ReadWriteOrCreate)!;
-        try
+        using (PlatformFile file = directory.Open(temporary, FileOpening.ReadWriteOrCreate)!)
         {
             file.WriteAt(header.ToBytes(core.Meta.PackId), 0);
             fill?.Invoke(file);
             file.Sync();
-            ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
-            directory.Rename(temporary, header.Name.Path);
-            ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
-            directory.FlushEntries(PackNames.Volumes);
-            long length = file.Length;
-            return new Volume(header.Name, file, core.Meta.PackId)
-            {
-                CleanAsOf = header.CleanAsOf,
-                Tail = length,
-                Synced = length,
-            };
         }
-        catch
-        {
-            file.Dispose();
-            throw;
-        }
+
+        ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
+        directory.Rename(temporary, header.Name.Path);
+        ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
+        directory.FlushEntries(PackNames.Volumes);
+
+        // Opened anew, so that errors name the file as it is called now.
+        PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
+            ?? throw new QueueDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
+        long length = made.Length;
+        return new Volume(header.Name, made, core.Meta.PackId) { CleanAsOf = header.CleanAsOf, Tail = length, Synced = length };
     }
 
     private static void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)

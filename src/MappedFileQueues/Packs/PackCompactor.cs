@@ -143,6 +143,10 @@ internal sealed class PackCompactor(PackWriter writer)
             foreach (Volume old in run)
                 Copy(old, olderCleanAsOf, copier);
             copier.Flush();
+
+            // What was left out is dead because of needles that may not be on disk yet: without them the copy would be all that a
+            // power cut leaves.
+            writer.Appender.Flush();
             ProtocolSteps.Reach(ProtocolStep.PackCompactionCopied);
         });
     }

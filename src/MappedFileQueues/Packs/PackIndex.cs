@@ -91,6 +91,18 @@ internal sealed class PackIndex
             shard.Load(entries);
     }
 
+    /// <summary>Forgets all that a lost volume held.</summary>
+    public void RemoveSlot(int slot)
+    {
+        for (int number = 0; number < ShardCount; number++)
+        {
+            ulong[] entries = CopyShard(number);
+            ulong[] kept = [.. entries.Where(entry => Layout.Slot(entry) != slot)];
+            if (kept.Length < entries.Length)
+                Load(number, kept);
+        }
+    }
+
     private long Sum(Func<IndexShard, long> part)
     {
         long sum = 0;

@@ -19,8 +19,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
     /// <summary>How often a reader begins anew because a compaction removes the files that it is about to open.</summary>
     private const int TriesMax = 1000;
 
-    private readonly List<PackDamage> _missing = [];
     private PackCore _core = new(directory, meta);
+    private bool _hasMissing;
     private long _scannedLength;
     private long _coveredTail = VolumeHeader.Length;
 
@@ -43,18 +43,15 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
             FileIdentity? checkpoint = directory.Identify(PackNames.Checkpoint);
             List<VolumeName> files = ListVolumes();
             List<VolumeName> leftovers = [];
-            if (useCheckpoint && TryLoadCheckpoint(files, leftovers, writable))
+            bool isCovered = useCheckpoint && TryLoadCheckpoint(files, leftovers, writable);
+            bool isTrusted = isCovered && (!_hasMissing || directory.Identify(PackNames.Checkpoint) == checkpoint);
+            if (isTrusted)
                 return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength);
 
             // A compaction of the writer may come between the looks at its files; what it leaves is consistent again.
-            List<PackDamage> missing = [.. _missing];
             bool isSame = directory.Identify(PackNames.Checkpoint) == checkpoint;
             if (isSame && TryLoadVolumes(files, leftovers, writable))
-            {
-                missing.ForEach(_core.Report);
                 return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength);
-            }
-
             Restart();
             if (tries == TriesMax)
             {
@@ -69,7 +66,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         _core.Dispose();
         _core = new PackCore(directory, meta);
         (_scannedLength, _coveredTail) = (0, VolumeHeader.Length);
-        _missing.Clear();
+        _hasMissing = false;
     }
 
     private List<VolumeName> ListVolumes()
@@ -85,8 +82,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
     }
 
     /// <summary>
-    /// With the checkpoint: its volumes have to be there, no shorter than it says. False, and nothing loaded, when it cannot be
-    /// used.
+    /// With the checkpoint. What it knows is kept even when a volume is damaged, short or gone, so that no older value of a key comes
+    /// to light. False when it cannot be used: it is damaged itself, or older than the volumes.
     /// </summary>
     private bool TryLoadCheckpoint(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
     {
@@ -95,28 +92,17 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         uint lastCovered = 0;
         foreach (CoveredVolume covered in checkpoint.Volumes)
         {
-            Volume? volume = files.Contains(covered.Name) ? TryOpen(covered.Name, writable) : null;
-            if (volume is null || volume.File.Length < covered.Covered)
-            {
-                volume?.Retire();
-                _missing.Add(new PackDamage(covered.Name.Path, volume is null ? 0 : covered.Covered, 0, volume is null
-                    ? "The volume is missing. What only it held is lost."
-                    : "The volume is shorter than it was. What stood at its end is lost."));
-                continue;
-            }
-
-            _core.Volumes.Add(volume, covered.Slot);
-            volume.Tail = volume.Synced = covered.Covered;
-            volume.AddLive(covered.LiveLength, covered.LiveCount);
             lastCovered = Math.Max(lastCovered, covered.Name.Last);
+            bool isReplaced = !files.Contains(covered.Name) && files.Exists(other => other.Replaces(covered.Name));
+            if (isReplaced)
+                return false;
+            AddCovered(covered, writable);
         }
 
-        if (_missing.Count > 0)
-            return false;
         _core.Sequence = checkpoint.Sequence;
         foreach (VolumeName name in files)
         {
-            if (checkpoint.Volumes.Any(covered => covered.Name == name))
+            if (checkpoint.Volumes.Exists(covered => covered.Name == name))
                 continue;
             if (name.Last <= lastCovered)
                 leftovers.Add(name);
@@ -126,6 +112,26 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
 
         ReplayAll(checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name));
         return true;
+    }
+
+    private void AddCovered(CoveredVolume covered, bool writable)
+    {
+        if (TryOpen(covered.Name, writable) is not { } volume)
+        {
+            _hasMissing = true;
+            _core.Index.RemoveSlot(covered.Slot);
+            _core.Report(new PackDamage(covered.Name.Path, 0, 0, "The volume is missing. What it held is lost."));
+            return;
+        }
+
+        _core.Volumes.Add(volume, covered.Slot);
+        volume.Tail = volume.Synced = covered.Covered;
+        volume.AddLive(covered.LiveLength, covered.LiveCount);
+        if (volume.File.Length < covered.Covered)
+        {
+            _core.Report(new PackDamage(
+                covered.Name.Path, volume.File.Length, 0, "The volume is shorter than it was. What stood at its end is lost."));
+        }
     }
 
     private bool TryLoadVolumes(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
@@ -158,9 +164,14 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
                 _coveredTail = volume.Tail;
             if (known.Contains(volume.Name))
                 continue;
-            _scannedLength += volume.File.Length - volume.Tail;
+            _scannedLength += Math.Max(0, volume.File.Length - volume.Tail);
             replay.Replay(volume, volume.Tail, isLast, proven: volume.Tail);
         }
+
+        // The needle of the highest sequence may be gone with a compaction. Were its number given again, a volume that is clean as
+        // of it would seem to be so of a later delete.
+        foreach (Volume volume in volumes)
+            _core.Sequence = Math.Max(_core.Sequence, volume.CleanAsOf);
     }
 
     private bool TryAdd(VolumeName name, bool writable)

@@ -14,7 +14,6 @@ internal sealed class PackReplay(PackCore core)
     {
         long end = volume.File.Length;
         using var scanner = new VolumeScanner(volume, from, end);
-        volume.Tail = Math.Min(Math.Max(from, volume.Tail), end);
         while (true)
         {
             while (scanner.TryNext(core.Sequence, wholeNeedle: isLast))

@@ -46,8 +46,12 @@ internal sealed class PackVerifier : IDisposable
         int damageCount = _damages.Count;
         for (int number = 0; number < PackIndex.ShardCount; number++)
         {
-            HashSet<ulong> scanned = [.. _scanned.Index.CopyShard(number)];
-            foreach (ulong entry in _core.Index.CopyShard(number))
+            ulong[] entries = _core.Index.CopyShard(number);
+            ulong[] scannedEntries = _scanned.Index.CopyShard(number);
+            if (entries.Length + scannedEntries.Length == 0)
+                continue;
+            HashSet<ulong> scanned = [.. scannedEntries];
+            foreach (ulong entry in entries)
             {
                 if (!scanned.Remove(entry) && !IsDamaged(entry))
                     Report(entry, "The index names this place, and the newest value of that key stands elsewhere or nowhere.");

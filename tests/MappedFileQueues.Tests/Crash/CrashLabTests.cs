@@ -23,6 +23,7 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     [InlineData("hostile", "--runs", "1")]
     [InlineData("real-cut", "--runs", "3")]
     [InlineData("append", "--runs", "6")]
+    [InlineData("pack", "--images", "8000")]
     public void Run_ShortBudget_FindsNothing(string part, string budget, string amount)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");

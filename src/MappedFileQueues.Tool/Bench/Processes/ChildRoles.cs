@@ -3,6 +3,7 @@ using MappedFileQueues.Tool.Bench.Figures;
 using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
 using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Packs;
 using MappedFileQueues.Tool.Bench.Queues;
 using static MappedFileQueues.ChecksumMode;
 using static MappedFileQueues.ProducerMode;
@@ -56,6 +57,8 @@ internal static class ChildRoles
         [LinesFigure.FourName] = child => new LinesFigure(child, threadCount: 4).Measure(),
         [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
         [ClassicTable.Role] = ClassicTable.Measure,
+        [SmallFilesFigure.PutName] = child => new SmallFilesFigure(child).Measure(),
+        [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
         [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),

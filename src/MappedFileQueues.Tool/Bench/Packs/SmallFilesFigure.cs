@@ -1,0 +1,146 @@
+using System.Buffers;
+using System.Buffers.Binary;
+using System.Globalization;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Bench.Measuring;
+using MappedFileQueues.Tool.Bench.Processes;
+
+namespace MappedFileQueues.Tool.Bench.Packs;
+
+/// <summary>
+/// Nanoseconds for each of up to 200,000 objects of 2 KiB, written and then read in random order, in the system's cache or not: a
+/// pack beside a file for each (File.WriteAllBytes, File.ReadAllBytes, a thousand in a directory). Both have handed the bytes
+/// to the system when a put returns, and neither flushes.
+/// </summary>
+internal sealed class SmallFilesFigure(ChildContext context)
+{
+    public const string PutName = "pack_put";
+    public const string WarmName = "pack_get_warm";
+    public const string ColdName = "pack_get_cold";
+
+    private const int DataLength = 2048;
+    private const int CountMax = 200_000;
+    private const int FilesPerFolder = 1000;
+
+    /// <summary>A cold read takes a tenth of a millisecond and more.</summary>
+    private const int ColdCountMax = 4000;
+
+    private const int WarmUpCount = 200;
+
+    private readonly byte[] _data = new byte[DataLength];
+    private readonly ArrayBufferWriter<byte> _destination = new(DataLength);
+
+    private string FilesPath => context.Path("files");
+
+    private string PackPath => context.Path("pack");
+
+    public IReadOnlyList<Samples> Measure()
+    {
+        new Random(1).NextBytes(_data);
+        WarmUp.UntilCompiled(() => _ = Round(WarmUpCount));
+        int count = (int)Math.Min(CountMax, context.Bytes / DataLength);
+        List<(double RawPut, double Put)> puts = [];
+        for (int i = 0; i < context.Repetitions; i++)
+            puts.Add(Round(count));
+
+        int[] order = [.. Enumerable.Range(0, count)];
+        new Random(2).Shuffle(order);
+        List<Samples> all = [new Samples(PutName, "ns", [.. puts.Select(put => put.RawPut)], [.. puts.Select(put => put.Put)])];
+        using PackStore pack = PackStore.Open(PackPath);
+        all.Add(Interleaved.Run(
+            WarmName, "ns", context.Repetitions, () => ReadFiles(order), () => ReadPack(pack, order)));
+        int[] cold = order[..Math.Min(ColdCountMax, count)];
+        if (SystemCache.TryDrop(pack.Flush))
+        {
+            double Raw() => Cold(pack, () => ReadFiles(cold));
+            double Ours() => Cold(pack, () => ReadPack(pack, cold));
+            all.Add(Interleaved.Run(ColdName, "ns", context.Repetitions, Raw, Ours));
+        }
+        else
+        {
+            Console.Error.WriteLine($"{ColdName} is left out: dropping the system's cache of files needs root, on Linux.");
+        }
+
+        Directory.Delete(FilesPath, recursive: true);
+        return all;
+    }
+
+    private static double Cold(PackStore pack, Func<double> read)
+    {
+        _ = SystemCache.TryDrop(pack.Flush);
+        return read();
+    }
+
+    private static string Key(int number) => number.ToString(CultureInfo.InvariantCulture);
+
+    /// <summary>Writes all, both ways; what the round before left is removed outside of the time that is measured.</summary>
+    private (double RawPut, double Put) Round(int count)
+    {
+        foreach (string path in (string[])[FilesPath, PackPath])
+        {
+            if (Directory.Exists(path))
+                Directory.Delete(path, recursive: true);
+        }
+
+        return (WriteFiles(count), WritePack(count));
+    }
+
+    private double WriteFiles(int count)
+    {
+        for (int folder = 0; folder <= count / FilesPerFolder; folder++)
+            Directory.CreateDirectory(Path.Combine(FilesPath, Key(folder)));
+        long start = Clock.Now;
+        for (int number = 0; number < count; number++)
+        {
+            Mark(number);
+            File.WriteAllBytes(PathOf(number), _data);
+        }
+
+        return Clock.NanosecondsEach(start, count);
+    }
+
+    private double WritePack(int count)
+    {
+        using PackStore pack = PackStore.Open(PackPath);
+        long start = Clock.Now;
+        for (int number = 0; number < count; number++)
+        {
+            Mark(number);
+            pack.Put(Key(number), _data);
+        }
+
+        return Clock.NanosecondsEach(start, count);
+    }
+
+    private double ReadFiles(int[] order)
+    {
+        ulong sum = 0;
+        long start = Clock.Now;
+        foreach (int number in order)
+            sum += BinaryPrimitives.ReadUInt32LittleEndian(File.ReadAllBytes(PathOf(number)));
+        double nanoseconds = Clock.NanosecondsEach(start, order.Length);
+        Sums.Check("small files", sum, (ulong)order.Sum(number => (long)number));
+        return nanoseconds;
+    }
+
+    private double ReadPack(PackStore pack, int[] order)
+    {
+        ulong sum = 0;
+        long start = Clock.Now;
+        foreach (int number in order)
+        {
+            _destination.ResetWrittenCount();
+            if (!pack.TryGet(Key(number), _destination))
+                throw new ToolException($"An object is missing: key={number}.");
+            sum += BinaryPrimitives.ReadUInt32LittleEndian(_destination.WrittenSpan);
+        }
+
+        double nanoseconds = Clock.NanosecondsEach(start, order.Length);
+        Sums.Check(WarmName, sum, (ulong)order.Sum(number => (long)number));
+        return nanoseconds;
+    }
+
+    private void Mark(int number) => BinaryPrimitives.WriteInt32LittleEndian(_data, number);
+
+    private string PathOf(int number) => Path.Combine(FilesPath, Key(number / FilesPerFolder), Key(number));
+}

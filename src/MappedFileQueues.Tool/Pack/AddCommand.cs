@@ -1,0 +1,99 @@
+using System.CommandLine;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Pack;
+
+/// <summary>`mfq pack add`: puts files and directory trees into a pack.</summary>
+internal static class AddCommand
+{
+    public static Command Create()
+    {
+        Argument<string> pack = new("PACK") { Description = "The pack's directory; it is made when it is missing." };
+        Argument<string[]> paths = new("PATH")
+        {
+            Description = "Files, and directories whose files are added under their relative paths, with /.",
+            Arity = ArgumentArity.OneOrMore,
+        };
+        Option<string> prefix = new("--prefix")
+        {
+            Description = "Stands before each key.",
+            DefaultValueFactory = _ => "",
+        };
+        Option<bool> durable = new("--durable") { Description = "Return only when all is on disk." };
+        Command command = new("add", "Put files into a pack, in place of those of the same key.")
+        {
+            pack, paths, prefix, durable,
+        };
+        command.SetAction(parsed => Run(
+            parsed.GetRequiredValue(pack), parsed.GetRequiredValue(paths), parsed.GetRequiredValue(prefix),
+            parsed.GetValue(durable)));
+        return command;
+    }
+
+    private static int Run(string packPath, string[] paths, string prefix, bool isDurable)
+    {
+        long count = 0;
+        long length = 0;
+        long skipped = 0;
+        List<PackFile>[] files = [.. paths.Select(path => PackFiles.Of(path, prefix, packPath, Skip).ToList())];
+        using PackStore pack = PackStore.Open(packPath);
+        foreach (PackFile file in files.SelectMany(static each => each))
+        {
+            if (TryRead(file) is not { } data)
+            {
+                Skip(file.Path);
+                continue;
+            }
+
+            pack.Put(file.Key, data);
+            count++;
+            length += data.Length;
+        }
+
+        if (isDurable)
+            pack.Flush();
+        Console.Out.WriteLine($"added {Report.Number(count)} files, {Report.Bytes(length)}");
+        return skipped == 0 ? ExitCodes.Success : ExitCodes.Failure;
+
+        void Skip(string path)
+        {
+            skipped++;
+            ErrorLine.Write($"No regular file, left out: path={path}.", ExitCodes.Failure);
+        }
+    }
+
+    private static byte[]? TryRead(PackFile file)
+    {
+        try
+        {
+            return Read(file);
+        }
+        catch (QueueDiskException error) when (error.Errno is DiskErrors.EINVAL or DiskErrors.EISDIR)
+        {
+            return null;
+        }
+    }
+
+    /// <summary>
+    /// The file's bytes; null for what is no regular file: a pipe would be waited for. The platform's own opening tells them
+    /// apart, which the BCL's does not.
+    /// </summary>
+    private static byte[]? Read(PackFile file)
+    {
+        const long LengthMax = 256 * 1024 * 1024;
+        string path = Path.GetFullPath(file.Path);
+        using StoreDirectory? folder = OperatingSystemServices.Current.OpenDirectory(
+            Path.GetDirectoryName(path)!, create: false, mode: null);
+        using PlatformFile? opened = folder?.Open(Path.GetFileName(path), FileOpening.Read);
+        if (opened is null)
+            return null;
+        long length = opened.Length;
+        if (length > LengthMax)
+            throw new ToolException($"The file is too long for a pack: path={path}, length={length}, longest={LengthMax}.");
+        byte[] data = new byte[length];
+        int read = opened.ReadAt(data, 0);
+        return read == length ? data : data[..read];
+    }
+}

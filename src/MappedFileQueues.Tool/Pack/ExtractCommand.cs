@@ -1,0 +1,89 @@
+using System.Buffers;
+using System.CommandLine;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Pack;
+
+/// <summary>
+/// `mfq pack extract`: writes a pack's objects out as files, and nothing outside of the directory that was named.
+/// </summary>
+internal static class ExtractCommand
+{
+    public static Command Create()
+    {
+        Argument<string> pack = PackCommand.PackArgument();
+        Argument<string> target = new("DIR") { Description = "Where the files go; it is made when it is missing." };
+        Option<string> prefix = new("--prefix")
+        {
+            Description = "Only objects whose key begins so.",
+            DefaultValueFactory = _ => "",
+        };
+        Option<bool> overwrite = new("--overwrite") { Description = "Replace files that are there." };
+        Command command = new("extract", "Write a pack's objects out as files. Keys that lead out of DIR are refused.")
+        {
+            pack, target, prefix, overwrite,
+        };
+        command.SetAction(parsed => Run(
+            parsed.GetRequiredValue(pack), parsed.GetRequiredValue(target), parsed.GetRequiredValue(prefix),
+            parsed.GetValue(overwrite)));
+        return command;
+    }
+
+    private static int Run(string packPath, string target, string prefix, bool overwrite)
+    {
+        using PackReader pack = PackReader.Open(packPath, followsAlways: false);
+        string root = Directory.CreateDirectory(target).FullName;
+        long count = 0;
+        long length = 0;
+        long failed = 0;
+        var data = new ArrayBufferWriter<byte>();
+        foreach (PackEntry entry in pack.Enumerate(damage => Fail($"{damage.File} at {damage.Position}", damage.Reason)))
+        {
+            string key = entry.Key;
+            if (!key.StartsWith(prefix, StringComparison.Ordinal))
+                continue;
+            try
+            {
+                data.ResetWrittenCount();
+                if (SafeName.TrySplit(key, out string reason) is { } parts
+                    && SafeName.TryMakeWay(root, parts, out reason) is { } path)
+                {
+                    if (!pack.TryGet(entry.KeyBytes.Span, data))
+                        continue;
+                    Write(path, data.WrittenSpan, overwrite);
+                    count++;
+                    length += data.WrittenCount;
+                }
+                else
+                {
+                    Fail(key, reason);
+                }
+            }
+            catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+            {
+                Fail(key, error.Message);
+            }
+        }
+
+        Console.Out.WriteLine($"extracted {Report.Number(count)} files, {Report.Bytes(length)}");
+        return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;
+
+        void Fail(string what, string reason)
+        {
+            failed++;
+            ErrorLine.Write($"Not extracted: key={PrintableKey.Of(what)}, reason={reason}.", ExitCodes.Failure);
+        }
+    }
+
+    /// <summary>
+    /// Always a new file: what stands there is unlinked, not opened, so that a link of that name is never followed.
+    /// </summary>
+    private static void Write(string path, ReadOnlySpan<byte> data, bool overwrite)
+    {
+        if (overwrite)
+            File.Delete(path);
+        using FileStream file = new(path, FileMode.CreateNew, FileAccess.Write, FileShare.None, bufferSize: 0);
+        file.Write(data);
+    }
+}

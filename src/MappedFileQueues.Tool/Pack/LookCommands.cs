@@ -1,0 +1,120 @@
+using System.Buffers;
+using System.CommandLine;
+using System.Globalization;
+using System.Text.Json;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Pack;
+
+/// <summary>The commands that read a pack, without a lock and without a trace.</summary>
+internal static class LookCommands
+{
+    public static Command List()
+    {
+        Argument<string> pack = PackCommand.PackArgument();
+        Option<string> prefix = new("--prefix")
+        {
+            Description = "Only objects whose key begins so.",
+            DefaultValueFactory = _ => "",
+        };
+        Command command = new("list", "Show the objects in the order in which they lie on disk: length in bytes, key.")
+        {
+            pack, prefix,
+        };
+        command.SetAction(parsed =>
+        {
+            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
+            string begin = parsed.GetRequiredValue(prefix);
+            int code = ExitCodes.Success;
+            foreach (PackEntry entry in reader.Enumerate(damage => code = Show(damage)))
+            {
+                string key = entry.Key;
+                if (key.StartsWith(begin, StringComparison.Ordinal))
+                    Console.Out.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{entry.Length}\t{PrintableKey.Of(key)}"));
+            }
+
+            return code;
+        });
+        return command;
+    }
+
+    public static Command Get()
+    {
+        Argument<string> pack = PackCommand.PackArgument();
+        Argument<string> key = new("KEY") { Description = "The object's key." };
+        Command command = new("get", "Write an object's bytes to standard output.") { pack, key };
+        command.SetAction(parsed =>
+        {
+            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
+            string name = parsed.GetRequiredValue(key);
+            if (!reader.TryGet(name, out IMemoryOwner<byte>? data))
+                throw new ToolException($"There is no such object: key={PrintableKey.Of(name)}.");
+            using (data)
+            using (Stream output = StandardOutput.Open())
+                output.Write(data.Memory.Span);
+            return ExitCodes.Success;
+        });
+        return command;
+    }
+
+    public static Command Verify()
+    {
+        Argument<string> pack = PackCommand.PackArgument();
+        Command command = new("verify", "Read every byte of a pack and say what is damaged.") { pack };
+        command.SetAction(parsed =>
+        {
+            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
+            PackVerification verification = reader.Verify();
+            int code = ExitCodes.Success;
+            foreach (PackDamage damage in verification.Damages.Concat(reader.Damages).Distinct())
+                code = Show(damage);
+            string result = code == ExitCodes.Success ? "all whole" : "DAMAGED";
+            Console.Out.WriteLine(
+                $"{Report.Number(verification.Count)} objects, {Report.Bytes(verification.Length)} checked: {result}");
+            return code;
+        });
+        return command;
+    }
+
+    public static Command Stat()
+    {
+        Argument<string> pack = PackCommand.PackArgument();
+        Option<string> output = new("--output")
+        {
+            Description = "table: to read; json: one object, lengths in bytes.",
+            HelpName = "table|json",
+            DefaultValueFactory = _ => "table",
+        };
+        output.AcceptOnlyFromAmong("table", "json");
+        Command command = new("stat", "Show a pack's sizes and counts.") { pack, output };
+        command.SetAction(parsed =>
+        {
+            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
+            PackInfo info = reader.GetInfo();
+            if (parsed.GetRequiredValue(output) == "json")
+                Console.Out.WriteLine(JsonSerializer.Serialize(info, PackJsonContext.Default.PackInfo));
+            else
+                Print(info);
+            return ExitCodes.Success;
+        });
+        return command;
+    }
+
+    private static int Show(PackDamage damage) => ErrorLine.Write(
+        $"Damaged: file={damage.File}, position={damage.Position}, length={damage.Length}. {damage.Reason}", ExitCodes.Failure);
+
+    private static void Print(PackInfo info)
+    {
+        Report report = new("Pack", "", "");
+        report.Add("path", info.Path);
+        report.Add("made", info.Created.ToString("u", CultureInfo.InvariantCulture));
+        report.Add("objects", Report.Number(info.Count));
+        report.Add("volumes", $"{Report.Number(info.VolumeCount)} of up to {Report.Bytes(info.VolumeSize)}");
+        report.Add("on disk", Report.Bytes(info.Length));
+        report.Add("alive", Report.Bytes(info.LiveLength));
+        report.Add("index", Report.Bytes(info.IndexBytes));
+        report.Add("puts and deletes", Report.Number(info.Sequence));
+        report.Write();
+    }
+}

@@ -1,0 +1,238 @@
+using System.Buffers;
+using MappedFileQueues.CrashLab.Sim;
+using MappedFileQueues.CrashLab.Work;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.CrashLab.Parts;
+
+/// <summary>
+/// One seed of the pack part: rounds of puts, deletes, compactions and reopenings on one disk, pictures at random points of
+/// it, images of each picture. An image holds a beginning of the operations: all that were acknowledged as durable (after a
+/// kill: all that had returned), and none without those before it.
+/// </summary>
+internal sealed class PackRun(int seed, PartResult result)
+{
+    private const int PicturesPerRound = 6;
+    private const int CutsPerPicture = 8;
+    private const int OperationsMax = 120;
+    private const int KeyCount = 12;
+
+    private readonly Random _random = new(seed);
+    private readonly List<Picture> _pictures = [];
+
+    /// <summary>What was put and deleted (null), in order; number i has the sequence i + 1.</summary>
+    private readonly List<(string Key, byte[]? Data)> _operations = [];
+
+    private SimDisk _disk = new(tracksMedium: true);
+    private Random _pointRandom = new(0);
+    private int _candidates;
+    private int _returned;
+    private int _durable;
+
+    /// <summary>A moment: the disk, how many operations had begun, returned, were durable.</summary>
+    private sealed record Picture(DiskPicture Disk, int Begun, int Returned, int Durable, string Where);
+
+    public void Run()
+    {
+        PackOptions options = new()
+        {
+            VolumeSize = _random.Next(3) switch { 0 => 4096, 1 => 10_000, _ => 64 * 1024 },
+            CheckpointInterval = _random.Next(2) == 0 ? 3000 : 1 << 30,
+        };
+        int rounds = _random.Next(1, 4);
+        for (int round = 0; round < rounds; round++)
+        {
+            _pictures.Clear();
+            _candidates = 0;
+            _pointRandom = new Random(_random.Next());
+            Work(options);
+            foreach (Picture picture in _pictures)
+                CheckPicture(picture, options);
+            if (round < rounds - 1)
+                StartNextRound(options);
+        }
+
+        _disk.Dispose();
+    }
+
+    private void Work(PackOptions options)
+    {
+        OperatingSystemServices.Current = new SimServices(_disk, "boot", hasFence: false);
+        LabThread.Background.Clear();
+        LabThread.Point = OnPoint;
+        _disk.Point = OnPoint;
+        PackStore pack = PackStore.Open(SimDisk.Root, options);
+        int count = _random.Next(10, OperationsMax);
+        for (int i = 0; i < count; i++)
+        {
+            int kind = _random.Next(40);
+            if (kind == 0)
+                pack.Compact(_random.NextDouble() / 2);
+            else if (kind == 1)
+                Reopen(ref pack, options);
+            else if (kind == 2)
+                Flush(pack);
+            else
+                Change(pack, isDelete: kind < 12);
+            if (_random.Next(3) == 0)
+                RunBackground();
+        }
+
+        Take("the end");
+        pack.Dispose();
+        (_disk.Point, LabThread.Point) = (null, null);
+        LabThread.Background.Clear();
+    }
+
+    private void Change(PackStore pack, bool isDelete)
+    {
+        string key = $"key {_random.Next(KeyCount)}";
+        PackDurability durability = _random.Next(3) == 0 ? PackDurability.Group : PackDurability.PageCache;
+        byte[]? data = isDelete ? null : new byte[_random.Next(_random.Next(8) == 0 ? 6000 : 300)];
+        if (data is not null)
+            _random.NextBytes(data);
+        bool hasEffect = data is not null || Model(_operations.Count).ContainsKey(key);
+        if (hasEffect)
+            _operations.Add((key, data));
+        bool isDone = true;
+        if (data is null)
+            isDone = pack.Delete(key, durability);
+        else
+            pack.Put(key, data, durability);
+        if (isDone != hasEffect)
+            throw new LabViolation($"Delete says {isDone} for {key}, which is {(hasEffect ? "" : "not ")}there");
+        _returned = _operations.Count;
+        if (durability == PackDurability.Group && hasEffect)
+            _durable = _operations.Count;
+    }
+
+    private void Flush(PackStore pack)
+    {
+        pack.Flush();
+        _durable = _operations.Count;
+    }
+
+    private void Reopen(ref PackStore pack, PackOptions options)
+    {
+        pack.Dispose();
+        _durable = _operations.Count;
+        pack = PackStore.Open(SimDisk.Root, options);
+    }
+
+    private static void RunBackground()
+    {
+        Action[] work = [.. LabThread.Background];
+        LabThread.Background.Clear();
+        foreach (Action each in work)
+            each();
+    }
+
+    private void OnPoint(string where)
+    {
+        if (_pointRandom.Next(40) == 0)
+        {
+            lock (_disk.Gate)
+                _disk.WriteBackSome(_pointRandom);
+        }
+
+        if (_pointRandom.Next(10) != 0)
+            return;
+        _candidates++;
+        if (_pictures.Count < PicturesPerRound)
+            Take(where);
+        else if (_pointRandom.Next(_candidates) is var place && place < PicturesPerRound)
+            _pictures[place] = Make(where);
+    }
+
+    private void Take(string where) => _pictures.Add(Make(where));
+
+    private Picture Make(string where) => new(new DiskPicture(_disk), _operations.Count, _returned, _durable, where);
+
+    private Dictionary<string, byte[]> Model(int count)
+    {
+        Dictionary<string, byte[]> model = new(StringComparer.Ordinal);
+        foreach ((string key, byte[]? data) in _operations.Take(count))
+        {
+            if (data is null)
+                model.Remove(key);
+            else
+                model[key] = data;
+        }
+
+        return model;
+    }
+
+    private void CheckPicture(Picture picture, PackOptions options)
+    {
+        using (SimDisk killed = CutImage.OfKill(picture.Disk, tracksMedium: false))
+            Check(killed, picture, picture.Returned, options);
+        for (int i = 0; i < CutsPerPicture; i++)
+        {
+            using SimDisk cut = CutImage.OfCut(picture.Disk, new Random(_random.Next()), tracksMedium: true);
+            Check(cut, picture, picture.Durable, options);
+        }
+    }
+
+    /// <summary>Opens the image, twice, the second time by the volumes alone; returns how many operations it holds.</summary>
+    private int Check(SimDisk image, Picture picture, int atLeast, PackOptions options)
+    {
+        result.Add("images");
+        OperatingSystemServices.Current = new SimServices(image, "later boot", hasFence: false);
+        try
+        {
+            int count = CheckContent(picture, atLeast, options);
+            lock (image.Gate)
+                image.Remove("index.checkpoint");
+            int again = CheckContent(picture, atLeast, options);
+            return again == count ? count : throw new LabViolation($"{count} operations with a checkpoint, {again} without");
+        }
+        catch (Exception error) when (error is not LabViolation)
+        {
+            throw new LabViolation($"{error}\n    at: {picture.Where}");
+        }
+        finally
+        {
+            LabThread.Background.Clear();
+        }
+    }
+
+    private int CheckContent(Picture picture, int atLeast, PackOptions options)
+    {
+        using PackStore pack = PackStore.Open(SimDisk.Root, options);
+        long count = pack.GetInfo().Sequence;
+        string values = $"operations={count}, begun={picture.Begun}, atLeast={atLeast}\n    at: {picture.Where}";
+        if (count < atLeast || count > picture.Begun)
+            throw new LabViolation($"Operations are lost, or nobody made them: {values}");
+        if (pack.Damages.Count > 0)
+            throw new LabViolation($"A cut is taken for damage: {pack.Damages[0]}, {values}");
+        if (pack.Verify() is { IsWhole: false } verification)
+            throw new LabViolation($"Not whole: {verification.Damages[0]}, {values}");
+        Dictionary<string, byte[]> model = Model((int)count);
+        for (int key = 0; key < KeyCount; key++)
+        {
+            var got = new ArrayBufferWriter<byte>();
+            bool isThere = pack.TryGet($"key {key}", got);
+            bool isRight = model.TryGetValue($"key {key}", out byte[]? expected)
+                ? isThere && got.WrittenSpan.SequenceEqual(expected)
+                : !isThere;
+            if (!isRight)
+                throw new LabViolation($"Wrong: key={key}, expected={expected?.Length}, got={got.WrittenCount}, {values}");
+        }
+
+        return (int)count;
+    }
+
+    private void StartNextRound(PackOptions options)
+    {
+        Picture picture = _pictures[^1];
+        int imageSeed = _random.Next();
+        int count;
+        using (SimDisk trial = CutImage.OfCut(picture.Disk, new Random(imageSeed), tracksMedium: false))
+            count = Check(trial, picture, picture.Durable, options);
+        _disk.Dispose();
+        _disk = CutImage.OfCut(picture.Disk, new Random(imageSeed), tracksMedium: true);
+        _operations.RemoveRange(count, _operations.Count - count);
+        (_returned, _durable) = (count, Math.Min(_durable, count));
+    }
+}

@@ -1,0 +1,193 @@
+using MappedFileQueues.Packs;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Platform;
+
+namespace MappedFileQueues.Tests.Packs;
+
+/// <summary>Disks that are full, fail, or lose what was not synced.</summary>
+public sealed class PackFaultTests : IDisposable
+{
+    private const int Enospc = 28;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData("tmpfs", false)]
+    [InlineData("ext4", false)]
+    [InlineData("tmpfs", true)]
+    public void Put_DiskFillsUp_ThrowsLosesNothingAndGoesOn(string fileSystem, bool portable)
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make(fileSystem, _temp.Root);
+        PlatformScope.Use(portable);
+        File.WriteAllBytes(disk.PathOf("ballast"), new byte[1024 * 1024]);
+        int count = 0;
+        PackOptions options = new() { VolumeSize = 256 * 1024 };
+        using (PackStore pack = PackStore.Open(disk.PathOf("pack"), options))
+        {
+            QueueDiskException error = Assert.Throws<QueueDiskException>(() => Fill(pack, ref count));
+            Assert.Equal(Enospc, error.Errno);
+            Assert.Contains("Free space", error.Message, StringComparison.Ordinal);
+            Assert.InRange(count, 100, 5000);
+            CheckAll(pack, count);
+            Assert.Throws<QueueDiskException>(() => pack.Put("first", new byte[500_000]));
+            CheckAll(pack, count);
+
+            File.Delete(disk.PathOf("ballast"));
+            for (int i = 0; i < 50; i++, count++)
+                pack.Put($"{count}", PackBytes.Make(1000, count), PackDurability.Group);
+            CheckAll(pack, count);
+            Assert.Empty(pack.Verify().Damages);
+        }
+
+        using (PackStore pack = PackStore.Open(disk.PathOf("pack"), options))
+        {
+            Assert.Empty(pack.Damages);
+            CheckAll(pack, count);
+        }
+    }
+
+    [Fact]
+    public void Compact_DiskIsFull_ThrowsAndTheOldVolumesStay()
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root);
+        const int Count = 2900;
+        using PackStore pack = PackStore.Open(disk.PathOf("pack"), new PackOptions { VolumeSize = 1024 * 1024 });
+        for (int i = 0; i < Count; i++)
+            pack.Put($"{i}", PackBytes.Make(1000, i));
+        for (int i = 0; i < Count; i += 2)
+            pack.Delete($"{i}");
+        using (FileStream ballast = new(disk.PathOf("ballast"), FileMode.CreateNew, FileAccess.Write, FileShare.None, 1))
+            Assert.ThrowsAny<IOException>(() => WriteUntilFull(ballast));
+
+        Assert.Equal(Enospc, Assert.Throws<QueueDiskException>(() => pack.Compact(0)).Errno);
+        Check();
+        File.Delete(disk.PathOf("ballast"));
+        Assert.True(pack.Compact(0).BytesFreed > 1_000_000);
+        Check();
+
+        void Check()
+        {
+            Assert.Empty(pack.Verify().Damages);
+            Assert.Empty(Directory.GetFiles(disk.PathOf("pack"), "*.tmp", SearchOption.AllDirectories));
+            for (int i = 0; i < Count; i++)
+                Assert.Equal(i % 2 == 0 ? null : PackBytes.Make(1000, i), pack.Get($"{i}"));
+        }
+    }
+
+    [Theory]
+    [InlineData("volumes/")]
+    [InlineData("index.checkpoint.tmp")]
+    public void Sync_Fails_NothingIsWrittenUntilReopenedAndThenAllIsThere(string file)
+    {
+        var disk = new FaultyDisk();
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            pack.Put("before", [1], PackDurability.Group);
+            pack.Put("later", [2]);
+            disk.FailNextSync(file);
+            if (file == "volumes/")
+            {
+                QueueDiskException error = Assert.Throws<QueueDiskException>(() => pack.Put("failed", [3], PackDurability.Group));
+                Assert.Equal(DiskErrors.EIO, error.Errno);
+                Assert.Throws<QueuePoisonedException>(() => pack.Put("after", [4]));
+                Assert.Throws<QueuePoisonedException>(() => pack.Delete("before"));
+                Assert.Throws<QueuePoisonedException>(pack.Flush);
+                Assert.True(File.Exists(_temp.PathOf("poison")));
+            }
+
+            Assert.Equal([1], pack.Get("before"));
+        }
+
+        List<string> rewritten = [];
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Write && name.StartsWith("volumes/", StringComparison.Ordinal))
+                rewritten.Add(name);
+        };
+        using PackStore reopened = PackStore.Open(_temp.StorePath);
+        Assert.Equal([1], reopened.Get("before"));
+        Assert.Equal([2], reopened.Get("later"));
+        Assert.False(File.Exists(_temp.PathOf("poison")));
+
+        // What the failed sync may have lost is written once more.
+        Assert.Equal(file == "volumes/", rewritten.Count > 0);
+        reopened.Put("again", [5], PackDurability.Group);
+    }
+
+    [Fact]
+    public void Put_GroupFromManyThreads_ShareSyncs()
+    {
+        const int ThreadCount = 8;
+        const int PutCount = 50;
+        var disk = new FaultyDisk();
+        int syncs = 0;
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Sync && name.StartsWith("volumes/", StringComparison.Ordinal))
+                Interlocked.Increment(ref syncs);
+        };
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        Parallel.For(0, ThreadCount, new ParallelOptions { MaxDegreeOfParallelism = ThreadCount }, thread =>
+        {
+            for (int i = 0; i < PutCount; i++)
+                pack.Put($"{thread} {i}", PackBytes.Make(i, thread), PackDurability.Group);
+        });
+
+        Assert.InRange(syncs, 1, (ThreadCount * PutCount) - 1);
+        Assert.Equal(ThreadCount * PutCount, pack.Count);
+    }
+
+    [Fact]
+    public void Put_Group_ReturnsOnlyAfterASyncThatBeganLater()
+    {
+        var disk = new FaultyDisk();
+        using var isInSync = new ManualResetEventSlim();
+        using var mayEnd = new ManualResetEventSlim();
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        pack.Put("before", [0], PackDurability.Group);
+        int syncs = 0;
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Sync || Interlocked.Increment(ref syncs) > 1)
+                return;
+            isInSync.Set();
+            Assert.True(mayEnd.Wait(Eventually.DefaultDeadline));
+        };
+        Task first = Task.Run(() => pack.Put("first", [1], PackDurability.Group));
+        Assert.True(isInSync.Wait(Eventually.DefaultDeadline));
+
+        // Written while the first sync is under way: that one says nothing about it.
+        Task second = Task.Run(() => pack.Put("second", [2], PackDurability.Group));
+        Eventually.True(() => pack.Contains("second"), "the second is written");
+        Assert.False(second.IsCompleted);
+        mayEnd.Set();
+        Assert.True(Task.WaitAll([first, second], Eventually.DefaultDeadline));
+        Assert.Equal(2, Volatile.Read(ref syncs));
+    }
+
+    private static void Fill(PackStore pack, ref int count)
+    {
+        while (true)
+        {
+            pack.Put($"{count}", PackBytes.Make(1000, count));
+            count++;
+        }
+    }
+
+    private static void WriteUntilFull(FileStream ballast)
+    {
+        byte[] chunk = new byte[4096];
+        while (true)
+            ballast.Write(chunk);
+    }
+
+    private static void CheckAll(PackStore pack, int count)
+    {
+        Assert.Equal(count, pack.Count);
+        for (int i = 0; i < count; i++)
+            Assert.Equal(PackBytes.Make(1000, i), pack.Get($"{i}"));
+    }
+}

@@ -1,0 +1,173 @@
+using System.Text;
+using System.Text.Json;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Tests.Tool;
+
+namespace MappedFileQueues.Tests.Packs;
+
+/// <summary>`mfq pack` on directories.</summary>
+public sealed class PackToolTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    private string Source => Path.Combine(_temp.Root, "source");
+
+    private string Target => Path.Combine(_temp.Root, "target");
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void AddListGetExtractVerify_Tree_ComesBackAsItWas()
+    {
+        Dictionary<string, byte[]> files = MakeTree();
+        ToolRun.Of("pack", "create", _temp.StorePath, "--volume-size", "65536").Expect(0);
+        ToolRun.Of("pack", "create", _temp.StorePath).ExpectError(_temp.StorePath);
+
+        string added = ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0).Text;
+        Assert.Contains("added 42 files", added, StringComparison.Ordinal);
+        string[] list = ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines;
+        Assert.Equal(files.Select(file => $"{file.Value.Length}\t{file.Key}").Order(), list.Order());
+        Assert.Equal(files["sub/deep/ünï"], ToolRun.Of("pack", "get", _temp.StorePath, "sub/deep/ünï").Expect(0).Output);
+        ToolRun.Of("pack", "get", _temp.StorePath, "sub/none").ExpectError("sub/none");
+        Assert.Contains("all whole", ToolRun.Of("pack", "verify", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
+
+        ToolRun.Of("pack", "extract", _temp.StorePath, Target).Expect(0);
+        Assert.Equal(files.Keys.Order(), TreeOf(Target).Keys.Order());
+        foreach ((string key, byte[] data) in TreeOf(Target))
+            Assert.Equal(files[key], data);
+
+        // A second time everything is there already.
+        string refused = ToolRun.Of("pack", "extract", _temp.StorePath, Target).Expect(1).Error;
+        Assert.Equal(42, refused.Split('\n').Count(line => line.Length > 0));
+        ToolRun.Of("pack", "extract", _temp.StorePath, Target, "--overwrite").Expect(0);
+    }
+
+    [Fact]
+    public void StatCompact_AfterOverwriting_FreesTheOldOnes()
+    {
+        MakeTree();
+        for (int i = 0; i < 3; i++)
+            ToolRun.Of("pack", "add", _temp.StorePath, Source, "--durable").Expect(0);
+
+        JsonElement before = Stat();
+        ToolRun.Of("pack", "compact", _temp.StorePath).Expect(0);
+        JsonElement after = Stat();
+
+        Assert.Equal(42, after.GetProperty("count").GetInt32());
+        Assert.Equal(before.GetProperty("liveLength").GetInt64(), after.GetProperty("liveLength").GetInt64());
+        Assert.True(after.GetProperty("length").GetInt64() < before.GetProperty("length").GetInt64() / 2);
+        Assert.Matches(@"objects +42\n", ToolRun.Of("pack", "stat", _temp.StorePath).Expect(0).Text);
+        ToolRun.Of("pack", "verify", _temp.StorePath).Expect(0);
+    }
+
+    [Fact]
+    public void Extract_HostileKeys_NothingLeavesTheTarget()
+    {
+        string outside = Path.Combine(_temp.Root, "outside");
+        Directory.CreateDirectory(outside);
+        Directory.CreateDirectory(Target);
+        Directory.CreateSymbolicLink(Path.Combine(Target, "link"), outside);
+        File.CreateSymbolicLink(Path.Combine(Target, "file-link"), Path.Combine(outside, "victim"));
+        File.WriteAllText(Path.Combine(outside, "victim"), "untouched");
+        string[] hostile =
+        [
+            "../outside/up", "a/../../outside/up", $"{outside}/absolute", "/absolute", "link/through", "link/deep/through",
+            "", ".", "..", "a//b", "a/./b", "a/", "nul\0byte", "plain/over/../../../outside/up",
+        ];
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            foreach (string key in hostile)
+                pack.Put(key, "evil"u8);
+            pack.Put(new byte[] { 0xFF, 0xFE, (byte)'/', (byte)'x' }, "evil"u8);
+            pack.Put("file-link", "good"u8);
+            pack.Put("good/file", "good"u8);
+            pack.Put("good/file/below a file", "evil"u8);
+            pack.Put("\u001b[2Jspeaks to the terminal", "good"u8);
+        }
+
+        ToolRun run = ToolRun.Of("pack", "extract", _temp.StorePath, Target, "--overwrite").Expect(1);
+
+        Assert.Equal("untouched", File.ReadAllText(Path.Combine(outside, "victim")));
+        Assert.Equal("victim", Path.GetFileName(Assert.Single(Directory.GetFileSystemEntries(outside))));
+        Assert.Equal("good", File.ReadAllText(Path.Combine(Target, "good/file")));
+        Assert.Equal("good", File.ReadAllText(Path.Combine(Target, "file-link")));
+        Assert.Null(new FileInfo(Path.Combine(Target, "file-link")).LinkTarget);
+        Assert.Equal(hostile.Length + 2, run.Error.Split('\n').Count(line => line.StartsWith("mfq: ", StringComparison.Ordinal)));
+        Assert.Equal(["outside", "source", "store", "target"], Directory.GetFileSystemEntries(_temp.Root)
+            .Select(path => Path.GetFileName(path)).Append("source").Distinct().Order());
+        Assert.DoesNotContain("\u001b", ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Add_LinksAndPipes_AreLeftOutAndNamed()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Named pipes are made on Linux only");
+        Directory.CreateDirectory(Source);
+        File.WriteAllText(Path.Combine(Source, "file"), "text");
+        Directory.CreateSymbolicLink(Path.Combine(Source, "loop"), Source);
+        Platform.MountedFileSystem.Run("mkfifo", Path.Combine(Source, "pipe"));
+
+        ToolRun run = ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(1);
+
+        Assert.Contains("loop", run.Error, StringComparison.Ordinal);
+        Assert.Contains("pipe", run.Error, StringComparison.Ordinal);
+        Assert.Equal("4\tfile", Assert.Single(ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines));
+    }
+
+    [Fact]
+    public void Verify_DamagedObject_SaysWhereAndFails()
+    {
+        MakeTree();
+        ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0);
+        string volume = _temp.PathOf("volumes", "00000001-00000001-0000.pack");
+        byte[] bytes = File.ReadAllBytes(volume);
+        bytes[^30] ^= 1;
+        File.WriteAllBytes(volume, bytes);
+
+        ToolRun run = ToolRun.Of("pack", "verify", _temp.StorePath).Expect(1);
+
+        Assert.Contains("DAMAGED", run.Text, StringComparison.Ordinal);
+        Assert.Contains("file=volumes/00000001-00000001-0000.pack, position=", run.Error, StringComparison.Ordinal);
+        Assert.Equal(41, TreeAfterExtraction());
+    }
+
+    [Fact]
+    public void AnyReadingCommand_NoPackThere_OneLineAndNothingMade()
+    {
+        foreach (string command in (string[])["list", "verify", "stat", "compact"])
+            ToolRun.Of("pack", command, _temp.StorePath).ExpectError(_temp.StorePath);
+        ToolRun.Of("pack", "extract", _temp.StorePath, Target).ExpectError(_temp.StorePath);
+        Assert.False(Directory.Exists(_temp.StorePath));
+        Assert.False(Directory.Exists(Target));
+    }
+
+    private static Dictionary<string, byte[]> TreeOf(string root) =>
+        Directory.GetFiles(root, "*", SearchOption.AllDirectories)
+            .ToDictionary(path => Path.GetRelativePath(root, path).Replace('\\', '/'), File.ReadAllBytes);
+
+    private int TreeAfterExtraction()
+    {
+        ToolRun.Of("pack", "extract", _temp.StorePath, Target).Expect(1);
+        return TreeOf(Target).Count;
+    }
+
+    private JsonElement Stat() =>
+        JsonDocument.Parse(ToolRun.Of("pack", "stat", _temp.StorePath, "--output", "json").Expect(0).Output).RootElement;
+
+    private Dictionary<string, byte[]> MakeTree()
+    {
+        Dictionary<string, byte[]> files = [];
+        for (int i = 0; i < 40; i++)
+            files[$"{(i % 2 == 0 ? "even/" : "")}{(i % 3 == 0 ? "third/" : "")}{i}.bin"] = PackBytes.Make(i * 100, i);
+        files["sub/deep/ünï"] = Encoding.UTF8.GetBytes("text of it");
+        files["empty"] = [];
+        foreach ((string key, byte[] data) in files)
+        {
+            string path = Path.Combine(Source, key);
+            Directory.CreateDirectory(Path.GetDirectoryName(path)!);
+            File.WriteAllBytes(path, data);
+        }
+
+        return files;
+    }
+}
