@@ -93,8 +93,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         foreach (CoveredVolume covered in checkpoint.Volumes)
         {
             lastCovered = Math.Max(lastCovered, covered.Name.Last);
-            bool isReplaced = !files.Contains(covered.Name) && files.Exists(other => other.Replaces(covered.Name));
-            if (isReplaced)
+            bool isGone = !files.Contains(covered.Name) && files.Exists(other => other.Replaces(covered.Name));
+            if (isGone)
                 return false;
             AddCovered(covered, writable);
         }
@@ -104,7 +104,11 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         {
             if (checkpoint.Volumes.Exists(covered => covered.Name == name))
                 continue;
-            if (name.Last <= lastCovered)
+
+            // A compaction that reaches into what the checkpoint names was not finished; one that lies behind it counts.
+            bool isUnfinished = name.First <= lastCovered;
+            bool isReplaced = files.Exists(other => other.First > lastCovered && other.Replaces(name));
+            if (isUnfinished || isReplaced)
                 leftovers.Add(name);
             else if (!TryAdd(name, writable))
                 return false;

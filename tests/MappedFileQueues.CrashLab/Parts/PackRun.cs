@@ -181,9 +181,11 @@ internal sealed class PackRun(int seed, PartResult result)
         OperatingSystemServices.Current = new SimServices(image, "later boot", hasFence: false);
         try
         {
+            // The checkpoint may be missing at any time; some mistakes only show without it.
+            if (_random.Next(3) == 0)
+                RemoveCheckpoint(image);
             int count = CheckContent(picture, atLeast, options);
-            lock (image.Gate)
-                image.Remove("index.checkpoint");
+            RemoveCheckpoint(image);
             int again = CheckContent(picture, atLeast, options);
             return again == count ? count : throw new LabViolation($"{count} operations with a checkpoint, {again} without");
         }
@@ -195,6 +197,12 @@ internal sealed class PackRun(int seed, PartResult result)
         {
             LabThread.Background.Clear();
         }
+    }
+
+    private static void RemoveCheckpoint(SimDisk image)
+    {
+        lock (image.Gate)
+            image.Remove("index.checkpoint");
     }
 
     private int CheckContent(Picture picture, int atLeast, PackOptions options)
