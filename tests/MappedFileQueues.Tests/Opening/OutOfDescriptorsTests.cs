@@ -77,11 +77,12 @@ public sealed class OutOfDescriptorsTests
         Assert.NotEmpty(queue.GetInfo().Consumers);
     }
 
-    private static MappedFileQueue Open(TempStore store, ProducerMode mode = ProducerMode.Shared) => new(new MappedFileQueueOptions
-    {
-        StorePath = store.StorePath,
-        SegmentSize = 64 * 1024,
-        ProducerMode = mode,
-        Durability = DurabilityLevel.PageCache,
-    });
+    private static MappedFileQueue Open(TempStore store, ProducerMode mode = ProducerMode.Shared) =>
+        new(new MappedFileQueueOptions
+        {
+            StorePath = store.StorePath,
+            SegmentSize = 64 * 1024,
+            ProducerMode = mode,
+            Durability = DurabilityLevel.PageCache,
+        });
 }
