@@ -8,6 +8,7 @@ internal enum DiskCall
     Open,
     Write,
     Sync,
+    Synced,
     SyncEntries,
     Rename,
     Renamed,
@@ -27,7 +28,7 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
 
     public FaultyDisk() => Current = this;
 
-    /// <summary>Called before each call (`Renamed`, `Deleted`: after it) with the file's name; may throw.</summary>
+    /// <summary>Called before each call (`Renamed`, `Deleted`, `Synced`: after it) with the file's name; may throw.</summary>
     public Action<DiskCall, string>? Before { get; set; }
 
     public override bool IsPortable => _inner.IsPortable;
@@ -190,6 +191,7 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
             disk.Reach(DiskCall.Sync, name);
             disk.Tell(name, ref _knows);
             inner.FlushData();
+            disk.Reach(DiskCall.Synced, name);
         }
 
         public override MappedView Map(long length, bool writable) => inner.Map(length, writable);
