@@ -78,7 +78,8 @@ internal static class BenchCommand
         long messages = parsed.GetValue(s_messages)
             ?? (isQuick ? BenchSettings.MessagesDefaultQuick : BenchSettings.MessagesDefault);
         BenchSettings settings = new(isQuick, messages, parsed.GetValue(s_directory)?.FullName ?? Path.GetTempPath());
-        HashSet<string> wanted = Wanted(parsed.GetValue(s_only), Known(comparesLimits));
+        HashSet<string> wanted = Wanted(
+            parsed.GetValue(s_only), comparesLimits ? LimitsComparison.Names : BenchFigures.UsualNames);
 
         long start = Stopwatch.GetTimestamp();
         BenchTable.WriteHead(settings);

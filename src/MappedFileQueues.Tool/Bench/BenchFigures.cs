@@ -4,7 +4,11 @@ using MappedFileQueues.Tool.Bench.Measuring;
 namespace MappedFileQueues.Tool.Bench;
 
 /// <summary>What is measured together, under which names, and how.</summary>
-internal sealed record BenchFigureGroup(IReadOnlyList<string> Names, Func<BenchRun, IReadOnlyList<Samples>> Measure);
+/// <param name="Names">What it yields.</param>
+/// <param name="Measure">How.</param>
+/// <param name="IsOnDemand">Only when it is named: it takes minutes and much room on the disk.</param>
+internal sealed record BenchFigureGroup(
+    IReadOnlyList<string> Names, Func<BenchRun, IReadOnlyList<Samples>> Measure, bool IsOnDemand = false);
 
 /// <summary>All figures, in the order of measuring and showing. docs/BENCHMARKS.md says what each name means.</summary>
 internal static class BenchFigures
@@ -38,7 +42,11 @@ internal static class BenchFigures
         InTwoProcesses("durable_2proc", "durable_2proc"),
         InOneProcess("interval_append"),
         InOneProcess("alloc_per_message"),
+        InOneProcess(LongAppendFigure.Name) with { IsOnDemand = true },
     ];
+
+    /// <summary>Without those that have to be named.</summary>
+    public static IEnumerable<string> UsualNames => Groups.Where(group => !group.IsOnDemand).SelectMany(group => group.Names);
 
     public static IEnumerable<string> Names => Groups.SelectMany(group => group.Names);
 

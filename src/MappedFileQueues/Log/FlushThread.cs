@@ -23,6 +23,7 @@ internal sealed class FlushThread : IDisposable
     private readonly Lock _lock = new();
     private readonly AutoResetEvent _noticed = new(false);
     private readonly TimeSpan _halfInterval;
+    private readonly WriteBehind _writeBehind;
     private Thread? _thread;
     private volatile bool _stopping;
     private volatile bool _ticks;
@@ -37,12 +38,16 @@ internal sealed class FlushThread : IDisposable
     {
         _store = store;
         Pending = new PendingFlushes(store);
+        _writeBehind = new WriteBehind(store);
         TimeSpan half = store.Settings.FlushInterval / 2;
         _halfInterval = half < TickMin ? TickMin : half > TickMax ? TickMax : half;
     }
 
     /// <summary>The asynchronous calls that wait.</summary>
     public PendingFlushes Pending { get; }
+
+    /// <summary>Begins to write complete segments before they are flushed.</summary>
+    public WriteBehind WriteBehind => _writeBehind;
 
     /// <summary>Everything is flushed within the interval: the level says so, or a message asked for it.</summary>
     public bool Ticks => _ticks;
@@ -164,7 +169,10 @@ internal sealed class FlushThread : IDisposable
 
     private void ServeRoll()
     {
-        if (!_rolled || Left(_lastRoll, CheckpointInterval) > TimeSpan.Zero)
+        if (!_rolled)
+            return;
+        _writeBehind.Start();
+        if (Left(_lastRoll, CheckpointInterval) > TimeSpan.Zero)
             return;
         _rolled = false;
         _lastRoll = Stopwatch.GetTimestamp();

@@ -107,6 +107,10 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     }
 
     /// <inheritdoc/>
+    public override void StartWriteBack(long offset, long length) =>
+        _ = LinuxNative.sync_file_range(handle, offset, length, LinuxNative.SYNC_FILE_RANGE_WRITE);
+
+    /// <inheritdoc/>
     public override MappedView Map(long length, bool writable)
     {
         ArgumentOutOfRangeException.ThrowIfNegativeOrZero(length);

@@ -28,6 +28,7 @@ internal static unsafe partial class LinuxNative
     public const int FALLOC_FL_ZERO_RANGE = 0x10;
     public const int SEEK_DATA = 3;
     public const int SEEK_HOLE = 4;
+    public const uint SYNC_FILE_RANGE_WRITE = 2;
     public const int ENXIO = 6;
 
     public const int PROT_READ = 1;
@@ -152,6 +153,9 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fdatasync(LinuxHandle file);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int sync_file_range(LinuxHandle file, long offset, long length, uint flags);
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial nint mmap(nint address, nint length, int protection, int flags, LinuxHandle file, long offset);

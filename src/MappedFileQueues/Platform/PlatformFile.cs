@@ -57,6 +57,14 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public abstract void FlushData();
 
+    /// <summary>
+    /// Asks the system to begin writing a range to the disk, and waits for nothing (sync_file_range; Portable: nothing). It
+    /// promises nothing and takes no error from a later <see cref="FlushData"/>. Never fails: it is a hint.
+    /// </summary>
+    public virtual void StartWriteBack(long offset, long length)
+    {
+    }
+
     /// <summary>As <see cref="FlushData"/>; its error says that data may be lost.</summary>
     public void Sync()
     {

@@ -139,6 +139,31 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         file?.Sync();
     }
 
+    /// <summary>
+    /// Has the system begin to write a complete segment to the disk. Its pages leave this queue's mapping first, as for a flush.
+    /// </summary>
+    public void StartWriteBack(long start)
+    {
+        SegmentMapping? mapping;
+        lock (_lock)
+        {
+            if (_mapped.TryGetValue(start, out mapping))
+                mapping.References++;
+        }
+
+        try
+        {
+            mapping?.LetGoOfPages(0, segmentLength);
+            using PlatformFile? own = mapping is null ? directory.Open(StoreNames.Segment(start), FileOpening.Read) : null;
+            (mapping?.File ?? own)?.StartWriteBack(0, segmentLength);
+        }
+        finally
+        {
+            if (mapping is not null)
+                Release(mapping);
+        }
+    }
+
     /// <summary>Closes what is left; the caller has made sure that nobody is in a segment any more.</summary>
     public void CloseFiles()
     {

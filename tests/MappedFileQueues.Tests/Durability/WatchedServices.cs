@@ -16,6 +16,9 @@ internal sealed unsafe class WatchedServices(OperatingSystemServices real) : Ope
     /// </summary>
     public Action<string>? OnSegmentFlush { get; set; }
 
+    /// <summary>The files whose write-back was begun, in order.</summary>
+    public System.Collections.Concurrent.ConcurrentQueue<string> StartedWriteBacks { get; } = [];
+
     /// <summary>How many files of the log were flushed under their real names.</summary>
     public int SegmentFlushes => Volatile.Read(ref _segmentFlushes);
 
@@ -118,6 +121,12 @@ internal sealed unsafe class WatchedServices(OperatingSystemServices real) : Ope
         public override int ReadAt(Span<byte> destination, long position) => file.ReadAt(destination, position);
 
         public override void WriteAt(ReadOnlySpan<byte> source, long position) => file.WriteAt(source, position);
+
+        public override void StartWriteBack(long offset, long length)
+        {
+            services.StartedWriteBacks.Enqueue(name);
+            file.StartWriteBack(offset, length);
+        }
 
         public override void FlushData() => services.Flush(name, file);
 

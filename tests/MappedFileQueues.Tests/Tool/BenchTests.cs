@@ -80,6 +80,18 @@ public sealed class BenchTests
         Assert.Equal(["alloc_per_message", "roundtrip_p99"], figures.Keys.Order());
     }
 
+    [Fact]
+    public void Bench_FigureOnDemand_IsMeasuredWhenItIsNamed()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+
+        Dictionary<string, JsonElement> figures =
+            Run(folder, "--quick", "--messages", Messages, "--only", "append_20gb_p9999");
+
+        AssertFigure("append_20gb_p9999", "us", Assert.Single(figures).Value);
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
     [Theory]
     [InlineData("--only", "append_exclusive,no_such_figure")]
     [InlineData("--only", ",")]

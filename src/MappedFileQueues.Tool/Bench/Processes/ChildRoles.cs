@@ -36,6 +36,7 @@ internal static class ChildRoles
         ["durable_64"] = child => new DurableFigure(child, threadCount: 64).Measure(),
         ["durable_2proc"] = child => new DurablePairFigure(child).Measure(),
         [IntervalFigure.Name] = child => new IntervalFigure(child).Measure(),
+        [LongAppendFigure.Name] = child => new LongAppendFigure(child).Measure(),
         [RollFigure.Name] = child => new RollFigure(child).Measure(),
         [IdleFigure.RawRole] = IdleFigure.WaitRaw,
         [IdleFigure.QueueRole] = IdleFigure.WaitOnQueues,

@@ -32,15 +32,20 @@ internal sealed class RawRollingLog : IDisposable
 
     private static long FramesPerSegment => SegmentLength / Message64.FrameLength;
 
-    /// <summary>Writes the messages and tells the nanoseconds that each took, with the waits for the preparer.</summary>
-    public unsafe void Append(ref Message64 message, long[] took)
+    /// <summary>
+    /// Writes the messages from a number on and tells the ticks that each took, with the waits for the preparer.
+    /// </summary>
+    public unsafe void Append(ref Message64 message, long[] took, long from = 0)
     {
-        long number = 0;
-        for (int index = 0; number < took.Length; index++)
+        long number = from;
+        long end = from + took.Length;
+        for (int index = (int)(from / FramesPerSegment); number < end; index++)
         {
-            long last = Math.Min(took.Length, number + FramesPerSegment);
+            long first = index * FramesPerSegment;
+            long last = Math.Min(end, first + FramesPerSegment);
             byte* place = null;
-            for (long position = 0; number < last; number++, position += Message64.FrameLength)
+            for (long position = (number - first) * Message64.FrameLength; number < last;
+                number++, position += Message64.FrameLength)
             {
                 long start = Clock.Now;
                 WaitFor(index * SegmentLength + position + Message64.FrameLength);
@@ -48,7 +53,7 @@ internal sealed class RawRollingLog : IDisposable
                     place = _files[index]!.Start;
                 RawLoops.Copy(place + position, ref message, number, 1);
                 Volatile.Write(ref _written, index * SegmentLength + position);
-                took[number] = Clock.Now - start;
+                took[number - from] = Clock.Now - start;
             }
         }
     }
