@@ -141,7 +141,7 @@ public sealed class PackFaultTests : IDisposable
     }
 
     [Fact]
-    public void Put_Group_ReturnsOnlyAfterASyncThatBeganLater()
+    public async Task Put_Group_ReturnsOnlyAfterASyncThatBeganLater()
     {
         var disk = new FaultyDisk();
         using var isInSync = new ManualResetEventSlim();
@@ -164,7 +164,7 @@ public sealed class PackFaultTests : IDisposable
         Eventually.True(() => pack.Contains("second"), "the second is written");
         Assert.False(second.IsCompleted);
         mayEnd.Set();
-        Assert.True(Task.WaitAll([first, second], Eventually.DefaultDeadline));
+        await Task.WhenAll(first, second).WaitAsync(Eventually.DefaultDeadline);
         Assert.Equal(2, Volatile.Read(ref syncs));
     }
 
