@@ -11,9 +11,9 @@ namespace MappedFileQueues.CrashLab;
 internal static class Program
 {
     private static readonly LabPart[] s_parts =
-        [
-            new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new RealCutPart(), new AppendPart(), new PackPart(),
-        ];
+    [
+        new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new RealCutPart(), new AppendPart(), new PackPart(),
+    ];
 
     private static int Main(string[] arguments)
     {

@@ -3,7 +3,7 @@ namespace MappedFileQueues.Packs;
 /// <summary>
 /// How an object's place is packed into one word (docs/PACKS.md section 3):
 /// <code>
-/// 63 … tag … | 4 size class | 14 volume slot | position in units of 8
+/// 63 … tag … | 5 size class | 14 volume slot | position in units of 8
 /// </code>
 /// The position takes as many bits as the pack's volume length needs, the tag what is left. An entry is never 0: position 0 is a
 /// volume's header.
@@ -14,7 +14,7 @@ internal readonly struct IndexEntry
     public const int SlotBits = 14;
     public const int SlotCount = 1 << SlotBits;
 
-    private const int ClassBits = 4;
+    private const int ClassBits = 5;
     private const int ClassMax = (1 << ClassBits) - 1;
     private const int ClassUnitBits = 7;
 
@@ -31,9 +31,11 @@ internal readonly struct IndexEntry
     public int TagBits { get; }
 
     /// <summary>
-    /// How many bytes to read for a needle of this class at least; 0 when its length has to be looked up first.
+    /// How many bytes to read for a needle of this class: 128, 192, 256, 384, 512 and so on; 0 when its length has to be looked up
+    /// first.
     /// </summary>
-    public static int ReadLength(int sizeClass) => sizeClass == ClassMax ? 0 : 1 << (ClassUnitBits + sizeClass);
+    public static int ReadLength(int sizeClass) =>
+        sizeClass == ClassMax ? 0 : ((sizeClass & 1) == 0 ? 2 : 3) << (ClassUnitBits - 1 + (sizeClass / 2));
 
     public ulong Pack(ulong hash, int slot, long position, int needleLength) =>
         (TagOf(hash) << (64 - TagBits))
@@ -55,7 +57,7 @@ internal readonly struct IndexEntry
     private static int ClassOf(int needleLength)
     {
         int sizeClass = 0;
-        while (sizeClass < ClassMax && needleLength > 1 << (ClassUnitBits + sizeClass))
+        while (sizeClass < ClassMax && needleLength > ReadLength(sizeClass))
             sizeClass++;
         return sizeClass;
     }

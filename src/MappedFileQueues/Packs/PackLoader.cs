@@ -82,8 +82,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
     }
 
     /// <summary>
-    /// With the checkpoint. What it knows is kept even when a volume is damaged, short or gone, so that no older value of a key comes
-    /// to light. False when it cannot be used: it is damaged itself, or older than the volumes.
+    /// With the checkpoint. What it knows is kept even when a volume is damaged, short or gone, so that no older value of a
+    /// key comes to light. False when it cannot be used: it is damaged itself, or older than the volumes.
     /// </summary>
     private bool TryLoadCheckpoint(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
     {
@@ -172,8 +172,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
             replay.Replay(volume, volume.Tail, isLast, proven: volume.Tail);
         }
 
-        // The needle of the highest sequence may be gone with a compaction. Were its number given again, a volume that is clean as
-        // of it would seem to be so of a later delete.
+        // The needle of the highest sequence may be gone with a compaction. Were its number given again, a volume that is
+        // clean as of it would seem to be so of a later delete.
         foreach (Volume volume in volumes)
             _core.Sequence = Math.Max(_core.Sequence, volume.CleanAsOf);
     }

@@ -115,7 +115,7 @@ public sealed class PackStore : IDisposable
 
     /// <summary>
     /// Writes an object's data to <paramref name="destination"/>; false when the key has none. Checked against its checksum
-    /// before anything is handed out. One positioned read; two for data of more than 2 MiB. Allocates nothing itself.
+    /// before anything is handed out. One positioned read; two for data of more than 4 MiB. Allocates nothing itself.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="destination">Takes exactly the data, or nothing.</param>

@@ -25,10 +25,12 @@ internal sealed class SmallFilesFigure(ChildContext context)
     /// <summary>A cold read takes a tenth of a millisecond and more.</summary>
     private const int ColdCountMax = 4000;
 
-    private const int WarmUpCount = 200;
+    private const int WarmUpCount = 20;
 
     private readonly byte[] _data = new byte[DataLength];
     private readonly ArrayBufferWriter<byte> _destination = new(DataLength);
+
+    private int Count => (int)Math.Min(CountMax, context.Bytes / DataLength);
 
     private string FilesPath => context.Path("files");
 
@@ -37,8 +39,8 @@ internal sealed class SmallFilesFigure(ChildContext context)
     public IReadOnlyList<Samples> Measure()
     {
         new Random(1).NextBytes(_data);
-        WarmUp.UntilCompiled(() => _ = Round(WarmUpCount));
-        int count = (int)Math.Min(CountMax, context.Bytes / DataLength);
+        WarmUpAll();
+        int count = Count;
         List<(double RawPut, double Put)> puts = [];
         for (int i = 0; i < context.Repetitions; i++)
             puts.Add(Round(count));
@@ -49,16 +51,28 @@ internal sealed class SmallFilesFigure(ChildContext context)
         using PackStore pack = PackStore.Open(PackPath);
         all.Add(Interleaved.Run(
             WarmName, "ns", context.Repetitions, () => ReadFiles(order), () => ReadPack(pack, order)));
-        int[] cold = order[..Math.Min(ColdCountMax, count)];
-        if (SystemCache.TryDrop(pack.Flush))
+        Directory.Delete(FilesPath, recursive: true);
+        return all;
+    }
+
+    /// <summary>In a process of its own, since it drops the caches of the whole machine; empty where the rights are missing.</summary>
+    public IReadOnlyList<Samples> MeasureCold()
+    {
+        new Random(1).NextBytes(_data);
+        int count = Count;
+        _ = Round(count);
+        int[] order = [.. Enumerable.Range(0, count)];
+        new Random(2).Shuffle(order);
+        order = order[..Math.Min(ColdCountMax, count)];
+        List<Samples> all = [];
+        using (PackStore pack = PackStore.Open(PackPath))
         {
-            double Raw() => Cold(pack, () => ReadFiles(cold));
-            double Ours() => Cold(pack, () => ReadPack(pack, cold));
-            all.Add(Interleaved.Run(ColdName, "ns", context.Repetitions, Raw, Ours));
-        }
-        else
-        {
-            Console.Error.WriteLine($"{ColdName} is left out: dropping the system's cache of files needs root, on Linux.");
+            double Raw() => Cold(pack, () => ReadFiles(order));
+            double Ours() => Cold(pack, () => ReadPack(pack, order));
+            if (SystemCache.TryDrop(pack.Flush))
+                all.Add(Interleaved.Run(ColdName, "ns", context.Repetitions, Raw, Ours));
+            else
+                Console.Error.WriteLine($"{ColdName} is left out: dropping the system's caches needs root, on Linux.");
         }
 
         Directory.Delete(FilesPath, recursive: true);
@@ -72,6 +86,25 @@ internal sealed class SmallFilesFigure(ChildContext context)
     }
 
     private static string Key(int number) => number.ToString(CultureInfo.InvariantCulture);
+
+    /// <summary>On one open pack: to make one takes longer than all the rest.</summary>
+    private void WarmUpAll()
+    {
+        int[] order = [.. Enumerable.Range(0, WarmUpCount)];
+        string path = context.Path("warm");
+        using (PackStore pack = PackStore.Open(path))
+        {
+            WarmUp.UntilCompiled(() =>
+            {
+                _ = WriteFiles(WarmUpCount);
+                _ = Put(pack, WarmUpCount);
+                _ = ReadFiles(order);
+                _ = ReadPack(pack, order);
+            });
+        }
+
+        Directory.Delete(path, recursive: true);
+    }
 
     /// <summary>Writes all, both ways; what the round before left is removed outside of the time that is measured.</summary>
     private (double RawPut, double Put) Round(int count)
@@ -102,6 +135,11 @@ internal sealed class SmallFilesFigure(ChildContext context)
     private double WritePack(int count)
     {
         using PackStore pack = PackStore.Open(PackPath);
+        return Put(pack, count);
+    }
+
+    private double Put(PackStore pack, int count)
+    {
         long start = Clock.Now;
         for (int number = 0; number < count; number++)
         {

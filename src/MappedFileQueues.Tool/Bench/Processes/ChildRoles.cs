@@ -59,6 +59,7 @@ internal static class ChildRoles
         [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
         [ClassicTable.Role] = ClassicTable.Measure,
         [SmallFilesFigure.PutName] = child => new SmallFilesFigure(child).Measure(),
+        [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
         [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),

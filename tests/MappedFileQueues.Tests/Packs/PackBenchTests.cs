@@ -1,0 +1,27 @@
+using System.Text.Json;
+
+namespace MappedFileQueues.Tests.Packs;
+
+/// <summary>The figures about packs with tiny input, so that none stops working unseen.</summary>
+public sealed class PackBenchTests
+{
+    /// <summary>`pack_get_cold` needs root, and drops the caches of the whole machine: not in a test.</summary>
+    private static readonly string[] s_names = ["pack_put", "pack_get_warm", "pack_index_bytes", "pack_open"];
+
+    [Fact]
+    public void BenchPacks_TinyInput_WritesEveryFigureAndLeavesNoFiles()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+        string json = Path.Combine(folder.Root, "figures.json");
+        using ChildProcess bench = ChildProcess.StartTool(
+            "bench", "packs", "--quick", "--bytes", "300000", "--only", string.Join(',', s_names), "--dir", folder.StorePath,
+            "--json", json);
+
+        bench.ExpectExit(0, TimeSpan.FromMinutes(5));
+
+        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
+        Assert.Equal(s_names.Order(), figures.Select(figure => figure.GetProperty("name").GetString()!).Order());
+        Assert.All(figures, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+}
