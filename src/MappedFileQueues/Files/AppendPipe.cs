@@ -162,8 +162,8 @@ internal sealed partial class AppendPipe
     }
 
     /// <summary>
-    /// Under the gate: a buffer waits to be written, and nobody is at it, because the background thread was woken and does not run
-    /// yet. On a busy machine waiting for that would take longer than the work.
+    /// Under the gate: a buffer waits to be written, and nobody is at it, because the background thread was woken and does not
+    /// run yet. On a busy machine waiting for that would take longer than the work.
     /// </summary>
     private bool TryTakeRoleForSealed()
     {

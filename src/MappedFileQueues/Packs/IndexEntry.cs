@@ -31,8 +31,8 @@ internal readonly struct IndexEntry
     public int TagBits { get; }
 
     /// <summary>
-    /// How many bytes to read for a needle of this class: 128, 192, 256, 384, 512 and so on; 0 when its length has to be looked up
-    /// first.
+    /// How many bytes to read for a needle of this class: 128, 192, 256, 384, 512 and so on; 0 when its length has to be
+    /// looked up first.
     /// </summary>
     public static int ReadLength(int sizeClass) =>
         sizeClass == ClassMax ? 0 : ((sizeClass & 1) == 0 ? 2 : 3) << (ClassUnitBits - 1 + (sizeClass / 2));

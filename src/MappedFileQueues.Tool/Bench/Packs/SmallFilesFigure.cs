@@ -55,7 +55,9 @@ internal sealed class SmallFilesFigure(ChildContext context)
         return all;
     }
 
-    /// <summary>In a process of its own, since it drops the caches of the whole machine; empty where the rights are missing.</summary>
+    /// <summary>
+    /// In a process of its own, since it drops the caches of the whole machine; empty where the rights are missing.
+    /// </summary>
     public IReadOnlyList<Samples> MeasureCold()
     {
         new Random(1).NextBytes(_data);
