@@ -34,6 +34,8 @@ internal sealed class HostilePart : LabPart
     {
         // All eight kinds of store come in turn.
         uint kind = (uint)seed % 8;
+        string[] policies = Enum.GetNames<CorruptionPolicy>();
+        string policy = policies[(uint)seed / 8 % policies.Length];
         string folder = Path.Combine(
             Directory.Exists("/dev/shm") ? "/dev/shm" : Path.GetTempPath(), $"mfq-crashlab-{Guid.NewGuid():n}");
         Directory.CreateDirectory(folder);
@@ -44,7 +46,7 @@ internal sealed class HostilePart : LabPart
                 Verb, options.Planted.Length > 0 ? options.Planted : "None", folder, (kind & 1) == 0 ? "struct" : "messages",
                 (kind & 2) == 0 ? "checked" : "unchecked", (kind & 4) == 0 ? "same" : "cut",
                 (seed & int.MaxValue).ToString(CultureInfo.InvariantCulture),
-                SamplesPerFile.ToString(CultureInfo.InvariantCulture), "0", "1",
+                SamplesPerFile.ToString(CultureInfo.InvariantCulture), "0", "1", policy,
             ]);
             bool hasEnded = child.WaitForExit(s_limit);
             Judge(child, hasEnded, result);
