@@ -77,10 +77,12 @@ internal sealed class DamagedLog : IDisposable
         queue.Flush();
     }
 
-    /// <summary>What the files hold now is what every damage begins with.</summary>
+    /// <summary>
+    /// What the files hold now is what every damage begins with. Files that the queue is just making go by themselves.
+    /// </summary>
     public void TakePicture()
     {
-        foreach (string path in Directory.EnumerateFiles(System.IO.Path.Combine(Path, "commitlog")))
+        foreach (string path in Directory.EnumerateFiles(System.IO.Path.Combine(Path, "commitlog"), "*.log"))
             _files[path] = File.ReadAllBytes(path);
     }
 

@@ -22,7 +22,7 @@ public sealed partial class Arm64ListingTests
         { "P1", "ExclusiveAppender:Publish", "swpal" },
         { "P1", "LogReader:TryCopyFixed", @"ldap?u?r\s+x" },
         { "P1", "LogReader:TryReadInPlace", @"ldap?u?r\s+x" },
-        { "P1", "LogReader:TryRead(", @"ldap?u?r\s+x" },
+        { "P1", "LogReader:Read(", @"ldap?u?r\s+x" },
         { "P2", "SharedAppender:Append", "casal.*casal" },
         { "P2", "SharedAppender:ClaimFrames", "casal" },
         { "P3", "SharedAppender:Publish", "casal" },
@@ -53,7 +53,7 @@ public sealed partial class Arm64ListingTests
         { "P24", "FlushLead:get_IsTaken", @"ldap?u?r\s+w" },
         { "P20", "SegmentMaker:TryEnsureAllocated", @"ldap?u?r\s+x" },
         { "P20", "SharedWord:RaiseTo", "casal" },
-        { "P21", "SegmentMaker:EnsureDirectoryFlushed", @"ldap?u?r\s+x" },
+        { "P21", "SegmentMaker:FlushNames", @"ldap?u?r\s+x" },
     };
 
     [Theory]
