@@ -51,10 +51,14 @@ internal static unsafe class FirstOffset
         return segments;
     }
 
+    /// <summary>
+    /// A file that is too short for a header was made whole and is damaged: it hides nothing of what lies before it, and
+    /// whoever comes there hears of it.
+    /// </summary>
     private static bool HasFrame(StoreDirectory directory, long start)
     {
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         Span<byte> header = stackalloc byte[FrameHeader.Size];
-        return file is not null && file.ReadAt(header, 0) == header.Length && header.ContainsAnyExcept((byte)0);
+        return file is not null && (file.ReadAt(header, 0) < header.Length || header.ContainsAnyExcept((byte)0));
     }
 }

@@ -52,6 +52,34 @@ public sealed class VanishedMessagesTests : IDisposable
         });
     }
 
+    /// <summary>
+    /// A segment that was cut to less than a header. The story: where the control page cannot be believed, it counted as one
+    /// that nobody had written to, the log was taken to begin behind it, and the messages before it were gone without a word.
+    /// </summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(7)]
+    public void Read_SegmentCutToLessThanAHeaderAndControlLost_ReadsWhatLiesBeforeIt(int length)
+    {
+        long[] offsets;
+        using (MappedFileQueue queue = Open())
+        {
+            offsets = Fill(queue);
+            queue.Flush();
+        }
+
+        using (FileStream segment = new(Segments()[2], FileMode.Open, FileAccess.Write))
+            segment.SetLength(length);
+        File.Delete(_store.PathOf("control"));
+
+        using MappedFileReader reader = MappedFileReader.Open(_store.StorePath);
+        Expect(offsets.Count(offset => offset + FrameLength <= 2 * Segment), offsets, () =>
+        {
+            Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
+            return message[0];
+        });
+    }
+
     /// <summary>Damage under an attached queue: a flush says so, and confirms nothing behind it.</summary>
     [Fact]
     public void Flush_VanishedAboveConfirmed_Throws()
@@ -88,9 +116,11 @@ public sealed class VanishedMessagesTests : IDisposable
     private MappedFileQueue Open(long segment = Segment) =>
         new(new MappedFileQueueOptions { StorePath = _store.StorePath, SegmentSize = segment });
 
+    private string[] Segments() => [.. Directory.GetFiles(_store.PathOf("commitlog")).Order(StringComparer.Ordinal)];
+
     private void Damage(bool isWholeFile, long place)
     {
-        string[] files = [.. Directory.GetFiles(_store.PathOf("commitlog")).Order(StringComparer.Ordinal)];
+        string[] files = Segments();
         string file = files[files.Length > 2 ? (int)(place / Segment) : 0];
         if (isWholeFile)
         {
