@@ -74,7 +74,9 @@ internal sealed class HostileCheck(HostileStore store)
             return !store.IsCut || IsCertain(message, long.MaxValue);
         int at = (int)(message.Offset - start);
         int length = (int)(message.End - message.Offset);
-        return at + length <= now.Length && before.AsSpan(at, length).SequenceEqual(now.AsSpan(at, length));
+        // A frame ends on 8 bytes: in a file that is cut before that it is cut as well.
+        int frameLength = (length + 7) & ~7;
+        return at + frameLength <= now.Length && before.AsSpan(at, length).SequenceEqual(now.AsSpan(at, length));
     }
 
     private string? Judge(HostileDamage damage, HostileReading reading, long start, bool isAttached, bool mayRefuse = false)
