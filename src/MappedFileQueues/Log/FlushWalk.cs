@@ -169,10 +169,12 @@ internal unsafe struct FlushWalk(LogStore store)
     /// <summary>Whether a header may be loaded there, and how far that holds.</summary>
     private readonly bool MayRead(SegmentMapping segment, long position, out long readable)
     {
-        readable = Math.Min(store.Allocated - segment.Start, segment.Usable);
+        // Read once: it may be raised meanwhile, and a place that was beyond it would look like one that the file has lost.
+        long allocated = store.Allocated;
+        readable = Math.Min(allocated - segment.Start, segment.Usable);
         if (position + FrameHeader.Size <= readable)
             return true;
-        if (segment.Start + position + FrameHeader.Size <= store.Allocated)
+        if (segment.Start + position + FrameHeader.Size <= allocated)
             throw store.Truncated(segment, segment.Start + position);
         return false;
     }
