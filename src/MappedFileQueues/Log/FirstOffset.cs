@@ -39,7 +39,8 @@ internal static unsafe class FirstOffset
         return start;
     }
 
-    private static SortedSet<long> List(StoreDirectory directory, StoreMeta meta)
+    /// <summary>The starts of the segment files that are there.</summary>
+    public static SortedSet<long> List(StoreDirectory directory, StoreMeta meta)
     {
         var segments = new SortedSet<long>();
         foreach (string name in directory.List(StoreNames.CommitLog))

@@ -56,6 +56,36 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
         return true;
     }
 
+    /// <summary>Takes both without waiting; false when another thread or process leads.</summary>
+    public bool TryEnterWithLease()
+    {
+        if (!TryEnter())
+            return false;
+        bool isTaken = false;
+        try
+        {
+            return isTaken = TryTakeLease();
+        }
+        finally
+        {
+            if (!isTaken)
+                Leave();
+        }
+    }
+
+    /// <summary>Gives both up.</summary>
+    public void LeaveWithLease()
+    {
+        try
+        {
+            LetLeaseGo();
+        }
+        finally
+        {
+            Leave();
+        }
+    }
+
     /// <summary>Lets the lock between processes go.</summary>
     public void LetLeaseGo() => _lease.LetGo();
 

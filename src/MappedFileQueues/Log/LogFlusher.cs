@@ -109,18 +109,16 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         if (store.CorruptAt >= 0 || !IsAnythingUnflushed())
             return BackgroundFlush.Nothing;
-        if (!_lead.TryEnter())
+        if (!_lead.TryEnterWithLease())
             return BackgroundFlush.Elsewhere;
         try
         {
-            if (!_lead.TryTakeLease())
-                return BackgroundFlush.Elsewhere;
-            RoundAndLetGo(new FlushWalk(store).NowLimit, _round.IsCheckpointDue);
+            _round.Run(new FlushWalk(store).NowLimit, _round.IsCheckpointDue);
             return BackgroundFlush.Done;
         }
         finally
         {
-            _lead.Leave();
+            _lead.LeaveWithLease();
         }
     }
 
@@ -147,18 +145,17 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         long goal = store.Window.StartOf(tail);
         // Unmapped before it is written: append_roll of the benchmark took twice the time while this was not done.
         store.Preparer?.ReleaseBelow(goal);
-        if (goal <= ConfirmedOffset || !_lead.TryEnter())
-            return;
         // Whoever is at it does the same, and the next roll comes here again. Waiting for a leader that stands still would make
         // the end of the queue wait, which waits for this thread.
+        if (goal <= ConfirmedOffset || !_lead.TryEnterWithLease())
+            return;
         try
         {
-            if (_lead.TryTakeLease())
-                RoundAndLetGo(goal, checkpoint: true);
+            _round.Run(goal, checkpoint: true);
         }
         finally
         {
-            _lead.Leave();
+            _lead.LeaveWithLease();
         }
     }
 
@@ -178,24 +175,15 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public void CheckpointConfirmed()
     {
-        if (ConfirmedOffset <= _round.Checkpointed || store.Wake.IsPoisoned || !_lead.TryEnter())
+        if (ConfirmedOffset <= _round.Checkpointed || store.Wake.IsPoisoned || !_lead.TryEnterWithLease())
             return;
         try
         {
-            if (!_lead.TryTakeLease())
-                return;
-            try
-            {
-                _round.WriteCheckpoint(ConfirmedOffset);
-            }
-            finally
-            {
-                _lead.LetLeaseGo();
-            }
+            _round.WriteCheckpoint(ConfirmedOffset);
         }
         finally
         {
-            _lead.Leave();
+            _lead.LeaveWithLease();
         }
     }
 
@@ -209,8 +197,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         }
         finally
         {
-            _lead.LetLeaseGo();
-            _lead.Leave();
+            _lead.LeaveWithLease();
         }
     }
 

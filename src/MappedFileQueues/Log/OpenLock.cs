@@ -21,7 +21,7 @@ internal static class OpenLock
         TimeSpan timeout = atLeast > Timeout ? atLeast : Timeout;
         return TryTake(directory, timeout) ?? throw new QueueInUseException(
             $"Another process is opening the store and does not come to an end: path={directory.Path}, "
-            + $"holder={Name(directory.LockHolders(StoreNames.OpenLock))}, waited={timeout}. Look at that process.");
+            + $"holder={directory.NameLockHolders(StoreNames.OpenLock)}, waited={timeout}. Look at that process.");
     }
 
     /// <summary>As <see cref="Take"/>; null when the time is up.</summary>
@@ -41,10 +41,4 @@ internal static class OpenLock
                 pause.SpinOnce();
         }
     }
-
-    /// <summary>Names the holders of a lock in messages.</summary>
-    public static string Name(IReadOnlyList<int> processIds) => processIds.Count == 0
-        ? "unknown"
-        : string.Join(",", processIds.Select(id =>
-            id == Environment.ProcessId ? "this process" : $"pid {id.ToString(CultureInfo.InvariantCulture)}"));
 }

@@ -129,10 +129,7 @@ internal static unsafe class ProducerAdmission
         }
     }
 
-    private static QueueInUseException InUse(LogStore store, string what)
-    {
-        IReadOnlyList<int> holders = store.Directory.LockHolders(StoreNames.ProducersLock);
-        return new QueueInUseException($"{what}: path={store.Path}, holder={OpenLock.Name(holders)}, "
+    private static QueueInUseException InUse(LogStore store, string what) =>
+        new($"{what}: path={store.Path}, holder={store.Directory.NameLockHolders(StoreNames.ProducersLock)}, "
             + $"waited={store.Settings.LockTimeout}. Close it, use ProducerMode.Shared on all sides, or raise LockTimeout.");
-    }
 }

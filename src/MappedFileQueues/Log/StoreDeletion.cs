@@ -43,7 +43,7 @@ internal static class StoreDeletion
         using PlatformLock open = OpenLock.Take(directory, TimeSpan.Zero);
         using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
             ?? throw new QueueInUseException($"The store is open, so it cannot be deleted: path={directory.Path}, "
-                + $"holder={OpenLock.Name(directory.LockHolders(StoreNames.AttachedLock))}. Close every queue on it first.");
+                + $"holder={directory.NameLockHolders(StoreNames.AttachedLock)}. Close every queue on it first.");
         // Somebody else may have deleted it meanwhile, and a third one may have put something else in its place.
         ThrowIfNoStore(directory);
         if (!directory.IsStillInPlace)

@@ -154,7 +154,7 @@ internal static class StoreOpening
                 return taken;
             if (Stopwatch.GetElapsedTime(began) >= OpenLock.Timeout)
                 throw new QueueInUseException($"The store is held exclusively: path={directory.Path}, "
-                    + $"holder={OpenLock.Name(directory.LockHolders(StoreNames.AttachedLock))}. Look at that process.");
+                    + $"holder={directory.NameLockHolders(StoreNames.AttachedLock)}. Look at that process.");
             Thread.Sleep(1);
         }
     }

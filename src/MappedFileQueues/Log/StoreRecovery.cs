@@ -60,7 +60,7 @@ internal sealed unsafe class StoreRecovery(
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = IsPoisoned();
         Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
-        SortedSet<long> segments = ListSegments();
+        SortedSet<long> segments = FirstOffset.List(directory, meta);
         bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned
             && !isControlValid && !HasCursors();
         bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned);
@@ -128,18 +128,6 @@ internal sealed unsafe class StoreRecovery(
     private bool IsPoisoned() => PoisonFile.Exists(directory)
         // P11 acquire: alone, and not cleared yet; pairs with P11 full in WakeSignal.Poison.
         || (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
-
-    private SortedSet<long> ListSegments()
-    {
-        var segments = new SortedSet<long>();
-        foreach (string name in directory.List(StoreNames.CommitLog))
-        {
-            if (StoreNames.TryParseSegment(name, out long start) && start % meta.SegmentLength == 0)
-                segments.Add(start);
-        }
-
-        return segments;
-    }
 
     /// <summary>Where the walk begins: the checkpoint, or the first segment when there is none. Never "empty".</summary>
     private long CheckStart(CheckpointRecord? checkpoint, SortedSet<long> segments)

@@ -13,13 +13,9 @@ internal static class PackErrors
         new($"A pack does not belong on this file system, its locks are not dependable: path={path}, fileSystem={name}. "
             + "Put it on a local one, or set DangerouslyAllowFileSystem.");
 
-    public static QueueInUseException InUse(string path, IReadOnlyList<int> holders)
-    {
-        string named = holders.Count == 0 ? "unknown" : string.Join(",", holders.Select(id =>
-            id == Environment.ProcessId ? "this process" : $"pid {id}"));
-        return new QueueInUseException($"Another writer has the pack open: path={path}, holder={named}. "
+    public static QueueInUseException InUse(string path, string holders) =>
+        new($"Another writer has the pack open: path={path}, holder={holders}. "
             + "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
-    }
 
     public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
         new($"An earlier sync of the pack failed: path={path}. Nothing is written any more; close the pack and open it again.",

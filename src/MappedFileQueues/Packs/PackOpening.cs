@@ -26,7 +26,7 @@ internal static class PackOpening
             RefuseForeign(directory, options.CreateIfMissing);
             directory.CreateSubdirectory(PackNames.Locks);
             writerLock = directory.TryLock(PackNames.WriterLock, LockKind.Exclusive)
-                ?? throw PackErrors.InUse(directory.Path, directory.LockHolders(PackNames.WriterLock));
+                ?? throw PackErrors.InUse(directory.Path, directory.NameLockHolders(PackNames.WriterLock));
             PackMeta meta = PackLoader.ReadMeta(directory) ?? Create(directory, options);
             RemoveTemporaries(directory);
             LoadedPack loaded = new PackLoader(directory, meta).Load(useCheckpoint, writable: true);

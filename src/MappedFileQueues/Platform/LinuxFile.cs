@@ -58,23 +58,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     /// <inheritdoc/>
     public override int ReadAt(Span<byte> destination, long position)
     {
-        int done = 0;
-        fixed (byte* start = destination)
-        {
-            while (done < destination.Length)
-            {
-                nint count = LinuxNative.pread(handle, start + done, destination.Length - done, position + done);
-                int errno = LinuxErrors.Last;
-                if (count == 0)
-                    break;
-                if (count > 0)
-                    done += (int)count;
-                else if (errno != DiskErrors.EINTR)
-                    throw LinuxErrors.Make($"Cannot read at {position + done}", path, errno);
-            }
-        }
-
-        return done;
+        int done = handle.ReadAt(destination, position, out int errno);
+        return errno == 0 ? done : throw LinuxErrors.Make($"Cannot read at {position + done}", path, errno);
     }
 
     /// <inheritdoc/>

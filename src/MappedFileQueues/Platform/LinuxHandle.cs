@@ -27,6 +27,32 @@ internal sealed class LinuxHandle : SafeHandle
     public static LinuxHandle Open(LinuxHandle directory, string name, int flags, uint mode = 0) =>
         new(LinuxNative.openat(directory, name, flags, mode));
 
+    /// <summary>
+    /// pread(2) until the buffer is full or the file ends. Returns the bytes read; a read that failed behind them left its errno,
+    /// which is 0 otherwise.
+    /// </summary>
+    public unsafe int ReadAt(Span<byte> destination, long position, out int errno)
+    {
+        int done = 0;
+        fixed (byte* start = destination)
+        {
+            while (done < destination.Length)
+            {
+                nint count = LinuxNative.pread(this, start + done, destination.Length - done, position + done);
+                errno = LinuxErrors.Last;
+                if (count == 0)
+                    break;
+                if (count > 0)
+                    done += (int)count;
+                else if (errno != DiskErrors.EINTR)
+                    return done;
+            }
+        }
+
+        errno = 0;
+        return done;
+    }
+
     // close must not be tried again after EINTR: on Linux the descriptor is gone by then.
     /// <inheritdoc/>
     protected override bool ReleaseHandle() => LinuxNative.close((int)handle) == 0;

@@ -45,23 +45,8 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     /// <inheritdoc/>
     public override int ReadAt(Span<byte> destination, long position)
     {
-        int done = 0;
-        fixed (byte* start = destination)
-        {
-            while (done < destination.Length)
-            {
-                nint count = LinuxNative.pread(_handle, start + done, destination.Length - done, position + done);
-                int errno = LinuxErrors.Last;
-                if (count == 0)
-                    break;
-                if (count > 0)
-                    done += (int)count;
-                else if (errno != DiskErrors.EINTR)
-                    throw Refused($"Cannot read at {position + done}", Path, errno);
-            }
-        }
-
-        return done;
+        int done = _handle.ReadAt(destination, position, out int errno);
+        return errno == 0 ? done : throw Refused($"Cannot read at {position + done}", Path, errno);
     }
 
     /// <inheritdoc/>

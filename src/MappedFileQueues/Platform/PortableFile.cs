@@ -75,21 +75,27 @@ internal sealed class PortableFile(string path, SafeFileHandle handle) : Platfor
     {
         try
         {
-            int done = 0;
-            while (done < destination.Length)
-            {
-                int count = RandomAccess.Read(handle, destination[done..], position + done);
-                if (count == 0)
-                    break;
-                done += count;
-            }
-
-            return done;
+            return ReadAt(handle, destination, position);
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
             throw PortableErrors.Make($"Cannot read at {position}", path, error);
         }
+    }
+
+    /// <summary>Reads until the buffer is full or the file ends; the errors are the BCL's own.</summary>
+    internal static int ReadAt(SafeFileHandle handle, Span<byte> destination, long position)
+    {
+        int done = 0;
+        while (done < destination.Length)
+        {
+            int count = RandomAccess.Read(handle, destination[done..], position + done);
+            if (count == 0)
+                break;
+            done += count;
+        }
+
+        return done;
     }
 
     /// <inheritdoc/>

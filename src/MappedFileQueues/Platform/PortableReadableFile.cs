@@ -60,16 +60,7 @@ internal sealed class PortableReadableFile : ReadableFile
     {
         try
         {
-            int done = 0;
-            while (done < destination.Length)
-            {
-                int count = RandomAccess.Read(_handle, destination[done..], position + done);
-                if (count == 0)
-                    break;
-                done += count;
-            }
-
-            return done;
+            return PortableFile.ReadAt(_handle, destination, position);
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {

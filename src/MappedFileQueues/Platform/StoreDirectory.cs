@@ -1,3 +1,5 @@
+using System.Globalization;
+
 namespace MappedFileQueues.Platform;
 
 /// <summary>How <see cref="StoreDirectory.Open"/> opens a file.</summary>
@@ -89,6 +91,16 @@ internal abstract class StoreDirectory : IDisposable
     /// messages only.
     /// </summary>
     public abstract IReadOnlyList<int> LockHolders(string name);
+
+    /// <summary>The same for messages.</summary>
+    public string NameLockHolders(string name)
+    {
+        IReadOnlyList<int> processIds = LockHolders(name);
+        return processIds.Count == 0
+            ? "unknown"
+            : string.Join(",", processIds.Select(id =>
+                id == Environment.ProcessId ? "this process" : $"pid {id.ToString(CultureInfo.InvariantCulture)}"));
+    }
 
     /// <summary>
     /// Identifies the file that the name means now (device and inode); null when missing. Portable: always the same value.

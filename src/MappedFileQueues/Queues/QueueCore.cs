@@ -194,7 +194,7 @@ internal sealed class QueueCore : IDisposable
 
     private QueueInUseException NameInUse(string name) => new(
         $"Another consumer holds this name: consumer=\"{name}\", path={Store.Path}, "
-        + $"holder={OpenLock.Name(Store.Directory.LockHolders(StoreNames.ConsumerLock(name)))}, "
+        + $"holder={Store.Directory.NameLockHolders(StoreNames.ConsumerLock(name))}, "
         + $"waited={Store.Settings.LockTimeout}. "
         + "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.");
 
