@@ -39,6 +39,7 @@ internal static class BenchFigures
         InOneProcess("durable_1"),
         InOneProcess("durable_16"),
         InOneProcess("durable_64"),
+        InOneProcess("durable_64_async"),
         InTwoProcesses("durable_2proc", "durable_2proc"),
         InOneProcess("interval_append"),
         InOneProcess("alloc_per_message"),

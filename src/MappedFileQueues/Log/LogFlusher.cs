@@ -42,8 +42,12 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// <summary>How long the end of a queue waits for another process that is flushing.</summary>
     private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
 
+    /// <summary>The longest that a leader yields to callers that it expects, whatever its disk takes.</summary>
+    private static readonly TimeSpan GatheringMax = TimeSpan.FromMilliseconds(1);
+
     private readonly FlushLead _lead = new(store);
     private readonly FlushRound _round = new(store, checkpoints);
+    private readonly FlushCompany _company = new(GatheringMax);
 
     /// <summary>Everything before it is on disk.</summary>
     // P18 acquire: pairs with P18 full in FlushRound.
@@ -65,6 +69,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// <summary>The end of what is published now.</summary>
     public long FindPublishedEnd() => new FlushWalk(store).FindPublishedEnd(ConfirmedOffset);
 
+    /// <summary>A caller waits for a flush from now on that another thread will lead for it.</summary>
+    public void Expect() => _company.Come();
+
     /// <summary>
     /// Returns once everything before the goal, which was published before, is on disk, by this thread's flush or another's.
     /// </summary>
@@ -73,11 +80,15 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         using CancellationTokenRegistration registration = patience.CancellationToken.CanBeCanceled
             ? patience.CancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), store.FlushWake)
             : default;
+        bool hasCome = false;
         while (true)
         {
             long confirmed = ConfirmedOffset;
             if (confirmed >= goal)
                 return confirmed;
+            if (!hasCome)
+                _company.Come();
+            hasCome = true;
             if (store.Wake.IsPoisoned)
                 throw store.Poisoned();
             patience.ThrowIfOver(store, goal);
@@ -223,7 +234,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         {
             if (TryTakeLease(patience, ref pause))
             {
-                RoundAndLetGo(new FlushWalk(store).NowLimit, checkpoints && _round.IsCheckpointDue);
+                RoundAndLetGo(checkpoints && _round.IsCheckpointDue);
                 if (ConfirmedOffset >= goal)
                     return;
                 pause = LeasePauseFirst;
@@ -301,11 +312,14 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         pause.SpinOnce();
     }
 
-    private void RoundAndLetGo(long limit, bool checkpoint)
+    private void RoundAndLetGo(bool checkpoint)
     {
         try
         {
-            _round.Run(limit, checkpoint);
+            _company.Gather();
+            long began = Stopwatch.GetTimestamp();
+            _round.Run(new FlushWalk(store).NowLimit, checkpoint);
+            _company.NoteFlush(Stopwatch.GetElapsedTime(began));
         }
         finally
         {

@@ -28,6 +28,7 @@ internal sealed class PendingFlushes(LogStore store)
     /// <summary>Begins a wait for a goal; the result is the offset, or the confirmed offset when that is null.</summary>
     public ValueTask<long> Add(long goal, long? offset, CancellationToken cancellationToken)
     {
+        store.Flusher.Expect();
         lock (_lock)
         {
             ObjectDisposedException.ThrowIf(_closed, store);

@@ -1,12 +1,13 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Durability;
 
 /// <summary>
 /// The real platform with a seam at each flush of a file: the flushes are counted, and a test may hold one up or let it fail.
 /// </summary>
-internal sealed unsafe class WatchedServices(OperatingSystemServices real) : OperatingSystemServices
+internal sealed class WatchedServices(OperatingSystemServices real) : ForwardingServices(real)
 {
     private int _segmentFlushes;
     private int _cursorFlushes;
@@ -25,10 +26,6 @@ internal sealed unsafe class WatchedServices(OperatingSystemServices real) : Ope
     /// <summary>How many times a consumer's stored offset was flushed.</summary>
     public int CursorFlushes => Volatile.Read(ref _cursorFlushes);
 
-    public override bool IsPortable => real.IsPortable;
-
-    public override string? BootId => real.BootId;
-
     /// <summary>Chooses the platform for this test, watched, as <see cref="Contract.PlatformScope"/> does it bare.</summary>
     public static WatchedServices Use(bool portable)
     {
@@ -38,20 +35,9 @@ internal sealed unsafe class WatchedServices(OperatingSystemServices real) : Ope
         return watched;
     }
 
-    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode) =>
-        real.OpenDirectory(path, create, mode) is { } directory ? new WatchedDirectory(this, directory) : null;
+    protected override StoreDirectory Wrap(StoreDirectory directory) => new WatchedDirectory(this, directory);
 
-    public override bool RegisterForFence() => real.RegisterForFence();
-
-    public override bool FenceOtherProcesses() => real.FenceOtherProcesses();
-
-    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => real.WaitOnWord(word, expected, timeout);
-
-    public override void WakeWord(uint* word) => real.WakeWord(word);
-
-    public override long ProcessStartTime(int processId) => real.ProcessStartTime(processId);
-
-    private void Flush(string name, PlatformFile file)
+    private void NoteFlush(string name)
     {
         bool isSegment = name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal)
             && !name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
@@ -63,75 +49,25 @@ internal sealed unsafe class WatchedServices(OperatingSystemServices real) : Ope
 
         if (name.EndsWith(".cursor", StringComparison.Ordinal))
             Interlocked.Increment(ref _cursorFlushes);
-        file.FlushData();
     }
 
-    private sealed class WatchedDirectory(WatchedServices services, StoreDirectory directory) : StoreDirectory
+    private sealed class WatchedDirectory(WatchedServices services, StoreDirectory directory) : ForwardingDirectory(directory)
     {
-        public override string Path => directory.Path;
-
-        public override string? UnsafeFileSystem => directory.UnsafeFileSystem;
-
-        public override bool IsStillInPlace => directory.IsStillInPlace;
-
-        public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null) =>
-            directory.Open(name, opening, mode) is { } file ? new WatchedFile(services, name, file) : null;
-
-        public override bool RenameWithoutReplacing(string from, string to) => directory.RenameWithoutReplacing(from, to);
-
-        public override void Rename(string from, string to) => directory.Rename(from, to);
-
-        public override bool Delete(string name) => directory.Delete(name);
-
-        public override bool CreateSubdirectory(string name) => directory.CreateSubdirectory(name);
-
-        public override IReadOnlyList<string> List(string subdirectory) => directory.List(subdirectory);
-
-        public override void FlushEntries(string subdirectory) => directory.FlushEntries(subdirectory);
-
-        public override PlatformLock? TryLock(string name, LockKind kind) => directory.TryLock(name, kind);
-
-        public override RepeatedLock OpenRepeatedLock(string name) => directory.OpenRepeatedLock(name);
-
-        public override PlatformLock? Probe(string name) => directory.Probe(name);
-
-        public override IReadOnlyList<int> LockHolders(string name) => directory.LockHolders(name);
-
-        public override FileIdentity? Identify(string name) => directory.Identify(name);
-
-        public override void Dispose() => directory.Dispose();
+        protected override PlatformFile Wrap(string name, PlatformFile file) => new WatchedFile(services, name, file);
     }
 
-    private sealed class WatchedFile(WatchedServices services, string name, PlatformFile file) : PlatformFile
+    private sealed class WatchedFile(WatchedServices services, string name, PlatformFile file) : ForwardingFile(file)
     {
-        public override string Path => file.Path;
-
-        public override long Length => file.Length;
-
-        public override long AllocatedLength => file.AllocatedLength;
-
-        public override FileIdentity Identity => file.Identity;
-
-        public override void SetLength(long length) => file.SetLength(length);
-
-        public override bool TryAllocate(long offset, long length) => file.TryAllocate(offset, length);
-
-        public override void Allocate(long offset, long length) => file.Allocate(offset, length);
-
-        public override int ReadAt(Span<byte> destination, long position) => file.ReadAt(destination, position);
-
-        public override void WriteAt(ReadOnlySpan<byte> source, long position) => file.WriteAt(source, position);
-
         public override void StartWriteBack(long offset, long length)
         {
             services.StartedWriteBacks.Enqueue(name);
-            file.StartWriteBack(offset, length);
+            base.StartWriteBack(offset, length);
         }
 
-        public override void FlushData() => services.Flush(name, file);
-
-        public override MappedView Map(long length, bool writable) => file.Map(length, writable);
-
-        public override void Dispose() => file.Dispose();
+        public override void FlushData()
+        {
+            services.NoteFlush(name);
+            base.FlushData();
+        }
     }
 }

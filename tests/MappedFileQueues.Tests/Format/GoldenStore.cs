@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Format;
 
@@ -90,23 +91,10 @@ internal sealed class GoldenStore : IDisposable
     }
 
     /// <summary>The real system in a boot of our choice.</summary>
-    private sealed unsafe class FixedBoot(OperatingSystemServices real) : OperatingSystemServices
+    private sealed class FixedBoot(OperatingSystemServices real) : ForwardingServices(real)
     {
-        public override bool IsPortable => real.IsPortable;
-
         public override string? BootId => GoldenStore.BootId.ToString();
 
-        public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode) =>
-            real.OpenDirectory(path, create, mode);
-
-        public override bool RegisterForFence() => real.RegisterForFence();
-
-        public override bool FenceOtherProcesses() => real.FenceOtherProcesses();
-
-        public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => real.WaitOnWord(word, expected, timeout);
-
-        public override void WakeWord(uint* word) => real.WakeWord(word);
-
-        public override long ProcessStartTime(int processId) => real.ProcessStartTime(processId);
+        protected override StoreDirectory Wrap(StoreDirectory directory) => directory;
     }
 }

@@ -19,21 +19,19 @@ internal enum DiskCall
 /// <summary>
 /// A platform whose calls a test can see and let fail. For the stores that this test opens from here on, and their threads.
 /// </summary>
-internal sealed unsafe class FaultyDisk : OperatingSystemServices
+internal sealed class FaultyDisk : ForwardingServices
 {
-    private readonly OperatingSystemServices _inner = Current;
     private readonly Lock _lock = new();
     private string _failed = "";
     private bool _wasTold;
 
-    public FaultyDisk() => Current = this;
+    public FaultyDisk()
+        : base(Current) => Current = this;
 
     /// <summary>Called before each call (`Renamed`, `Deleted`, `Synced`: after it) with the file's name; may throw.</summary>
     public Action<DiskCall, string>? Before { get; set; }
 
-    public override bool IsPortable => _inner.IsPortable;
-
-    public override string? BootId => BootIdOverride ?? _inner.BootId;
+    public override string? BootId => BootIdOverride ?? base.BootId;
 
     public string? BootIdOverride { get; set; }
 
@@ -65,18 +63,7 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
             (_failed, _wasTold) = (name, false);
     }
 
-    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode) =>
-        _inner.OpenDirectory(path, create, mode) is { } directory ? new FaultyDirectory(this, directory) : null;
-
-    public override bool RegisterForFence() => _inner.RegisterForFence();
-
-    public override bool FenceOtherProcesses() => _inner.FenceOtherProcesses();
-
-    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => _inner.WaitOnWord(word, expected, timeout);
-
-    public override void WakeWord(uint* word) => _inner.WakeWord(word);
-
-    public override long ProcessStartTime(int processId) => _inner.ProcessStartTime(processId);
+    protected override StoreDirectory Wrap(StoreDirectory directory) => new FaultyDirectory(this, directory);
 
     private void Reach(DiskCall call, string name) => Before?.Invoke(call, name);
 
@@ -99,24 +86,18 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
         throw Broken(name);
     }
 
-    private sealed class FaultyDirectory(FaultyDisk disk, StoreDirectory inner) : StoreDirectory
+    private sealed class FaultyDirectory(FaultyDisk disk, StoreDirectory inner) : ForwardingDirectory(inner)
     {
-        public override string Path => inner.Path;
-
-        public override string? UnsafeFileSystem => inner.UnsafeFileSystem;
-
-        public override bool IsStillInPlace => inner.IsStillInPlace;
-
         public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null)
         {
             disk.Reach(DiskCall.Open, name);
-            return inner.Open(name, opening, mode) is { } file ? new FaultyFile(disk, file, name) : null;
+            return base.Open(name, opening, mode);
         }
 
         public override bool RenameWithoutReplacing(string from, string to)
         {
             disk.Reach(DiskCall.Rename, to);
-            bool isRenamed = inner.RenameWithoutReplacing(from, to);
+            bool isRenamed = base.RenameWithoutReplacing(from, to);
             disk.Reach(DiskCall.Renamed, to);
             return isRenamed;
         }
@@ -124,78 +105,51 @@ internal sealed unsafe class FaultyDisk : OperatingSystemServices
         public override void Rename(string from, string to)
         {
             disk.Reach(DiskCall.Rename, to);
-            inner.Rename(from, to);
+            base.Rename(from, to);
             disk.Reach(DiskCall.Renamed, to);
         }
 
         public override bool Delete(string name)
         {
-            bool isDeleted = inner.Delete(name);
+            bool isDeleted = base.Delete(name);
             disk.Reach(DiskCall.Deleted, name);
             return isDeleted;
         }
 
-        public override bool CreateSubdirectory(string name) => inner.CreateSubdirectory(name);
-
-        public override IReadOnlyList<string> List(string subdirectory) => inner.List(subdirectory);
-
         public override void FlushEntries(string subdirectory)
         {
             disk.Reach(DiskCall.SyncEntries, subdirectory);
-            inner.FlushEntries(subdirectory);
+            base.FlushEntries(subdirectory);
         }
 
         public override PlatformLock? TryLock(string name, LockKind kind)
         {
             disk.Reach(DiskCall.Lock, name);
-            return inner.TryLock(name, kind);
+            return base.TryLock(name, kind);
         }
 
-        public override PlatformLock? Probe(string name) => inner.Probe(name);
+        // Which takes its lock by TryLock above.
+        public override RepeatedLock OpenRepeatedLock(string name) => new(this, name);
 
-        public override IReadOnlyList<int> LockHolders(string name) => inner.LockHolders(name);
-
-        public override FileIdentity? Identify(string name) => inner.Identify(name);
-
-        public override void Dispose() => inner.Dispose();
+        protected override PlatformFile Wrap(string name, PlatformFile file) => new FaultyFile(disk, file, name);
     }
 
-    private sealed class FaultyFile(FaultyDisk disk, PlatformFile inner, string name) : PlatformFile
+    private sealed class FaultyFile(FaultyDisk disk, PlatformFile inner, string name) : ForwardingFile(inner)
     {
         private bool _knows = disk.WasToldBeforeOpening(name);
-
-        public override string Path => inner.Path;
-
-        public override long Length => inner.Length;
-
-        public override long AllocatedLength => inner.AllocatedLength;
-
-        public override FileIdentity Identity => inner.Identity;
-
-        public override void SetLength(long length) => inner.SetLength(length);
-
-        public override bool TryAllocate(long offset, long length) => inner.TryAllocate(offset, length);
-
-        public override void Allocate(long offset, long length) => inner.Allocate(offset, length);
-
-        public override int ReadAt(Span<byte> destination, long position) => inner.ReadAt(destination, position);
 
         public override void WriteAt(ReadOnlySpan<byte> source, long position)
         {
             disk.Reach(DiskCall.Write, name);
-            inner.WriteAt(source, position);
+            base.WriteAt(source, position);
         }
 
         public override void FlushData()
         {
             disk.Reach(DiskCall.Sync, name);
             disk.Tell(name, ref _knows);
-            inner.FlushData();
+            base.FlushData();
             disk.Reach(DiskCall.Synced, name);
         }
-
-        public override MappedView Map(long length, bool writable) => inner.Map(length, writable);
-
-        public override void Dispose() => inner.Dispose();
     }
 }

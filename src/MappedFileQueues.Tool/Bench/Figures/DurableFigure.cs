@@ -6,17 +6,17 @@ using MappedFileQueues.Tool.Bench.Raw;
 namespace MappedFileQueues.Tool.Bench.Figures;
 
 /// <summary>
-/// Messages a second that threads append at the level Group, each waiting until its message is on disk, beside the rate of one
-/// thread that rewrites and flushes one block. The default options but for the level.
+/// Messages a second that threads, or tasks, append at the level Group, each waiting until its message is on disk, beside the
+/// rate of one thread that rewrites and flushes one block. The default options but for the level.
 /// </summary>
-internal sealed class DurableFigure(ChildContext context, int threadCount)
+internal sealed class DurableFigure(ChildContext context, int callerCount, bool isAsynchronous = false)
 {
-    /// <summary>Threads share flushes, so they get more done in the same time.</summary>
+    /// <summary>Callers share flushes, so they get more done in the same time.</summary>
     private const int SharingMax = 16;
 
     private int RawCount => CountFor(context.Messages);
 
-    private int MessageCount => RawCount * Math.Clamp(threadCount / 2, 1, SharingMax) / threadCount * threadCount;
+    private int MessageCount => RawCount * Math.Clamp(callerCount / 2, 1, SharingMax) / callerCount * callerCount;
 
     /// <summary>So many flushes take a second or less.</summary>
     public static int CountFor(long messages) => (int)Math.Clamp(messages / 1000, 128, 4000);
@@ -70,10 +70,35 @@ internal sealed class DurableFigure(ChildContext context, int threadCount)
 
     private double MeasureQueue(MappedFileQueue<Message64> queue)
     {
-        int each = MessageCount / threadCount;
+        int each = MessageCount / callerCount;
         MappedFileProducer<Message64> producer = queue.Producer;
-        using Barrier start = new(threadCount + 1);
-        Thread[] threads = [.. Enumerable.Range(0, threadCount).Select(_ => new Thread(() =>
+        double rate = isAsynchronous ? AppendInTasks(producer, each).GetAwaiter().GetResult() : AppendInThreads(producer, each);
+        if (queue.ConfirmedOffset != producer.Offset)
+            throw new ToolException($"Messages that were acknowledged are not confirmed: figure={context.Task.Role}.");
+        return rate;
+    }
+
+    private async Task<double> AppendInTasks(MappedFileProducer<Message64> producer, int each)
+    {
+        long started = Clock.Now;
+        await Task.WhenAll(Enumerable.Range(0, callerCount).Select(_ => Task.Run(() => AppendAsync(producer, each))));
+        return MessageCount * 1e9 / Clock.Nanoseconds(Clock.Now - started);
+    }
+
+    private static async Task AppendAsync(MappedFileProducer<Message64> producer, int count)
+    {
+        Message64 message = Message64.Create();
+        for (int i = 0; i < count; i++)
+        {
+            message.Number = (ulong)i;
+            await producer.ProduceAsync(message);
+        }
+    }
+
+    private double AppendInThreads(MappedFileProducer<Message64> producer, int each)
+    {
+        using Barrier start = new(callerCount + 1);
+        Thread[] threads = [.. Enumerable.Range(0, callerCount).Select(_ => new Thread(() =>
         {
             Append(producer, 1);
             start.SignalAndWait();
@@ -85,9 +110,6 @@ internal sealed class DurableFigure(ChildContext context, int threadCount)
         long started = Clock.Now;
         foreach (Thread thread in threads)
             thread.Join();
-        double rate = MessageCount * 1e9 / Clock.Nanoseconds(Clock.Now - started);
-        if (queue.ConfirmedOffset != producer.Offset)
-            throw new ToolException($"Messages that were acknowledged are not confirmed: figure={context.Task.Role}.");
-        return rate;
+        return MessageCount * 1e9 / Clock.Nanoseconds(Clock.Now - started);
     }
 }

@@ -1,0 +1,99 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tests.Support;
+
+/// <summary>A platform that hands every call on to another; what a test wants to see or to change it overrides.</summary>
+internal abstract unsafe class ForwardingServices(OperatingSystemServices inner) : OperatingSystemServices
+{
+    public override bool IsPortable => inner.IsPortable;
+
+    public override string? BootId => inner.BootId;
+
+    public sealed override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode) =>
+        inner.OpenDirectory(path, create, mode) is { } directory ? Wrap(directory) : null;
+
+    public override bool RegisterForFence() => inner.RegisterForFence();
+
+    public override bool FenceOtherProcesses() => inner.FenceOtherProcesses();
+
+    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => inner.WaitOnWord(word, expected, timeout);
+
+    public override void WakeWord(uint* word) => inner.WakeWord(word);
+
+    public override long ProcessStartTime(int processId) => inner.ProcessStartTime(processId);
+
+    protected abstract StoreDirectory Wrap(StoreDirectory directory);
+}
+
+/// <inheritdoc cref="ForwardingServices"/>
+internal abstract class ForwardingDirectory(StoreDirectory inner) : StoreDirectory
+{
+    public sealed override string Path => inner.Path;
+
+    public sealed override string? UnsafeFileSystem => inner.UnsafeFileSystem;
+
+    public sealed override bool IsStillInPlace => inner.IsStillInPlace;
+
+    public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null) =>
+        inner.Open(name, opening, mode) is { } file ? Wrap(name, file) : null;
+
+    public override bool RenameWithoutReplacing(string from, string to) => inner.RenameWithoutReplacing(from, to);
+
+    public override void Rename(string from, string to) => inner.Rename(from, to);
+
+    public override bool Delete(string name) => inner.Delete(name);
+
+    public sealed override bool CreateSubdirectory(string name) => inner.CreateSubdirectory(name);
+
+    public sealed override IReadOnlyList<string> List(string subdirectory) => inner.List(subdirectory);
+
+    public override void FlushEntries(string subdirectory) => inner.FlushEntries(subdirectory);
+
+    public override PlatformLock? TryLock(string name, LockKind kind) => inner.TryLock(name, kind);
+
+    public override RepeatedLock OpenRepeatedLock(string name) => inner.OpenRepeatedLock(name);
+
+    public sealed override PlatformLock? Probe(string name) => inner.Probe(name);
+
+    public sealed override IReadOnlyList<int> LockHolders(string name) => inner.LockHolders(name);
+
+    public sealed override FileIdentity? Identify(string name) => inner.Identify(name);
+
+    public sealed override void Dispose() => inner.Dispose();
+
+    protected abstract PlatformFile Wrap(string name, PlatformFile file);
+}
+
+/// <inheritdoc cref="ForwardingServices"/>
+internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
+{
+    public sealed override string Path => inner.Path;
+
+    public sealed override long Length => inner.Length;
+
+    public sealed override long AllocatedLength => inner.AllocatedLength;
+
+    public sealed override FileIdentity Identity => inner.Identity;
+
+    public sealed override void SetLength(long length) => inner.SetLength(length);
+
+    public sealed override bool TryAllocate(long offset, long length) => inner.TryAllocate(offset, length);
+
+    public sealed override void Allocate(long offset, long length) => inner.Allocate(offset, length);
+
+    public sealed override bool TryReserve(long offset, long length) => inner.TryReserve(offset, length);
+
+    public sealed override bool TryZeroRange(long offset, long length) => inner.TryZeroRange(offset, length);
+
+    public sealed override int ReadAt(Span<byte> destination, long position) => inner.ReadAt(destination, position);
+
+    public override void WriteAt(ReadOnlySpan<byte> source, long position) => inner.WriteAt(source, position);
+
+    public override void StartWriteBack(long offset, long length) => inner.StartWriteBack(offset, length);
+
+    public override void FlushData() => inner.FlushData();
+
+    public sealed override MappedView Map(long length, bool writable) => inner.Map(length, writable);
+
+    public sealed override void Dispose() => inner.Dispose();
+}
