@@ -62,6 +62,7 @@ internal ref struct NeedleRead : IDisposable
     public NeedleMatch Look(Volume entered, long position, int readLength, ReadOnlySpan<byte> key, bool wholeNeedle)
     {
         Begin(entered, position);
+        entered.Around.Ask(position);
         int first = readLength == 0 ? LargeReadLength : readLength;
         bool isValid = TryLookAtHeader(wholeNeedle ? first : Math.Min(first, HeaderReadLength));
         NeedleMatch match = !isValid ? NeedleMatch.Damaged : Key.SequenceEqual(key) ? NeedleMatch.Same : NeedleMatch.Other;

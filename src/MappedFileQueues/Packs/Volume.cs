@@ -19,6 +19,9 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId)
 
     public PlatformFile File { get; } = file;
 
+    /// <summary>The reading around what is looked up.</summary>
+    public ReadAround Around { get; } = new(file);
+
     /// <summary>What the checksums of its needles begin with.</summary>
     public uint Seed { get; } = NeedleLayout.VolumeSeed(packId, name.Last, name.Generation);
 

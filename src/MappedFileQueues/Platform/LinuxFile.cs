@@ -96,6 +96,10 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         _ = LinuxNative.sync_file_range(handle, offset, length, LinuxNative.SYNC_FILE_RANGE_WRITE);
 
     /// <inheritdoc/>
+    public override void AdviseWillNeed(long offset, long length) =>
+        _ = LinuxNative.posix_fadvise(handle, offset, length, LinuxNative.POSIX_FADV_WILLNEED);
+
+    /// <inheritdoc/>
     public override MappedView Map(long length, bool writable)
     {
         ArgumentOutOfRangeException.ThrowIfNegativeOrZero(length);

@@ -65,6 +65,11 @@ internal abstract class PlatformFile : IDisposable
     {
     }
 
+    /// <summary>Asks the system to begin to read this part, and does not wait. A hint: nothing happens where it cannot.</summary>
+    public virtual void AdviseWillNeed(long offset, long length)
+    {
+    }
+
     /// <summary>As <see cref="FlushData"/>; its error says that data may be lost.</summary>
     public void Sync()
     {

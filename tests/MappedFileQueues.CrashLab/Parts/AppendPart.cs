@@ -4,7 +4,7 @@ namespace MappedFileQueues.CrashLab.Parts;
 internal sealed class AppendPart : LabPart
 {
     /// <summary>Of the images that the cut part makes by itself.</summary>
-    private const int ImagesShare = 8;
+    private const int ImagesShare = 4;
 
     public override string Name => "append";
 

@@ -49,7 +49,9 @@ internal sealed class AppendRun(int seed, LabOptions options, PartResult result,
     private AppendFileOptions Plan()
     {
         bool rolls = _random.Next(4) != 0;
-        int? retained = rolls && _random.Next(3) != 0 ? _random.Next(1, 4) : null;
+        int? retained = rolls && _random.Next(4) != 0 ? _random.Next(1, 4) : null;
+        // Half of those that roll do it often enough to come to files that are used again, and those again.
+        int rollLengthMax = _random.Next(2) == 0 ? 3_000 : 20_000;
         return new AppendFileOptions
         {
             BufferLength = 8192,
@@ -57,7 +59,7 @@ internal sealed class AppendRun(int seed, LabOptions options, PartResult result,
             Durability = _random.Next(3) == 0 ? AppendDurability.Group : AppendDurability.Interval,
             Preallocation = (FilePreallocation)_random.Next(4),
             PreallocationLength = rolls && _random.Next(2) == 0 ? 0 : _random.Next(1, 30_000),
-            RollLength = rolls ? _random.Next(1_500, 20_000) : 0,
+            RollLength = rolls ? _random.Next(1_500, rollLengthMax) : 0,
             RetainedFileCount = retained,
             ReuseOldFiles = retained is not null && _random.Next(3) != 0,
         };

@@ -14,6 +14,12 @@ public sealed class CrashLabTests(ITestOutputHelper output)
 {
     private const int ExitViolation = 1;
 
+    /// <summary>
+    /// The laboratory is to find a mistake in 19 of 20 fresh seeds, so one seed alone would fail this suite now and then
+    /// (ReusedNotCleared did).
+    /// </summary>
+    private const int SeedsMax = 3;
+
     private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(4);
 
     [Theory]
@@ -44,9 +50,15 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     public void Run_PlantedFault_FindsIt(string part, string fault)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");
-        using ChildProcess lab = Start(part, "--planted", fault, "--stop-at-first");
-        Assert.Equal(ExitViolation, lab.WaitForExit(s_limit));
-        Assert.Contains(lab.Lines, line => line.StartsWith("VIOLATION", StringComparison.Ordinal));
+        bool isFound = false;
+        for (int i = 0; i < SeedsMax && !isFound; i++)
+        {
+            using ChildProcess lab = Start(part, "--planted", fault, "--stop-at-first");
+            isFound = lab.WaitForExit(s_limit) == ExitViolation;
+            Assert.Equal(isFound, lab.Lines.Any(line => line.StartsWith("VIOLATION", StringComparison.Ordinal)));
+        }
+
+        Assert.True(isFound, $"not found with {SeedsMax} seeds");
     }
 
     /// <summary>Neither a type nor a word of the planted mistakes is in the assembly that users get.</summary>

@@ -91,6 +91,8 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public override void StartWriteBack(long offset, long length) => inner.StartWriteBack(offset, length);
 
+    public sealed override void AdviseWillNeed(long offset, long length) => inner.AdviseWillNeed(offset, length);
+
     public override void FlushData() => inner.FlushData();
 
     public sealed override MappedView Map(long length, bool writable) => inner.Map(length, writable);

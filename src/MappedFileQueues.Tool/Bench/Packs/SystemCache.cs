@@ -1,3 +1,5 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Tool.Bench.Packs;
 
 /// <summary>The system's cache of files: pages, names and inodes.</summary>
@@ -6,14 +8,16 @@ internal static class SystemCache
     private const string Switch = "/proc/sys/vm/drop_caches";
 
     /// <summary>
-    /// Drops all of it that is on disk already (after <paramref name="sync"/> has put it there); false where the rights, or
-    /// the system, do not allow it.
+    /// Writes all that lies in a file system to the disk (dirty pages cannot be dropped), then drops all of the cache; false
+    /// where the rights, or the system, do not allow it.
     /// </summary>
-    public static bool TryDrop(Action sync)
+    /// <param name="path">Anything in the file system.</param>
+    public static bool TryDrop(string path)
     {
         if (!File.Exists(Switch))
             return false;
-        sync();
+        using (var sync = Process.Start("sync", ["--file-system", path]))
+            sync.WaitForExit();
         try
         {
             File.WriteAllText(Switch, "3");
