@@ -27,6 +27,10 @@ internal static class PlantedTable
         [PlantedFault.AppendNotFlushed] = "append",
         [PlantedFault.ReusedNotCleared] = "append",
         [PlantedFault.ZeroTailKept] = "append",
+        [PlantedFault.PackNotFlushed] = "pack",
+        [PlantedFault.PackNameNotFlushed] = "pack",
+        [PlantedFault.CompactionNotFlushed] = "pack",
+        [PlantedFault.TombstonesDropped] = "pack",
     };
 
     public static int Run(IReadOnlyCollection<PlantedFault> only, int seedCount, int firstSeed)

@@ -71,6 +71,18 @@ internal enum PlantedFault
 
     /// <summary>Zeros that a crash left at the end of a file stay there.</summary>
     ZeroTailKept,
+
+    /// <summary>A put counts as durable without a sync.</summary>
+    PackNotFlushed,
+
+    /// <summary>A new volume's name is not made durable.</summary>
+    PackNameNotFlushed,
+
+    /// <summary>A compaction leaves an object out because of a newer one that is not on disk yet.</summary>
+    CompactionNotFlushed,
+
+    /// <summary>A compaction leaves deletions out while what they delete is still there.</summary>
+    TombstonesDropped,
 }
 
 /// <summary>

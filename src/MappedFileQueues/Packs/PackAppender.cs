@@ -108,6 +108,10 @@ internal sealed class PackAppender
     /// <summary>Syncs a volume; when that fails nothing is ever written here again.</summary>
     public void Sync(Volume volume, long upTo)
     {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.PackNotFlushed))
+            return;
+#endif
         try
         {
             volume.File.Sync();
@@ -137,6 +141,9 @@ internal sealed class PackAppender
         ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
         directory.Rename(temporary, header.Name.Path);
         ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.PackNameNotFlushed))
+#endif
         directory.FlushEntries(PackNames.Volumes);
 
         // Opened anew, so that errors name the file as it is called now.

@@ -146,6 +146,9 @@ internal sealed class PackCompactor(PackWriter writer)
 
             // What was left out is dead because of needles that may not be on disk yet: without them the copy would be all that a
             // power cut leaves.
+#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.CompactionNotFlushed))
+#endif
             writer.Appender.Flush();
             ProtocolSteps.Reach(ProtocolStep.PackCompactionCopied);
         });
@@ -179,6 +182,10 @@ internal sealed class PackCompactor(PackWriter writer)
     /// </summary>
     private bool IsNeeded(VolumeScanner tombstone, ulong olderCleanAsOf)
     {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.TombstonesDropped))
+            return false;
+#endif
         if (tombstone.Needle.Sequence <= olderCleanAsOf)
             return false;
         ReadOnlySpan<byte> key = tombstone.Key;

@@ -11,7 +11,7 @@ internal sealed class FaultPart : LabPart
 
     public override string Name => "fault";
 
-    public override string Help => "full disks, device errors, interrupted calls, too many files, too large files";
+    public override string Help => "full disks, device errors, short writes, interrupted calls, too many files, too large files";
 
     /// <summary>The real faults are those of processes and mounts, which the first run has to itself.</summary>
     public override int JobsMax => 1;
@@ -27,6 +27,7 @@ internal sealed class FaultPart : LabPart
     public override void Run(int seed, LabOptions options, PartResult result)
     {
         new SimulatedFaults(seed, result).Run();
+        new SimulatedFileFaults(seed, result).Run();
         if (Interlocked.Exchange(ref _realDone, 1) == 0)
             new RealFaults(options, result).Run();
     }

@@ -67,14 +67,14 @@ internal sealed class PackRun(int seed, PartResult result)
         for (int i = 0; i < count; i++)
         {
             int kind = _random.Next(40);
-            if (kind == 0)
-                pack.Compact(_random.NextDouble() / 2);
-            else if (kind == 1)
+            if (kind < 4)
+                pack.Compact(_random.NextDouble());
+            else if (kind == 4)
                 Reopen(ref pack, options);
-            else if (kind == 2)
+            else if (kind == 5)
                 Flush(pack);
             else
-                Change(pack, isDelete: kind < 12);
+                Change(pack, isDelete: kind < 15);
             if (_random.Next(3) == 0)
                 RunBackground();
         }
@@ -136,7 +136,9 @@ internal sealed class PackRun(int seed, PartResult result)
                 _disk.WriteBackSome(_pointRandom);
         }
 
-        if (_pointRandom.Next(10) != 0)
+        // A name that has become durable is a moment at which what it stands for has to be so too.
+        bool isNameDurable = where.StartsWith("flushed folder", StringComparison.Ordinal);
+        if (_pointRandom.Next(isNameDurable ? 2 : 10) != 0)
             return;
         _candidates++;
         if (_pictures.Count < PicturesPerRound)

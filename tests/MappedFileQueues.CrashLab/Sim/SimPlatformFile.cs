@@ -68,8 +68,7 @@ internal sealed class SimPlatformFile : PlatformFile
         {
             if (Disk.Faults?.FailsWrite?.Invoke(_name) == true)
                 throw Disk.Error($"Cannot write at {position}", _name, DiskErrors.EIO, "Input/output error");
-            TakeBlocks((int)position, source.Length);
-            _file.Write(source, (int)position);
+            WriteWhatFits(source, (int)position);
         }
 
         Disk.Point?.Invoke($"wrote {_name}");
@@ -109,6 +108,19 @@ internal sealed class SimPlatformFile : PlatformFile
         if (!_isClosed)
             Interlocked.Decrement(ref _os.OpenCount);
         _isClosed = true;
+    }
+
+    /// <summary>A disk that fills in the middle of a write takes the first part: a short write, then ENOSPC.</summary>
+    private void WriteWhatFits(ReadOnlySpan<byte> source, int position)
+    {
+        while (source.Length > 0)
+        {
+            int count = Math.Min(source.Length, SimFile.Page - (position % SimFile.Page));
+            TakeBlocks(position, count);
+            _file.Write(source[..count], position);
+            source = source[count..];
+            position += count;
+        }
     }
 
     private void TakeBlocks(int position, int length)

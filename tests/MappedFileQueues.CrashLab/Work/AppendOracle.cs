@@ -8,7 +8,7 @@ namespace MappedFileQueues.CrashLab.Work;
 /// <summary>Opens a file that a crash left behind, closes it, and holds what is there against what was promised.</summary>
 internal sealed class AppendOracle(SimDisk disk, SimServices os, AppendFileOptions plan)
 {
-    private const string Name = "app.log";
+    public const string Name = "app.log";
 
     public static string FilePath => $"{SimDisk.Root}/{Name}";
 

@@ -40,6 +40,7 @@ public sealed class BenchTests
         ["durable_1"] = "msg/s",
         ["durable_16"] = "msg/s",
         ["durable_64"] = "msg/s",
+        ["durable_64_async"] = "msg/s",
         ["durable_2proc"] = "msg/s",
         ["interval_append"] = "ns",
         ["idle_cpu"] = "%",
