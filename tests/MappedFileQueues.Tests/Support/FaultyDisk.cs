@@ -1,3 +1,4 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Tests.Support;
@@ -38,13 +39,17 @@ internal sealed class FaultyDisk : ForwardingServices
     /// <summary>What a failed disk says.</summary>
     public static QueueDiskException Broken(string name) => new($"The disk fails: {name}.", DiskErrors.EIO, name);
 
-    /// <summary>The next sync of a file whose name begins so fails, once; as in the kernel, the one after it does not.</summary>
+    /// <summary>
+    /// The next sync of a file whose name begins so fails, once; as in the kernel, the one after it does not. Not of a
+    /// file that is still being made: the thread that prepares segments does that at any time, and then makes another one.
+    /// </summary>
     public void FailNextSync(string prefix)
     {
         int left = 1;
         Before = (call, name) =>
         {
-            bool isIt = call is DiskCall.Sync or DiskCall.SyncEntries && name.StartsWith(prefix, StringComparison.Ordinal);
+            bool isIt = call is DiskCall.Sync or DiskCall.SyncEntries && name.StartsWith(prefix, StringComparison.Ordinal)
+                && !name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
             if (isIt && Interlocked.Decrement(ref left) == 0)
                 throw Broken(name);
         };
