@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.Files;
 
@@ -61,6 +62,30 @@ public sealed class AppendFileCrashTests : IDisposable
             File.WriteAllBytes(FilePath, last[..^(bytes.Length - whole)]);
             Assert.Equal(files.Length + 1, Directory.EnumerateFileSystemEntries(_temp.StorePath).Count());
         }
+    }
+
+    /// <summary>RLIMIT_FSIZE, in the middle of a write: the part below it is written, and the error says how much that is.</summary>
+    [Fact]
+    public void Write_LimitOfFileSizes_SaysWhatIsWritten()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The limit is set by the shell.");
+        const int limit = 3_000_000 / 1024 * 1024;
+        // The runtime's memory for code would be a file of its own, and too long.
+        using ChildProcess child = ChildProcess.Start(
+            new ProcessStartInfo("bash",
+            [
+                "-c", $"ulimit -c 0; trap '' XFSZ; ulimit -f {limit / 1024}; exec dotnet exec \"$@\"", "bash",
+                Repository.TestPeerPath, "append", FilePath, nameof(FilePreallocation.None), "0", "0",
+            ]),
+            new Dictionary<string, string> { ["DOTNET_EnableWriteXorExecute"] = "0" });
+        Assert.NotEqual(0, child.WaitForExit(TimeSpan.FromMinutes(1)));
+
+        Assert.Contains($"{nameof(AppendFileException)}: Cannot append to the file: path={FilePath}, written={limit},",
+            child.ErrorText, StringComparison.Ordinal);
+        byte[] bytes = File.ReadAllBytes(FilePath);
+        Assert.Equal(limit, bytes.Length);
+        int whole = bytes.AsSpan().LastIndexOf((byte)'\n') + 1;
+        Assert.True(LineSet.Count(bytes.AsSpan(0, whole), 1)[0] > 1000);
     }
 
     /// <summary>Whatever a text file ends with, only the zeros go; a binary one is taken as it is.</summary>

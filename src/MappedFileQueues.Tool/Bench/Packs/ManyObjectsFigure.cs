@@ -1,3 +1,5 @@
+using System.Buffers;
+using System.Buffers.Binary;
 using System.Globalization;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Tool.Bench.Measuring;
@@ -8,12 +10,14 @@ namespace MappedFileQueues.Tool.Bench.Packs;
 
 /// <summary>
 /// Up to 5,000,000 objects of 100 bytes. The memory of the index for each object, beside that of a dictionary from the same
-/// keys to a position; and the time until a pack that was closed can answer, beside a bare read of its checkpoint.
+/// keys to a position; the time until a pack that was closed can answer, beside a bare read of its checkpoint; and the time of a
+/// get in random order, in the system's cache, beside a bare positioned read of as much.
 /// </summary>
 internal sealed class ManyObjectsFigure(ChildContext context)
 {
     public const string BytesName = "pack_index_bytes";
     public const string OpenName = "pack_open";
+    public const string GetName = "pack_get_many";
 
     private const int DataLength = 100;
     private const int CountMax = 5_000_000;
@@ -23,6 +27,15 @@ internal sealed class ManyObjectsFigure(ChildContext context)
     private const int NeedleLength = 200;
 
     private const int BufferLength = 1024 * 1024;
+
+    private const int GetCountMax = 500_000;
+
+    /// <summary>What a get reads of such an object: the length of its size class.</summary>
+    private const int GetLength = 192;
+
+    private const int WarmUpCount = 50;
+
+    private readonly ArrayBufferWriter<byte> _destination = new(DataLength);
 
     private string PackPath => context.Path("objects");
 
@@ -34,7 +47,11 @@ internal sealed class ManyObjectsFigure(ChildContext context)
         using (PackStore pack = PackStore.Open(PackPath))
         {
             for (int number = 0; number < count; number++)
+            {
+                BinaryPrimitives.WriteInt32LittleEndian(data, number);
                 pack.Put(Key(number), data);
+            }
+
             indexBytes = pack.GetInfo().IndexBytes / (double)count;
         }
 
@@ -43,8 +60,64 @@ internal sealed class ManyObjectsFigure(ChildContext context)
         _ = Open(count);
         _ = ReadCheckpoint();
         Samples open = Interleaved.Run(OpenName, "ms", context.Repetitions, ReadCheckpoint, () => Open(count));
+        Samples get = MeasureGet(count);
         Directory.Delete(PackPath, recursive: true);
-        return [bytes, open];
+        return [bytes, open, get];
+    }
+
+    private Samples MeasureGet(int count)
+    {
+        string[] volumes = Directory.GetFiles(Path.Combine(PackPath, "volumes"));
+        SafeFileHandle[] files = [.. volumes.Select(path => File.OpenHandle(path))];
+        try
+        {
+            using PackStore pack = PackStore.Open(PackPath);
+            int[] order = [.. Enumerable.Range(0, Math.Min(GetCountMax, count))];
+            var random = new Random(3);
+            for (int i = 0; i < order.Length; i++)
+                order[i] = random.Next(count);
+            WarmUp.UntilCompiled(() =>
+            {
+                _ = ReadBare(files, order[..WarmUpCount]);
+                _ = Get(pack, order[..WarmUpCount]);
+            });
+            return Interleaved.Run(GetName, "ns", context.Repetitions, () => ReadBare(files, order), () => Get(pack, order));
+        }
+        finally
+        {
+            foreach (SafeFileHandle file in files)
+                file.Dispose();
+        }
+    }
+
+    private static double ReadBare(SafeFileHandle[] files, int[] order)
+    {
+        Span<byte> buffer = stackalloc byte[GetLength];
+        long length = RandomAccess.GetLength(files[0]) - GetLength;
+        long read = 0;
+        long start = Clock.Now;
+        foreach (int number in order)
+            read += RandomAccess.Read(files[number % files.Length], buffer, unchecked((uint)number * 2_654_435_761) % length);
+        double nanoseconds = Clock.NanosecondsEach(start, order.Length);
+        Sums.Check(GetName, (ulong)read, (ulong)order.Length * GetLength);
+        return nanoseconds;
+    }
+
+    private double Get(PackStore pack, int[] order)
+    {
+        ulong sum = 0;
+        long start = Clock.Now;
+        foreach (int number in order)
+        {
+            _destination.ResetWrittenCount();
+            if (!pack.TryGet(Key(number), _destination))
+                throw new ToolException($"An object is missing: key={number}.");
+            sum += BinaryPrimitives.ReadUInt32LittleEndian(_destination.WrittenSpan);
+        }
+
+        double nanoseconds = Clock.NanosecondsEach(start, order.Length);
+        Sums.Check(GetName, sum, (ulong)order.Sum(number => (long)number));
+        return nanoseconds;
     }
 
     private static string Key(int number) => string.Create(CultureInfo.InvariantCulture, $"objects/{number:D8}");

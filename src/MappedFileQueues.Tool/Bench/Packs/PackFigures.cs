@@ -9,6 +9,6 @@ internal static class PackFigures
         [
             BenchSuite.Group(SmallFilesFigure.PutName, SmallFilesFigure.WarmName),
             BenchSuite.Group(SmallFilesFigure.ColdName),
-            BenchSuite.Group(ManyObjectsFigure.BytesName, ManyObjectsFigure.OpenName),
+            BenchSuite.Group(ManyObjectsFigure.BytesName, ManyObjectsFigure.OpenName, ManyObjectsFigure.GetName),
         ]);
 }
