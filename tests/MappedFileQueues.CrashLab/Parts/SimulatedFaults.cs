@@ -109,11 +109,12 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
         for (int which = 0; which < processes.Length; which++)
         {
             LabProcess process = processes[which];
-            Expect<QueuePoisonedException>(() => process.Queue.Flush(), "a flush after one that failed");
+            LabViolation.Expect<QueuePoisonedException>(() => process.Queue.Flush(), "a flush after one that failed");
             // The append throws; the message may be there all the same, or not.
             LogEntry entry = model.Add(new LogEntry(which, model.Entries.Count + 1, 20, model.NewUnit()));
             byte[] bytes = LabMessage.Make(seed, which, entry.Number, entry.Length);
-            Expect<QueuePoisonedException>(() => process.Producer!.Produce(bytes), "an append after a flush that failed");
+            LabViolation.Expect<QueuePoisonedException>(
+                () => process.Producer!.Produce(bytes), "an append after a flush that failed");
             if (process.Producer!.ConfirmedOffset != confirmed)
                 throw new LabViolation($"{process.Producer.ConfirmedOffset} is confirmed after a failed flush; "
                     + $"before: {confirmed}");
@@ -130,7 +131,7 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
         var model = new LogModel(seed);
         LabProcess[] processes = [Start(disk, plan), Start(disk, plan)];
         disk.Faults = new SimFaults { BlocksLeft = _random.Next(300) };
-        Expect<QueueDiskException>(() => Append(processes, model, plan, int.MaxValue), "appending to a full disk");
+        LabViolation.Expect<QueueDiskException>(() => Append(processes, model, plan, int.MaxValue), "appending to a full disk");
         ExpectNoHoles(disk);
         ExpectAll(model);
         disk.Faults = null;
@@ -268,20 +269,5 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
     {
         if (new DiskPicture(disk).HolesStoredInto.FirstOrDefault() is { } hole)
             throw new LabViolation($"Somebody stored into a hole of {hole}: on a full disk that kills the process");
-    }
-
-    private static void Expect<T>(Action action, string what)
-        where T : Exception
-    {
-        try
-        {
-            action();
-        }
-        catch (T)
-        {
-            return;
-        }
-
-        throw new LabViolation($"No {typeof(T).Name} for {what}");
     }
 }

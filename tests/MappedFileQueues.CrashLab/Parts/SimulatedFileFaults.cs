@@ -40,8 +40,8 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
             disk.Faults = new SimFaults { BlocksLeft = _random.Next(1, BlocksMax) };
             error = AppendUntilItFails(stream, out _);
             disk.Faults = null;
-            Expect<AppendFileException>(() => stream.Write("more\n"u8), "a write after one that failed");
-            Expect<AppendFileException>(stream.Dispose, "the end of a stream that lost something");
+            LabViolation.Expect<AppendFileException>(() => stream.Write("more\n"u8), "a write after one that failed");
+            LabViolation.Expect<AppendFileException>(stream.Dispose, "the end of a stream that lost something");
         }
 
         ReadOnlySpan<byte> content = disk.Find(AppendOracle.Name)!.Content;
@@ -74,8 +74,8 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
             disk.Faults = null;
             if (error.FlushedLength != flushed)
                 throw new LabViolation($"{flushed} bytes were flushed by calls that returned: {error.Message}");
-            Expect<AppendFileException>(() => stream.Flush(durable: true), "a flush after one that failed");
-            Expect<AppendFileException>(stream.Dispose, "the end of a stream that lost something");
+            LabViolation.Expect<AppendFileException>(() => stream.Flush(durable: true), "a flush after one that failed");
+            LabViolation.Expect<AppendFileException>(stream.Dispose, "the end of a stream that lost something");
         }
 
         DiskPicture picture = new(disk);
@@ -101,7 +101,7 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
         using (PackStore pack = PackStore.Open(SimDisk.Root, PackOptions()))
         {
             disk.Faults = new SimFaults { BlocksLeft = _random.Next(BlocksMax) };
-            Expect<QueueDiskException>(() => Put(pack, ObjectsMax, PackDurability.PageCache), "puts on a full disk");
+            LabViolation.Expect<QueueDiskException>(() => Put(pack, ObjectsMax, PackDurability.PageCache), "puts on a full disk");
             ExpectObjects(pack);
             disk.Faults = null;
             Put(pack, 10, PackDurability.Group);
@@ -128,10 +128,10 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
             pack.Flush();
             durable = new Dictionary<string, byte[]>(_objects, StringComparer.Ordinal);
             disk.Faults = new SimFaults { FailsSync = _ => true };
-            Expect<QueueDiskException>(() => pack.Put("lost", [1], PackDurability.Group), "a put whose sync failed");
+            LabViolation.Expect<QueueDiskException>(() => pack.Put("lost", [1], PackDurability.Group), "a put whose sync failed");
             disk.Faults = null;
-            Expect<QueuePoisonedException>(() => pack.Put("later", [1]), "a put after a sync that failed");
-            Expect<QueuePoisonedException>(pack.Flush, "a flush after one that failed");
+            LabViolation.Expect<QueuePoisonedException>(() => pack.Put("later", [1]), "a put after a sync that failed");
+            LabViolation.Expect<QueuePoisonedException>(pack.Flush, "a flush after one that failed");
         }
 
         DiskPicture picture = new(disk);
@@ -240,20 +240,5 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
         var got = new ArrayBufferWriter<byte>();
         if (!pack.TryGet(key, got) || !got.WrittenSpan.SequenceEqual(data))
             throw new LabViolation($"Wrong: key={key}, expected={data.Length} bytes, got={got.WrittenCount}");
-    }
-
-    private static void Expect<T>(Action action, string what)
-        where T : Exception
-    {
-        try
-        {
-            action();
-        }
-        catch (T)
-        {
-            return;
-        }
-
-        throw new LabViolation($"No {typeof(T).Name} for {what}");
     }
 }

@@ -64,7 +64,9 @@ public sealed class AppendFileCrashTests : IDisposable
         }
     }
 
-    /// <summary>RLIMIT_FSIZE, in the middle of a write: the part below it is written, and the error says how much that is.</summary>
+    /// <summary>
+    /// RLIMIT_FSIZE, in the middle of a write: the part below it is written, and the error says how much that is.
+    /// </summary>
     [Fact]
     public void Write_LimitOfFileSizes_SaysWhatIsWritten()
     {

@@ -1,4 +1,3 @@
-using System.Buffers;
 using System.Buffers.Binary;
 using System.Globalization;
 using MappedFileQueues.Packs;
@@ -35,7 +34,7 @@ internal sealed class ManyObjectsFigure(ChildContext context)
 
     private const int WarmUpCount = 50;
 
-    private readonly ArrayBufferWriter<byte> _destination = new(DataLength);
+    private readonly PackGets _gets = new(GetName, Key);
 
     private string PackPath => context.Path("objects");
 
@@ -79,9 +78,10 @@ internal sealed class ManyObjectsFigure(ChildContext context)
             WarmUp.UntilCompiled(() =>
             {
                 _ = ReadBare(files, order[..WarmUpCount]);
-                _ = Get(pack, order[..WarmUpCount]);
+                _ = _gets.Measure(pack, order[..WarmUpCount]);
             });
-            return Interleaved.Run(GetName, "ns", context.Repetitions, () => ReadBare(files, order), () => Get(pack, order));
+            return Interleaved.Run(
+                GetName, "ns", context.Repetitions, () => ReadBare(files, order), () => _gets.Measure(pack, order));
         }
         finally
         {
@@ -100,23 +100,6 @@ internal sealed class ManyObjectsFigure(ChildContext context)
             read += RandomAccess.Read(files[number % files.Length], buffer, unchecked((uint)number * 2_654_435_761) % length);
         double nanoseconds = Clock.NanosecondsEach(start, order.Length);
         Sums.Check(GetName, (ulong)read, (ulong)order.Length * GetLength);
-        return nanoseconds;
-    }
-
-    private double Get(PackStore pack, int[] order)
-    {
-        ulong sum = 0;
-        long start = Clock.Now;
-        foreach (int number in order)
-        {
-            _destination.ResetWrittenCount();
-            if (!pack.TryGet(Key(number), _destination))
-                throw new ToolException($"An object is missing: key={number}.");
-            sum += BinaryPrimitives.ReadUInt32LittleEndian(_destination.WrittenSpan);
-        }
-
-        double nanoseconds = Clock.NanosecondsEach(start, order.Length);
-        Sums.Check(GetName, sum, (ulong)order.Sum(number => (long)number));
         return nanoseconds;
     }
 

@@ -1,4 +1,3 @@
-using System.Buffers;
 using System.Buffers.Binary;
 using System.Globalization;
 using MappedFileQueues.Packs;
@@ -28,7 +27,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
     private const int WarmUpCount = 20;
 
     private readonly byte[] _data = new byte[DataLength];
-    private readonly ArrayBufferWriter<byte> _destination = new(DataLength);
+    private readonly PackGets _gets = new(WarmName, Key);
 
     private int Count => (int)Math.Min(CountMax, context.Bytes / DataLength);
 
@@ -50,7 +49,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
         List<Samples> all = [new Samples(PutName, "ns", [.. puts.Select(put => put.RawPut)], [.. puts.Select(put => put.Put)])];
         using PackStore pack = PackStore.Open(PackPath);
         all.Add(Interleaved.Run(
-            WarmName, "ns", context.Repetitions, () => ReadFiles(order), () => ReadPack(pack, order)));
+            WarmName, "ns", context.Repetitions, () => ReadFiles(order), () => _gets.Measure(pack, order)));
         Directory.Delete(FilesPath, recursive: true);
         return all;
     }
@@ -86,7 +85,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
     {
         _ = SystemCache.TryDrop(PackPath);
         using PackStore pack = PackStore.Open(PackPath);
-        return ReadPack(pack, order);
+        return _gets.Measure(pack, order);
     }
 
     private static string Key(int number) => number.ToString(CultureInfo.InvariantCulture);
@@ -103,7 +102,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
                 _ = WriteFiles(WarmUpCount);
                 _ = Put(pack, WarmUpCount);
                 _ = ReadFiles(order);
-                _ = ReadPack(pack, order);
+                _ = _gets.Measure(pack, order);
             });
         }
 
@@ -162,23 +161,6 @@ internal sealed class SmallFilesFigure(ChildContext context)
             sum += BinaryPrimitives.ReadUInt32LittleEndian(File.ReadAllBytes(PathOf(number)));
         double nanoseconds = Clock.NanosecondsEach(start, order.Length);
         Sums.Check("small files", sum, (ulong)order.Sum(number => (long)number));
-        return nanoseconds;
-    }
-
-    private double ReadPack(PackStore pack, int[] order)
-    {
-        ulong sum = 0;
-        long start = Clock.Now;
-        foreach (int number in order)
-        {
-            _destination.ResetWrittenCount();
-            if (!pack.TryGet(Key(number), _destination))
-                throw new ToolException($"An object is missing: key={number}.");
-            sum += BinaryPrimitives.ReadUInt32LittleEndian(_destination.WrittenSpan);
-        }
-
-        double nanoseconds = Clock.NanosecondsEach(start, order.Length);
-        Sums.Check(WarmName, sum, (ulong)order.Sum(number => (long)number));
         return nanoseconds;
     }
 
