@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 
@@ -18,6 +19,9 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal static class StoreDeletion
 {
+    /// <summary>How long openers may be in the way of the last folder's removal.</summary>
+    private static readonly TimeSpan Patience = TimeSpan.FromSeconds(5);
+
     public static void Delete(string path)
     {
         using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
@@ -27,9 +31,9 @@ internal static class StoreDeletion
         try
         {
             Empty(directory);
-            Remove(directory, StoreNames.Locks);
+            RemoveLocks(directory);
             directory.Delete(StoreNames.DeletedMeta);
-            System.IO.Directory.Delete(path, recursive: false);
+            RemoveFolder(directory);
         }
         catch (Exception error) when (error is (IOException and not MappedFileQueueException) or UnauthorizedAccessException)
         {
@@ -59,6 +63,39 @@ internal static class StoreDeletion
         {
             if (name is not (StoreNames.Locks or StoreNames.DeletedMeta))
                 Remove(directory, name);
+        }
+    }
+
+    private static void RemoveFolder(StoreDirectory directory)
+    {
+        try
+        {
+            System.IO.Directory.Delete(directory.Path, recursive: false);
+        }
+        catch (IOException) when (directory.List("").Count > 0)
+        {
+            // The store is gone; somebody begins to make a new one.
+        }
+    }
+
+    /// <summary>
+    /// An opener that waits for a lock makes the lock's file again until it sees that the store is deleted, and one that came
+    /// between the emptying of the folder and its removal made the deletion fail. Nobody makes the folder itself again.
+    /// </summary>
+    private static void RemoveLocks(StoreDirectory directory)
+    {
+        long began = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            try
+            {
+                Remove(directory, StoreNames.Locks);
+                return;
+            }
+            catch (IOException error) when (error is not MappedFileQueueException && Stopwatch.GetElapsedTime(began) < Patience)
+            {
+                Thread.Sleep(1);
+            }
         }
     }
 

@@ -26,9 +26,14 @@ internal static class StoreMetaFile
         return StoreMeta.Parse(bytes.AsSpan(0, read), file.Path);
     }
 
-    public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings, Guid boot)
+    public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings, Guid boot,
+        PlatformLock openLock)
     {
         ThrowIfHalfDeleted(directory);
+        // In this order: the deletion removes the locks first, and the mark of what is half deleted last.
+        if (!openLock.IsInPlace)
+            throw new QueueDeletedException(
+                $"The store was deleted while somebody waited to open it: path={directory.Path}. Open it again.");
         var meta = new StoreMeta(request.Kind, request.SegmentLength, request.StructSize, request.LayoutFingerprint,
             settings.StoreId ?? Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
         directory.Delete(Temporary);

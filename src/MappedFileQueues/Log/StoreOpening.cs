@@ -53,7 +53,7 @@ internal static class StoreOpening
             ThrowIfLocksDoNotWork(directory);
             meta = StoreMetaFile.Read(directory);
             if (meta is null)
-                meta = StoreMetaFile.Create(directory, request, settings, StoreRecovery.BootOf(os));
+                meta = StoreMetaFile.Create(directory, request, settings, StoreRecovery.BootOf(os), open);
             else
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
             return Attach(os, directory, meta);

@@ -17,12 +17,14 @@ internal sealed class LinuxLock : PlatformLock
     private static readonly ConcurrentDictionary<LinuxLock, bool> s_held = new();
 
     private readonly LinuxHandle? _handle;
-    private readonly string _path;
+    private readonly LinuxDirectory _directory;
+    private readonly string _name;
 
-    private LinuxLock(LinuxHandle? handle, string path)
+    private LinuxLock(LinuxHandle? handle, LinuxDirectory directory, string name)
     {
         _handle = handle;
-        _path = path;
+        _directory = directory;
+        _name = name;
         if (handle is not null)
             s_held[this] = true;
     }
@@ -37,7 +39,7 @@ internal sealed class LinuxLock : PlatformLock
         {
             LinuxHandle? handle = open();
             if (handle is null)
-                return new LinuxLock(null, path);
+                return new LinuxLock(null, directory, name);
             bool kept = false;
             try
             {
@@ -48,7 +50,7 @@ internal sealed class LinuxLock : PlatformLock
                 if (LinuxDirectory.Stat(handle, path).Identity == directory.Identify(name))
                 {
                     kept = true;
-                    return new LinuxLock(handle, path);
+                    return new LinuxLock(handle, directory, name);
                 }
             }
             finally
@@ -61,6 +63,12 @@ internal sealed class LinuxLock : PlatformLock
         throw LinuxErrors.Make("Cannot lock the file, it is replaced each time", path, DiskErrors.EAGAIN);
     }
 
+    private string FullName => _directory.FullName(_name);
+
+    /// <inheritdoc/>
+    public override bool IsInPlace =>
+        _handle is not null && LinuxDirectory.Stat(_handle, FullName).Identity == _directory.Identify(_name);
+
     /// <inheritdoc/>
     public override void Downgrade()
     {
@@ -72,7 +80,7 @@ internal sealed class LinuxLock : PlatformLock
         {
             int errno = LinuxErrors.Last;
             if (errno != DiskErrors.EINTR)
-                throw LinuxErrors.Make("Cannot turn the exclusive lock into a shared one", _path, errno);
+                throw LinuxErrors.Make("Cannot turn the exclusive lock into a shared one", FullName, errno);
         }
     }
 

@@ -55,6 +55,9 @@ internal sealed class PortableLock : PlatformLock
     }
 
     /// <inheritdoc/>
+    public override bool IsInPlace => File.Exists(_path);
+
+    /// <inheritdoc/>
     public override void Downgrade()
     {
         if (_handle is null)

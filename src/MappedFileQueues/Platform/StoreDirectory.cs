@@ -134,6 +134,11 @@ internal abstract class PlatformLock : IDisposable
     /// </summary>
     public abstract void Downgrade();
 
-    /// <summary>Lets the lock go; the file stays (lock files are never unlinked).</summary>
+    /// <summary>
+    /// The lock's name still means the file that is locked: it does until the whole store is deleted. Portable: some file.
+    /// </summary>
+    public virtual bool IsInPlace => true;
+
+    /// <summary>Lets the lock go; the file stays (only the deletion of the store unlinks lock files).</summary>
     public abstract void Dispose();
 }

@@ -76,6 +76,7 @@ internal sealed partial class RealCutPart : LabPart
         File.Delete(boardPath);
         using var board = new KillBoard(boardPath);
         string store = Path.Combine(mount.Path, $"store-{random.Next()}");
+        long flushed;
         using (var child = new LabChild(
         [
             CutWorker.Verb, options.Planted.Length > 0 ? options.Planted : "None", store, boardPath,
@@ -98,12 +99,15 @@ internal sealed partial class RealCutPart : LabPart
                 return;
             }
 
+            // What is flushed from here on is not asked for: a process whose power is gone reports nothing. ext4 was seen to let an
+            // fdatasync succeed that its own shutdown overtook, and to lose what it was for (twice in 360 cuts under load).
+            flushed = Volatile.Read(ref board.Acked(1));
             ShutDown(mount.Path);
         }
 
         mount.Unmount();
         mount.Remount();
-        Check(store, board, seed);
+        Check(store, board, flushed, seed);
     }
 
     /// <summary>btrfs has no shutdown: while the child stands still the image is copied as it lies on the medium.</summary>
@@ -124,14 +128,15 @@ internal sealed partial class RealCutPart : LabPart
         {
             if (again is null)
                 throw new InvalidOperationException(reason);
-            Check(store.Replace(mount.Path, again.Path, StringComparison.Ordinal), board, seed);
+            string copied = store.Replace(mount.Path, again.Path, StringComparison.Ordinal);
+            Check(copied, board, Volatile.Read(ref board.Acked(1)), seed);
         }
 
         File.Delete(copy);
         mount.Remount();
     }
 
-    private static void Check(string store, KillBoard board, int seed)
+    private static void Check(string store, KillBoard board, long flushed, int seed)
     {
         // Another boot, for this process and from here on.
         Environment.SetEnvironmentVariable(BootVariable, Guid.NewGuid().ToString());
@@ -145,8 +150,8 @@ internal sealed partial class RealCutPart : LabPart
         }
 
         long last = order.Last(1);
-        if (last < board.Acked(1) || last > board.Begun(1))
-            throw new LabViolation($"{last} messages are there after the cut; flushed {board.Acked(1)}, begun {board.Begun(1)}");
+        if (last < flushed || last > board.Begun(1))
+            throw new LabViolation($"{last} messages are there after the cut; flushed {flushed}, begun {board.Begun(1)}");
         using MappedFileConsumer consumer = queue.OpenConsumer("c");
         while (consumer.TryConsume(out ReadOnlySpan<byte> message))
         {
