@@ -98,7 +98,7 @@ public sealed class ReadAheadStream : Stream
         cancellationToken.ThrowIfCancellationRequested();
         if (!buffer.IsEmpty && RestCount() == 0)
         {
-            int count = ReadDirectly(buffer);
+            int count = ReadDirectly(buffer, mayWait: !cancellationToken.CanBeCanceled);
             if (count > 0 || !Advance(cancellationToken))
                 return count;
         }
@@ -138,7 +138,7 @@ public sealed class ReadAheadStream : Stream
             return ValueTask.FromCanceled<int>(cancellationToken);
         if (!buffer.IsEmpty && RestCount() == 0)
         {
-            int count = ReadDirectly(buffer.Span);
+            int count = ReadDirectly(buffer.Span, mayWait: false);
             return count > 0 ? new ValueTask<int>(count) : ReadNextAsync(buffer, cancellationToken);
         }
 
@@ -260,10 +260,10 @@ public sealed class ReadAheadStream : Stream
     private async ValueTask<int> ReadNextAsync(Memory<byte> buffer, CancellationToken cancellationToken) =>
         await AdvanceAsync(cancellationToken).ConfigureAwait(false) ? CopyTo(buffer.Span) : 0;
 
-    private int ReadDirectly(Span<byte> buffer)
+    private int ReadDirectly(Span<byte> buffer, bool mayWait)
     {
         LetGo();
-        int count = _pump.ReadDirectly(buffer);
+        int count = _pump.ReadDirectly(buffer, mayWait);
         _position += count;
         return count;
     }

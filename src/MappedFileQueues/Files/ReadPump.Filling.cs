@@ -223,6 +223,36 @@ internal sealed partial class ReadPump
     }
 
     /// <summary>
+    /// Reads what the file is known to hold, waiting for the disk; the lock as in <see cref="ReadCached"/>. What goes wrong here is
+    /// met again, and kept for the caller, by the block that is read next.
+    /// </summary>
+    private int ReadFromDisk(Span<byte> destination)
+    {
+        long position = _nextPosition;
+        int length = (int)Math.Min(destination.Length, Math.Max(0, _lengthSeen - position));
+        int count = 0;
+        _isFilling = true;
+        Monitor.Exit(_gate);
+        try
+        {
+            count = _file.ReadAt(destination[..length], position);
+        }
+        catch (IOException)
+        {
+            count = 0;
+        }
+        finally
+        {
+            Monitor.Enter(_gate);
+            _isFilling = false;
+        }
+
+        _nextPosition += count;
+        WakeAll();
+        return count;
+    }
+
+    /// <summary>
     /// How much to read next: never much more than the file is known to hold, so that small files take little memory.
     /// </summary>
     private int LengthOfNext(int lengthMax)

@@ -162,10 +162,11 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     }
 
     /// <summary>
-    /// Reads into the caller's own memory what is long or the rest of the file, as long as the system has the bytes in memory: a
-    /// block in between would only be a second copy. 0 when not, which says nothing about the file.
+    /// Reads into the caller's own memory what is long or the rest of the file, as long as the system has the bytes in memory, or
+    /// the caller may wait for the disk: a block in between would only be a second copy, and the system itself reads ahead of who
+    /// reads one long piece after the other. 0 when not, which says nothing about the file.
     /// </summary>
-    public int ReadDirectly(Span<byte> destination)
+    public int ReadDirectly(Span<byte> destination, bool mayWait)
     {
         lock (_gate)
         {
@@ -173,7 +174,10 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             try
             {
                 bool isWorthIt = destination.Length >= DirectMin || destination.Length > _lengthSeen - _nextPosition;
-                return isWorthIt && _isCached && CanFill && _filled.Count == 0 ? ReadCached(destination) : 0;
+                if (!isWorthIt || !CanFill || _filled.Count > 0)
+                    return 0;
+                int count = _isCached ? ReadCached(destination) : 0;
+                return count == 0 && mayWait && !_isAhead ? ReadFromDisk(destination) : count;
             }
             finally
             {
