@@ -223,8 +223,8 @@ internal sealed partial class ReadPump
     }
 
     /// <summary>
-    /// Reads what the file is known to hold, waiting for the disk; the lock as in <see cref="ReadCached"/>. What goes wrong here is
-    /// met again, and kept for the caller, by the block that is read next.
+    /// Reads what the file is known to hold, waiting for the disk; the lock as in <see cref="ReadCached"/>. What goes wrong here
+    /// is met again, and kept for the caller, by the block that is read next.
     /// </summary>
     private int ReadFromDisk(Span<byte> destination)
     {
