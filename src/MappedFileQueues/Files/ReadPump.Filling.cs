@@ -195,51 +195,45 @@ internal sealed partial class ReadPump
         Grow(block, length);
     }
 
-    /// <summary>
-    /// Reads what the system has in memory, the lock as in <see cref="FillOne"/>. No seek comes meanwhile: the consumer is in a
-    /// call.
-    /// </summary>
+    /// <summary>Reads what the system has in memory, the lock as in <see cref="FillOne"/>.</summary>
     private int ReadCached(Span<byte> destination)
     {
-        long position = _nextPosition;
-        int count = 0;
-        _isFilling = true;
-        Monitor.Exit(_gate);
-        try
-        {
-            count = _file.ReadCachedAt(destination, position);
-        }
-        finally
-        {
-            Monitor.Enter(_gate);
-            _isFilling = false;
-        }
-
+        int count = ReadHere(destination, waits: false);
         _isCached = count == destination.Length;
-        _nextPosition += count;
-        _lengthSeen = Math.Max(_lengthSeen, count > 0 ? _nextPosition : 0);
-        WakeAll();
         return count;
     }
 
     /// <summary>
-    /// Reads what the file is known to hold, waiting for the disk; the lock as in <see cref="ReadCached"/>. What goes wrong here
-    /// is met again, and kept for the caller, by the block that is read next.
+    /// Reads what the file is known to hold, waiting for the disk; the lock as in <see cref="FillOne"/>. What goes wrong here is
+    /// met again, and kept for the caller, by the block that is read next.
     /// </summary>
     private int ReadFromDisk(Span<byte> destination)
     {
+        int length = (int)Math.Min(destination.Length, Math.Max(0, _lengthSeen - _nextPosition));
+        try
+        {
+            return ReadHere(destination[..length], waits: true);
+        }
+        catch (IOException)
+        {
+            WakeAll();
+            return 0;
+        }
+    }
+
+    /// <summary>
+    /// Reads by the consumer's own thread, the lock as in <see cref="FillOne"/>. No seek comes meanwhile: the consumer is in a
+    /// call.
+    /// </summary>
+    private int ReadHere(Span<byte> destination, bool waits)
+    {
         long position = _nextPosition;
-        int length = (int)Math.Min(destination.Length, Math.Max(0, _lengthSeen - position));
         int count = 0;
         _isFilling = true;
         Monitor.Exit(_gate);
         try
         {
-            count = _file.ReadAt(destination[..length], position);
-        }
-        catch (IOException)
-        {
-            count = 0;
+            count = waits ? _file.ReadAt(destination, position) : _file.ReadCachedAt(destination, position);
         }
         finally
         {
@@ -248,6 +242,7 @@ internal sealed partial class ReadPump
         }
 
         _nextPosition += count;
+        _lengthSeen = Math.Max(_lengthSeen, count > 0 ? _nextPosition : 0);
         WakeAll();
         return count;
     }

@@ -69,7 +69,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// <summary>The end of what is published now.</summary>
     public long FindPublishedEnd() => new FlushWalk(store).FindPublishedEnd(ConfirmedOffset);
 
-    /// <summary>A caller waits for a flush from now on that another thread will lead for it.</summary>
+    /// <summary>A caller waits for a flush from now on, whoever leads it.</summary>
     public void Expect() => _company.Come();
 
     /// <summary>
@@ -80,15 +80,13 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         using CancellationTokenRegistration registration = patience.CancellationToken.CanBeCanceled
             ? patience.CancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), store.FlushWake)
             : default;
-        bool hasCome = false;
+        if (ConfirmedOffset < goal)
+            Expect();
         while (true)
         {
             long confirmed = ConfirmedOffset;
             if (confirmed >= goal)
                 return confirmed;
-            if (!hasCome)
-                _company.Come();
-            hasCome = true;
             if (store.Wake.IsPoisoned)
                 throw store.Poisoned();
             patience.ThrowIfOver(store, goal);

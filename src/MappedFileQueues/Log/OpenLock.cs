@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 
