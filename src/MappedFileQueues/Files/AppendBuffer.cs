@@ -9,27 +9,32 @@ namespace MappedFileQueues.Files;
 /// whoever writes it to the file waits until every claimed byte is copied.
 /// <para>The state word: the number of the life in the high half, the bytes that are claimed in the low half, negative while
 /// sealed. The number is why a writer that was stopped between its look and its claim cannot succeed in a later life.</para>
+/// <para>What leaves a full buffer ends at a multiple of half its length in the file, and what was claimed beyond that is carried
+/// over: for a write of 256 KiB at such a place the system takes a few large pieces of memory, at any other many small ones (1.0
+/// against 0.8 us for 4 KiB; measured, ext4, Linux 6.18).</para>
 /// </summary>
 internal sealed unsafe class AppendBuffer
 {
     private const int Sealed = -1;
 
+    private readonly int _length;
+    private readonly int _alignment;
     private byte* _start;
     private long _state;
     private int _completed;
+    private int _alignedEnd;
 
     // Written while sealed, read by claimers after the state: the state's life tells whether it is theirs.
     private int _limit;
 
-    public AppendBuffer(int capacity)
+    /// <param name="length">What one write to the file has at most, whole blocks; one block more is allocated.</param>
+    public AppendBuffer(int length)
     {
-        Capacity = capacity;
-        _start = (byte*)NativeMemory.AlignedAlloc((nuint)capacity, AppendFileOptions.BlockLength);
+        _length = length;
+        _alignment = length / 2 / AppendFileOptions.BlockLength * AppendFileOptions.BlockLength;
+        _start = (byte*)NativeMemory.AlignedAlloc((nuint)(length + AppendFileOptions.BlockLength), AppendFileOptions.BlockLength);
         _state = Join(0, Sealed);
     }
-
-    /// <summary>The room in bytes.</summary>
-    public int Capacity { get; }
 
     /// <summary>
     /// The place of the first byte, counted from the opening of the stream; below 0 for what stood there before.
@@ -41,6 +46,9 @@ internal sealed unsafe class AppendBuffer
 
     /// <summary>The bytes it holds, once sealed.</summary>
     public int End { get; private set; }
+
+    /// <summary>How many of its last bytes, once sealed, the next buffer begins with and writes.</summary>
+    public int Carried => EndsFile ? 0 : End >= _alignedEnd ? End - _alignedEnd : End % AppendFileOptions.BlockLength;
 
     /// <summary>Behind its bytes the file is done, and the next buffer begins the next file.</summary>
     public bool EndsFile { get; private set; }
@@ -82,7 +90,8 @@ internal sealed unsafe class AppendBuffer
         Debug.Assert(Reserved < 0 && filePosition % AppendFileOptions.BlockLength == 0);
         (Origin, FilePosition, EndsFile, End) = (origin, filePosition, false, carried);
         _completed = carried;
-        _limit = (int)Math.Clamp(fileLengthMax - filePosition, 0, Capacity);
+        _alignedEnd = (int)((filePosition + _length) / _alignment * _alignment - filePosition);
+        _limit = (int)Math.Clamp(fileLengthMax - filePosition, 0, _alignedEnd + AppendFileOptions.BlockLength);
     }
 
     /// <summary>Lets writers in; what lies below is filled, or claimed by whoever opens it.</summary>
@@ -97,12 +106,16 @@ internal sealed unsafe class AppendBuffer
         EndsFile = endsFile;
     }
 
-    /// <summary>Copies behind what a sealed buffer holds, for the one long write that it was sealed for.</summary>
-    public void FillSealed(ReadOnlySpan<byte> source)
+    /// <summary>
+    /// Copies behind what a sealed buffer holds, for the one long write that it was sealed for; returns how much fitted.
+    /// </summary>
+    public int FillSealed(ReadOnlySpan<byte> source)
     {
         int start = End;
-        End = start + source.Length;
-        Fill(start, source);
+        int count = Math.Clamp(_alignedEnd - start, 0, source.Length);
+        End = start + count;
+        Fill(start, source[..count]);
+        return count;
     }
 
     /// <summary>

@@ -13,7 +13,7 @@ public sealed record AppendFileOptions
 
     /// <summary>
     /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096; default 256 KiB, from 8 KiB to 256 MiB. A write
-    /// that is longer goes through them in pieces, and is kept whole all the same.
+    /// that is longer than half of that goes through them in pieces, and is kept whole all the same.
     /// </summary>
     public int BufferLength { get; init; } = 256 * 1024;
 

@@ -189,7 +189,7 @@ internal sealed partial class AppendPipe
         if (full is null)
             return false;
         full.WaitForCopies();
-        int carried = full.EndsFile ? 0 : full.End % AppendFileOptions.BlockLength;
+        int carried = full.Carried;
         full.First(full.End)[(full.End - carried)..].CopyTo(_active.First(carried));
         WriteOut(full, everything || full.EndsFile ? full.End : full.End - carried);
         if (full.EndsFile)

@@ -46,7 +46,7 @@ internal sealed partial class AppendPipe
         _options = options;
         _files = AppendFileSet.Open(path, options);
         _fileLengthMax = options.RollsByLength ? options.RollLength : long.MaxValue;
-        _lengthMax = (int)Math.Min(options.BufferLength - AppendFileOptions.BlockLength, _fileLengthMax);
+        _lengthMax = (int)Math.Min(options.BufferLength / 2, _fileLengthMax);
         _buffers = [new AppendBuffer(options.BufferLength), new AppendBuffer(options.BufferLength)];
         (_active, _spare) = (_buffers[0], _buffers[1]);
         try
@@ -183,9 +183,7 @@ internal sealed partial class AppendPipe
                 active = SwapTaken(endsFile: true);
             while (true)
             {
-                int count = Math.Min(bytes.Length, active.Capacity - active.End);
-                active.FillSealed(bytes[..count]);
-                bytes = bytes[count..];
+                bytes = bytes[active.FillSealed(bytes)..];
                 if (bytes.Length == 0)
                     return active.Origin + active.End;
                 active = SwapTaken(endsFile: false);
@@ -259,7 +257,7 @@ internal sealed partial class AppendPipe
         AppendBuffer full = _active;
         AppendBuffer next = _spare;
         full.Seal(endsFile);
-        int carried = endsFile ? 0 : full.End % AppendFileOptions.BlockLength;
+        int carried = full.Carried;
         long filePosition = endsFile ? 0 : full.FilePosition + full.End - carried;
         next.Begin(full.Origin + full.End - carried, filePosition, carried, _fileLengthMax);
         _sealed = full;

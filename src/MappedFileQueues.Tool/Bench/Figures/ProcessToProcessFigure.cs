@@ -20,7 +20,8 @@ internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) 
 
     protected override double[] MeasureRaw(long count)
     {
-        TakeMemory(count);
+        if (isCold && IsFirst)
+            Ballast.Take(Context.Path("ballast"), RawFile.LengthFor(count));
         using RawFile file = ShareFile("raw", RawFile.LengthFor(count), allocates: !isCold);
         if (!isCold && IsFirst)
             file.TouchForWriting();
@@ -37,7 +38,8 @@ internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) 
 
     protected override double[] MeasureQueue(long count)
     {
-        TakeMemory(count);
+        if (isCold && IsFirst)
+            Ballast.Take(Context.Path("ballast"), RawFile.LengthFor(count));
         string path = Context.Path("store");
         MappedFileQueueOptions options = BenchStore.Spinning(path, ProducerMode.Exclusive);
         if (!isCold)
@@ -81,25 +83,6 @@ internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) 
         double rate = Rendezvous.ExchangeRate(Context.Task.Index, started, Clock.Now, count);
         Sums.Check(Name, sum, Message64.ExpectedSum(count));
         return rate;
-    }
-
-    /// <summary>
-    /// Memory that the host took back from this machine is slow on first touch, once; a file larger than the run, written and
-    /// deleted, takes it before either side is measured.
-    /// </summary>
-    private void TakeMemory(long count)
-    {
-        if (!isCold || !IsFirst)
-            return;
-        byte[] block = new byte[1 << 20];
-        string path = Context.Path("ballast");
-        using (FileStream ballast = new(path, FileMode.Create, FileAccess.Write, FileShare.None, bufferSize: 0))
-        {
-            for (long length = RawFile.LengthFor(count) * 5 / 4; length > 0; length -= block.Length)
-                ballast.Write(block);
-        }
-
-        File.Delete(path);
     }
 
     private unsafe ulong Copy(RawFile file, long count)

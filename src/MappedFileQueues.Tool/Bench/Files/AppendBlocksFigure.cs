@@ -22,9 +22,6 @@ internal sealed class AppendBlocksFigure(ChildContext context, FileRoom room)
             _ = Write(BlockFiles.Ours, WarmUpLength);
         });
         long length = context.Bytes / BlockRun.BlockLength * BlockRun.BlockLength;
-
-        // The first touch of memory that the host took back is slow, once, and is nobody's.
-        _ = Write(BlockFiles.Bare, length);
         return [Interleaved.Run(
             context.Task.Role, "ns", context.Repetitions,
             () => Write(BlockFiles.Bare, length), () => Write(BlockFiles.Ours, length))];

@@ -33,17 +33,16 @@ internal sealed unsafe partial class BareLines : IDisposable
 
     private void Write(ReadOnlySpan<byte> line)
     {
-        if (line.Length > BufferLength - _used)
-        {
-            // Whole blocks; the rest moves to the front.
-            int whole = _used / BlockLength * BlockLength;
-            Flush(whole);
-            new Span<byte>(_buffer + whole, _used - whole).CopyTo(new Span<byte>(_buffer, BlockLength));
-            _used -= whole;
-        }
+        int count = Math.Min(line.Length, BufferLength - _used);
+        line[..count].CopyTo(new Span<byte>(_buffer + _used, count));
+        _used += count;
+        if (_used < BufferLength)
+            return;
 
-        line.CopyTo(new Span<byte>(_buffer + _used, line.Length));
-        _used += line.Length;
+        // Always the whole buffer, so that every write begins at a multiple of its length; the line's rest goes to the front.
+        Flush(_used);
+        _used = line.Length - count;
+        line[count..].CopyTo(new Span<byte>(_buffer, _used));
     }
 
     private void Flush(int count)

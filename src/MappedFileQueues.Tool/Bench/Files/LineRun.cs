@@ -19,6 +19,7 @@ internal static class LineRun
     /// <summary>Nanoseconds for each line from the first write to the end of the closing; checked, the file deleted.</summary>
     public static double Write(string path, long count, int threadCount, Func<string, (LineWriter Write, IDisposable File)> open)
     {
+        Ballast.Take(path + ".ballast", count * LineLength);
         (LineWriter write, IDisposable file) = open(path);
         long each = count / threadCount;
         double nanoseconds;

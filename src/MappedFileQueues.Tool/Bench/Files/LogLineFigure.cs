@@ -39,6 +39,7 @@ internal sealed partial class LogLineFigure(ChildContext context)
     private double MeasureSerilog(long count)
     {
         string path = context.Path("serilog.log");
+        Ballast.Take(path, count * BytesPerLine);
         Serilog.Core.Logger logger = new LoggerConfiguration()
             .WriteTo.File(path, buffered: true, fileSizeLimitBytes: null, formatProvider: CultureInfo.InvariantCulture)
             .CreateLogger();
@@ -52,6 +53,7 @@ internal sealed partial class LogLineFigure(ChildContext context)
     private double MeasureOurs(long count)
     {
         string path = context.Path("ours.log");
+        Ballast.Take(path, count * BytesPerLine);
         ILoggerFactory factory = LoggerFactory.Create(builder => builder.AddMappedFile(options =>
         {
             options.Path = path;
