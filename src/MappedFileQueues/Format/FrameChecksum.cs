@@ -31,8 +31,10 @@ internal readonly struct FrameChecksum
     }
 
     /// <summary>The whole header of a padding frame.</summary>
+    /// <exception cref="ArgumentOutOfRangeException">One frame cannot be so long.</exception>
     public ulong PaddingHeader(long offset, long frameLength)
     {
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(frameLength, FrameHeader.FrameLengthMax);
         uint low = FrameHeader.LowHalf((int)(frameLength - FrameHeader.Size), FrameState.Padding);
         return FrameHeader.Make(low, Begin(offset, low));
     }

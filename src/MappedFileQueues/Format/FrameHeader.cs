@@ -46,6 +46,9 @@ internal static class FrameHeader
     /// <summary>The largest payload that 28 bits and 8-byte alignment allow, whatever the segment's length.</summary>
     public const int PayloadLengthMax = (1 << 28) - Size;
 
+    /// <summary>The longest frame, of a message or of padding, in bytes.</summary>
+    public const long FrameLengthMax = 1L << 28;
+
     public const uint LengthMask = 0x0FFF_FFFF;
     public const uint StateMask = 0x7000_0000;
     public const uint Extended = 0x8000_0000;

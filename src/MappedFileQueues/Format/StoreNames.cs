@@ -34,6 +34,7 @@ internal static class StoreNames
     public const string TemporarySuffix = ".tmp";
 
     private const string SegmentSuffix = ".log";
+    private const string CutSuffix = ".cut";
     private const int SegmentDigits = 20;
 
     /// <summary>The directories of a store, parents first.</summary>
@@ -56,6 +57,22 @@ internal static class StoreNames
         return fileName.Length == SegmentDigits + SegmentSuffix.Length
             && fileName.EndsWith(SegmentSuffix, StringComparison.Ordinal)
             && long.TryParse(fileName.AsSpan(0, SegmentDigits), NumberStyles.None, CultureInfo.InvariantCulture, out startOffset);
+    }
+
+    /// <summary>What a recovery cut off of a segment: where that began, and the epoch which began with the cut.</summary>
+    public static string Cut(long segmentStart, long tail, long epoch) => string.Create(
+        CultureInfo.InvariantCulture, $"{Salvage}/{segmentStart:D20}-from-{tail:D20}-epoch-{epoch}{CutSuffix}");
+
+    /// <summary>Reads tail and epoch out of a file name of `salvage/`; false for any other file.</summary>
+    public static bool TryParseCut(string fileName, out long tail, out long epoch)
+    {
+        (tail, epoch) = (0, 0);
+        string[] parts = fileName.Split('-');
+        return parts.Length == 5
+            && parts[4].EndsWith(CutSuffix, StringComparison.Ordinal)
+            && long.TryParse(parts[2], NumberStyles.None, CultureInfo.InvariantCulture, out tail)
+            && long.TryParse(parts[4].AsSpan(0, parts[4].Length - CutSuffix.Length),
+                NumberStyles.None, CultureInfo.InvariantCulture, out epoch);
     }
 
     /// <summary>Names of consumers: 1 to 100 of [A-Za-z0-9._-], compared ignoring case; "" is the default consumer.</summary>

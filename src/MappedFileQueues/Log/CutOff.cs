@@ -1,4 +1,3 @@
-using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -33,7 +32,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             if (IsAllZero(later))
                 directory.Delete(StoreNames.Segment(later));
             else
-                SetAside(later, SalvageName(later, tail));
+                SetAside(later, StoreNames.Cut(later, tail, epoch));
             segments.Remove(later);
             ProtocolSteps.Reach(ProtocolStep.LaterMoved);
         }
@@ -114,7 +113,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         if (scanner.FindNonZero(position, meta.SegmentLength) >= 0)
         {
             directory.CreateSubdirectory(StoreNames.Salvage);
-            CopyAside(file, SalvageName(start, start + position), position);
+            CopyAside(file, StoreNames.Cut(start, start + position, epoch), position);
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.RestNotZeroed))
 #endif
@@ -173,7 +172,4 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
             file.Sync();
         }
     }
-
-    private string SalvageName(long start, long tail) => string.Create(
-        CultureInfo.InvariantCulture, $"{StoreNames.Salvage}/{start:D20}-from-{tail:D20}-epoch-{epoch}.cut");
 }

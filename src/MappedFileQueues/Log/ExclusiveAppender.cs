@@ -100,6 +100,18 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     public override void AbandonClaim(AppendLane lane) => Leave(lane);
 
+    protected override void AbandonBatch(AppendLane lane)
+    {
+        try
+        {
+            ZeroDirtyBytes();
+        }
+        finally
+        {
+            Leave(lane);
+        }
+    }
+
     public override long AppendBatch(ref byte messages, int messageLength, int count)
     {
         long total = checked(FrameHeader.FrameLength(messageLength) * count);
@@ -111,17 +123,24 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     }
 
     /// <summary>
-    /// Zeroes what was written and never published, after the last call. The caller then clears "exclusive producer at work".
+    /// Zeroes what was written and never published, after the last call, and syncs the zeros, as <see cref="StoreRecovery"/>
+    /// does. True: the caller may clear "exclusive producer at work".
     /// </summary>
-    public void ZeroDirtyBytes()
+    public bool TryZeroDirtyBytes()
     {
-        if (_lane.Segment is null || _lane.DirtyTo <= _lane.Offset)
-            return;
-        long length = Math.Min(_lane.DirtyTo, _lane.Segment.End) - _lane.Offset;
-        new Span<byte>(_lane.Next, (int)length).Clear();
+        try
+        {
+            ZeroDirtyBytes();
+            return true;
+        }
+        catch (QueueDiskException)
+        {
+            // The next producer does the same, and meets the disk's error if that stays.
+            return false;
+        }
     }
 
-    /// <summary>Gives the mapping back; after <see cref="ZeroDirtyBytes"/>.</summary>
+    /// <summary>Gives the mapping back; after <see cref="TryZeroDirtyBytes"/>.</summary>
     public void LeaveSegment() => Store.Roller.Leave(_lane);
 
     protected override AppendLane? FindLaneOfOwnClaim() => HasOwnOpenClaim ? _lane : null;
@@ -137,8 +156,18 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             *(ulong*)(lane.Next + lane.ClaimLength) = 0;
         // P1 full: the claim's place is closed to everybody; pairs with P1 acquire in LogReader.
         SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
-        lane.Next += lane.ClaimLength;
+        // The lane stays where it is: the claim's thread may be about to read where it may write.
         Store.Wake.WakeIfAwaited();
+    }
+
+    private void ZeroDirtyBytes()
+    {
+        if (_lane.Segment is not { } segment || _lane.DirtyTo <= _lane.Offset)
+            return;
+        long length = Math.Min(_lane.DirtyTo, segment.End) - _lane.Offset;
+        new Span<byte>(_lane.Next, (int)length).Clear();
+        Store.Flusher.SyncAhead(segment.Start);
+        _lane.DirtyTo = _lane.Offset;
     }
 
     /// <summary>Every call of the rare kind begins here.</summary>

@@ -73,7 +73,7 @@ internal abstract unsafe class LogAppender
         {
             // A user's own MemoryManager threw, or the list was changed: nothing of the batch is seen.
             if (lane.TryEndClaim(number))
-                AbandonClaim(lane);
+                AbandonBatch(lane);
             throw;
         }
 
@@ -162,6 +162,9 @@ internal abstract unsafe class LogAppender
 
     /// <summary>The lanes that there are; a thread that asks for its first one from now on is refused.</summary>
     protected abstract IReadOnlyList<AppendLane> Lanes();
+
+    /// <summary>As <see cref="AbandonClaim"/>, when whole frames may stand in the claim.</summary>
+    protected virtual void AbandonBatch(AppendLane lane) => AbandonClaim(lane);
 
     /// <summary>
     /// Turns a claim that was taken away into padding: its thread may still write there, so nobody else may.

@@ -29,7 +29,7 @@ internal sealed unsafe partial class LogConsumer
         if (TrySpin(began, timeout, cancellationToken, out payload, out length))
             return true;
         using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
-            ? cancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), _signal)
+            ? cancellationToken.UnsafeRegister(static consumer => ((LogConsumer)consumer!).InterruptByToken(), this)
             : default;
         bool timedOut = false;
         long looked = began;

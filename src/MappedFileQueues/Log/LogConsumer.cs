@@ -20,7 +20,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly Lock _disposing = new();
+    private readonly Lock _interrupting = new();
     private bool _disposed;
+    private bool _isInterruptible = true;
     private bool _isOrphaned;
     private int _spanThreadId;
     private long _committed;
@@ -198,6 +200,15 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
+    /// <summary>Back to a place at which this reader was, unless it is disposed.</summary>
+    public void ReturnTo(long offset)
+    {
+        Reader.EnterCall();
+        if (!Reader.IsBarred)
+            Reader.MoveTo(offset);
+        Reader.LeaveCall();
+    }
+
     /// <summary>Back to the stored offset.</summary>
     public void Rewind()
     {
@@ -261,6 +272,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private void Close()
     {
         Reader.Close(_signal.Interrupt);
+        lock (_interrupting)
+            _isInterruptible = false;
         _asyncWaits.Forget(Reader);
         if (Reader.MayHaveSpan && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
         {
@@ -273,6 +286,19 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
 
         _cursorFile.Dispose();
+    }
+
+    /// <summary>
+    /// Called back by a token. A wait whose handler (<see cref="LogReader.TryRead"/> tells it of damage) disposes the queue is
+    /// still registered when the signal's page is gone.
+    /// </summary>
+    private void InterruptByToken()
+    {
+        lock (_interrupting)
+        {
+            if (_isInterruptible)
+                _signal.Interrupt();
+        }
     }
 
     private void ThrowIfNoFrameStart(long offset)

@@ -27,6 +27,9 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal static unsafe class LogOrigin
 {
+    /// <summary>The segments that an empty log must have room for: its own, one made ahead, the look beyond.</summary>
+    private const int RoomAbove = 3;
+
     /// <summary>The first offset that the log holds, as nobody can take it back.</summary>
     public static long FindFirst(LogStore store)
     {
@@ -43,7 +46,7 @@ internal static unsafe class LogOrigin
     /// <summary>Waits for whoever moves the origin, and ends what a dead one began.</summary>
     public static void Settle(LogStore store)
     {
-        using Platform.PlatformLock open = OpenLock.Take(store.Directory, store.Settings.LockTimeout);
+        using Platform.PlatformLock open = OpenLock.Take(store);
         SettleUnderOpen(store);
     }
 
@@ -64,22 +67,33 @@ internal static unsafe class LogOrigin
         if (offset % FrameHeader.Size != 0)
             throw new OffsetOutOfRangeException(
                 $"An offset is a multiple of {FrameHeader.Size}: offset={offset}, path={store.Path}.");
+        long last = long.MaxValue - (RoomAbove * store.Window.SegmentLength);
+        if (offset > last)
+            throw new OffsetOutOfRangeException($"No log has room at this offset: offset={offset}, last={last}, "
+                + $"path={store.Path}.");
         if (appender.TailOffset == offset)
             return;
-        using Platform.PlatformLock open = OpenLock.Take(store.Directory, store.Settings.LockTimeout);
+        using Platform.PlatformLock open = OpenLock.Take(store);
         SettleUnderOpen(store);
         long origin = store.LowWater;
         if (appender.TailOffset != origin || offset < origin)
             throw NotEmpty(store, offset);
         long start = store.Window.StartOf(offset);
-        bool done = start == store.Window.StartOf(origin)
-            ? TryPad(store, origin, offset)
-            : TryMoveToSegment(store, origin, start, offset);
-        if (!done)
-            throw NotEmpty(store, offset);
-        store.Roller.Raise(offset);
-        store.Wake.WakeIfAwaited();
-        appender.Restart();
+        try
+        {
+            bool done = start == store.Window.StartOf(origin)
+                ? TryPad(store, origin, offset)
+                : TryMoveToSegment(store, origin, start, offset);
+            if (!done)
+                throw NotEmpty(store, offset);
+            store.Roller.Raise(offset);
+            store.Wake.WakeIfAwaited();
+        }
+        finally
+        {
+            // Also after an error: the log may begin elsewhere all the same.
+            appender.Restart();
+        }
     }
 
     private static bool TryMoveToSegment(LogStore store, long origin, long start, long offset)
@@ -151,7 +165,8 @@ internal static unsafe class LogOrigin
     }
 
     /// <summary>
-    /// Padding from one offset to another of the same segment; several frames where one cannot be so long, the first one last.
+    /// Padding from one offset to another of the same segment; several frames where one cannot be so long. Each takes a free
+    /// place: a message that came in between stays, behind the padding before it, and the answer is false.
     /// </summary>
     private static bool TryPad(LogStore store, long from, long to)
     {
@@ -160,13 +175,15 @@ internal static unsafe class LogOrigin
             ?? throw new QueueDeletedException($"A segment has disappeared: offset={from}, path={store.Path}.");
         try
         {
-            const long longest = 1L << 28;
-            long last = from + ((to - from - 1) / longest * longest);
-            for (long at = last; at > from; at -= longest)
-                *segment.HeaderAt(at - segment.Start) = store.Checksum.PaddingHeader(at, Math.Min(longest, to - at));
-            ulong first = store.Checksum.PaddingHeader(from, Math.Min(longest, to - from));
-            // P4 full: free to padding; pairs with P4 acquire in SegmentRoller and LogReader.
-            return SharedWord.CompareExchange(segment.HeaderAt(from - segment.Start), 0, first);
+            for (long at = from; at < to; at += FrameHeader.FrameLengthMax)
+            {
+                ulong padding = store.Checksum.PaddingHeader(at, Math.Min(FrameHeader.FrameLengthMax, to - at));
+                // P4 full: free to padding; pairs with P4 acquire in SegmentRoller and LogReader.
+                if (!SharedWord.CompareExchange(segment.HeaderAt(at - segment.Start), 0, padding))
+                    return false;
+            }
+
+            return true;
         }
         finally
         {

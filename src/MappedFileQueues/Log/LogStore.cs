@@ -130,18 +130,12 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
                 throw Poisoned();
             bool fences = Os.RegisterForFence();
             ProducerAdmission.Admit(this, fences, ref _slot, ref _producersLock, alone: Settings.Exclusive);
-            Maker.Owner = _slot!.Index.ToString("D4", System.Globalization.CultureInfo.InvariantCulture) + "-" + _slot.Generation;
-            if (_preparer is null)
-            {
-                bool syncs = Settings.WritesAhead && !Os.IsPortable;
-                _preparer = new SegmentPreparer(Maker, Window, Settings.PrepareAhead, syncs ? Flusher.SyncAhead : null);
-                if (syncs)
-                    // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
-                    _preparer.Begin(SharedWord.ReadAcquire(Control.TailHint));
-            }
-
             try
             {
+                Maker.Owner =
+                    _slot!.Index.ToString("D4", System.Globalization.CultureInfo.InvariantCulture) + "-" + _slot.Generation;
+                if (_preparer is null)
+                    StartPreparer();
                 LogAppender appender;
                 if (Settings.Exclusive)
                 {
@@ -176,15 +170,16 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         bool clean = appender.Close();
         lock (_lock)
         {
+            bool zeroed = clean;
             try
             {
-                LeaveSegments(appender, clean);
+                zeroed = LeaveSegments(appender, clean);
             }
             finally
             {
                 _mustStayMapped |= !clean;
                 if (--_producerCount == 0)
-                    EndProducing(clean);
+                    EndProducing(zeroed);
             }
         }
     }
@@ -330,12 +325,14 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         }
     }
 
-    private void LeaveSegments(LogAppender appender, bool clean)
+    /// <returns>False when bytes that were never published may stand beyond the tail.</returns>
+    private bool LeaveSegments(LogAppender appender, bool clean)
     {
         if (clean && appender is ExclusiveAppender exclusive)
         {
-            exclusive.ZeroDirtyBytes();
+            bool zeroed = exclusive.TryZeroDirtyBytes();
             exclusive.LeaveSegment();
+            return zeroed;
         }
         else if (appender is SharedAppender shared)
         {
@@ -344,6 +341,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             if (clean)
                 shared.LeaveSegments();
         }
+
+        return clean;
     }
 
     /// <summary>
@@ -365,6 +364,15 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         }
 
         FlushThread.Pending.Close();
+    }
+
+    private void StartPreparer()
+    {
+        bool syncs = Settings.WritesAhead && !Os.IsPortable;
+        _preparer = new SegmentPreparer(Maker, Window, Settings.PrepareAhead, syncs ? Flusher.SyncAhead : null);
+        if (syncs)
+            // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
+            _preparer.Begin(SharedWord.ReadAcquire(Control.TailHint));
     }
 
     private void EndProducing(bool clean)

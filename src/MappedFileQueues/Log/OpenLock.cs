@@ -15,16 +15,23 @@ internal static class OpenLock
     /// </summary>
     public static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
 
-    public static PlatformLock Take(StoreDirectory directory, TimeSpan atLeast)
+    /// <summary>For a call of an open queue; the queue's end ends the wait.</summary>
+    public static PlatformLock Take(LogStore store) =>
+        Take(store.Directory, store.Settings.LockTimeout, store.ThrowIfClosing);
+
+    /// <param name="directory">The store.</param>
+    /// <param name="atLeast">How long it waits, if that is longer than <see cref="Timeout"/>.</param>
+    /// <param name="look">Called at each attempt; what it throws ends the wait.</param>
+    public static PlatformLock Take(StoreDirectory directory, TimeSpan atLeast, Action? look = null)
     {
         TimeSpan timeout = atLeast > Timeout ? atLeast : Timeout;
-        return TryTake(directory, timeout) ?? throw new QueueInUseException(
+        return TryTake(directory, timeout, look) ?? throw new QueueInUseException(
             $"Another process is opening the store and does not come to an end: path={directory.Path}, "
             + $"holder={directory.NameLockHolders(StoreNames.OpenLock)}, waited={timeout}. Look at that process.");
     }
 
-    /// <summary>As <see cref="Take"/>; null when the time is up.</summary>
-    public static PlatformLock? TryTake(StoreDirectory directory, TimeSpan timeout)
+    /// <summary>As the other; null when the time is up.</summary>
+    public static PlatformLock? TryTake(StoreDirectory directory, TimeSpan timeout, Action? look = null)
     {
         long began = Stopwatch.GetTimestamp();
         var pause = new SpinWait();
@@ -34,6 +41,7 @@ internal static class OpenLock
                 return taken;
             if (Stopwatch.GetElapsedTime(began) >= timeout)
                 return null;
+            look?.Invoke();
             if (pause.NextSpinWillYield)
                 Thread.Sleep(1);
             else

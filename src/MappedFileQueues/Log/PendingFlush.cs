@@ -73,6 +73,9 @@ internal sealed class PendingFlush(PendingFlushes owner) : IValueTaskSource<long
 
     long IValueTaskSource<long>.GetResult(short token)
     {
+        // Asked too early, or again: the call goes on, for whoever awaits it, and must not be used anew meanwhile.
+        if (_core.GetStatus(token) == ValueTaskSourceStatus.Pending)
+            throw new InvalidOperationException("The flush has not ended. Await the call, once, or take AsTask.");
         try
         {
             return _core.GetResult(token);

@@ -10,6 +10,7 @@ internal sealed class PendingFlushes(LogStore store)
     private const int KeepMax = 1024;
 
     private readonly Lock _lock = new();
+    private readonly Lock _ending = new();
     private readonly List<PendingFlush> _pending = [];
     private readonly List<PendingFlush> _ended = [];
     private readonly Stack<PendingFlush> _free = [];
@@ -29,6 +30,7 @@ internal sealed class PendingFlushes(LogStore store)
     public ValueTask<long> Add(long goal, long? offset, CancellationToken cancellationToken)
     {
         store.Flusher.Expect();
+        ValueTask<long> task;
         lock (_lock)
         {
             ObjectDisposedException.ThrowIf(_closed, store);
@@ -40,18 +42,30 @@ internal sealed class PendingFlushes(LogStore store)
             if (cancellationToken.CanBeCanceled)
                 pending.Registration = cancellationToken.UnsafeRegister(
                     static (state, token) => ((PendingFlush)state!).Cancel(token), pending);
-            return pending.Task;
+            task = pending.Task;
         }
+
+        // Whoever confirmed the goal before it stood in the list has passed by: the next progress may be a long time off.
+        Interlocked.MemoryBarrier(); // P18 full: in the list before the look; pairs with P18 full in FlushRound.
+        long confirmed = store.Flusher.ConfirmedOffset;
+        if (confirmed >= goal)
+            End(confirmed, confirmed, null);
+        return task;
     }
 
-    /// <summary>Flushes for those that are there and ends those that are confirmed. By the flush thread alone.</summary>
+    /// <summary>
+    /// Flushes for those that are there and ends those that are confirmed. By the flush thread alone. Returns after any
+    /// progress: the nearest goal may lie behind somebody's open claim, and one that is nearer may have come meanwhile.
+    /// </summary>
     public void Serve()
     {
         try
         {
             if (!TryFindNearest(out long nearest))
                 return;
-            long confirmed = store.Flusher.WaitFor(nearest, FlushPatience.Endless);
+            long confirmed = store.Flusher.ConfirmedOffset;
+            if (confirmed < nearest)
+                confirmed = store.Flusher.WaitFor(confirmed + 1, FlushPatience.Endless);
             End(confirmed, confirmed, null);
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
@@ -112,20 +126,23 @@ internal sealed class PendingFlushes(LogStore store)
     /// <summary>Ends those whose goal is reached.</summary>
     private void End(long reached, long confirmed, Exception? error)
     {
-        lock (_lock)
+        lock (_ending)
         {
-            for (int i = _pending.Count - 1; i >= 0; i--)
+            lock (_lock)
             {
-                if (_pending[i].Goal > reached)
-                    continue;
-                _ended.Add(_pending[i]);
-                _pending.RemoveAt(i);
+                for (int i = _pending.Count - 1; i >= 0; i--)
+                {
+                    if (_pending[i].Goal > reached)
+                        continue;
+                    _ended.Add(_pending[i]);
+                    _pending.RemoveAt(i);
+                }
             }
-        }
 
-        // Outside the lock: a cancellation under way may be waiting for it. In the order of the calls.
-        for (int i = _ended.Count - 1; i >= 0; i--)
-            _ended[i].End(confirmed, error);
-        _ended.Clear();
+            // Outside the list's lock: a cancellation under way may be waiting for it. In the order of the calls.
+            for (int i = _ended.Count - 1; i >= 0; i--)
+                _ended[i].End(confirmed, error);
+            _ended.Clear();
+        }
     }
 }

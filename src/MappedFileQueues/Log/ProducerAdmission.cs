@@ -32,7 +32,7 @@ internal static unsafe class ProducerAdmission
         {
             store.ThrowIfClosing();
             store.ThrowIfReplaced();
-            using (OpenLock.Take(store.Directory, store.Settings.LockTimeout))
+            using (OpenLock.Take(store))
             {
                 PlatformLock? taken = store.Directory.TryLock(
                     StoreNames.ProducersLock, alone ? LockKind.Exclusive : LockKind.Shared);
@@ -103,7 +103,8 @@ internal static unsafe class ProducerAdmission
     }
 
     /// <summary>
-    /// Zeroes what a dead Exclusive producer wrote and never published: between the tail and the allocated bound.
+    /// Zeroes what a dead Exclusive producer wrote and never published: between the tail and the allocated bound. The zeros are
+    /// synced before anybody appends, as in <see cref="StoreRecovery"/>.
     /// </summary>
     private static void ZeroBeyondTail(LogStore store)
     {
@@ -122,6 +123,8 @@ internal static unsafe class ProducerAdmission
                 if (dirty >= 0)
                     bytes[dirty..].Clear();
             }
+
+            store.Flusher.SyncAhead(segment.Start);
         }
         finally
         {

@@ -130,6 +130,22 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// </summary>
     public bool WasCut => _control is not null && _control.Epoch != _epoch && _control.IsColdBlockValid(Meta.StoreId);
 
+    /// <summary>
+    /// Where the log was cut off lowest since the epoch that was noted last, as what was set aside says; the largest offset when
+    /// nothing was.
+    /// </summary>
+    public long FindCut()
+    {
+        long lowest = long.MaxValue;
+        foreach (string name in _directory.List(StoreNames.Salvage))
+        {
+            if (StoreNames.TryParseCut(name, out long tail, out long epoch) && epoch > _epoch)
+                lowest = Math.Min(lowest, tail);
+        }
+
+        return lowest;
+    }
+
     /// <summary>Notes the epoch that counts now.</summary>
     public void NoteCut()
     {

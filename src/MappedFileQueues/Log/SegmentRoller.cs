@@ -147,11 +147,17 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         return true;
     }
 
-    /// <summary>False when another producer was faster: then a frame stands here.</summary>
+    /// <summary>
+    /// False when another producer was faster: then a frame stands here. A rest that is longer than any frame is left only by
+    /// a segment that cannot grow, and no padding covers it.
+    /// </summary>
     private bool TryPadRest(SegmentMapping segment, long position)
     {
+        long rest = segment.SegmentLength - position;
+        if (rest > FrameHeader.FrameLengthMax)
+            throw store.Maker.CannotGrow(segment.Start + position);
         EnsureNext(segment);
-        ulong padding = store.Checksum.PaddingHeader(segment.Start + position, segment.SegmentLength - position);
+        ulong padding = store.Checksum.PaddingHeader(segment.Start + position, rest);
         // P4 full: the next segment exists before the rest is padding; pairs with P4 acquire in TryStepOver and LogReader.
         if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
             return false;

@@ -66,8 +66,11 @@ internal static class StoreDeletion
         }
     }
 
+    /// <summary>A link stays, and the empty folder that it leads to: whoever made it chose the place.</summary>
     private static void RemoveFolder(StoreDirectory directory)
     {
+        if (new DirectoryInfo(directory.Path).LinkTarget is not null)
+            return;
         try
         {
             System.IO.Directory.Delete(directory.Path, recursive: false);

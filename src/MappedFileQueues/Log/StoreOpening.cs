@@ -31,13 +31,7 @@ internal static class StoreOpening
             if (meta is null)
             {
                 if (!request.CreateIfMissing)
-                {
-                    throw new QueueDiskException(
-                        $"There is no store: path={directory.Path}. Set CreateIfMissing, or correct StorePath.",
-                        DiskErrors.ENOENT, directory.Path);
-                }
-
-
+                    throw Missing(directory);
                 StoreMetaFile.ThrowIfForeign(directory);
                 MakeDirectories(directory);
             }
@@ -52,6 +46,9 @@ internal static class StoreOpening
             ProtocolSteps.Reach(ProtocolStep.OpenLocked);
             ThrowIfLocksDoNotWork(directory);
             meta = StoreMetaFile.Read(directory);
+            // Deleted since the first look.
+            if (meta is null && !request.CreateIfMissing)
+                throw Missing(directory);
             if (meta is null)
                 meta = StoreMetaFile.Create(directory, request, settings, StoreRecovery.BootOf(os), open);
             else
@@ -64,6 +61,10 @@ internal static class StoreOpening
             throw;
         }
     }
+
+    private static QueueDiskException Missing(StoreDirectory directory) =>
+        new($"There is no store: path={directory.Path}. Set CreateIfMissing, or correct StorePath.",
+            DiskErrors.ENOENT, directory.Path);
 
     private static OpenedStore Attach(OperatingSystemServices os, StoreDirectory directory, StoreMeta meta)
     {

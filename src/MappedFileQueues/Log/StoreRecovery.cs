@@ -156,7 +156,11 @@ internal sealed unsafe class StoreRecovery(
         return start;
     }
 
-    /// <summary>Zeroes what a dead Exclusive producer left between the tail and what was allocated.</summary>
+    /// <summary>
+    /// Zeroes what a dead Exclusive producer left between the tail and what was allocated, and syncs, also when all is zero by
+    /// now: frames of a batch that nobody published may be on the disk already. A message that ends where one begins would
+    /// bring it back, if the power went while that message is on the disk and the zeros are not.
+    /// </summary>
     private void ZeroDirtyBytes(long tail, long allocated, SortedSet<long> segments)
     {
         long start = tail - (tail % meta.SegmentLength);
@@ -165,6 +169,7 @@ internal sealed unsafe class StoreRecovery(
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
         long limit = Math.Min(Math.Min(allocated - start, meta.SegmentLength), file.Length);
         CutOff.ZeroFrom(file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), tail - start, limit);
+        file.Sync();
     }
 
     /// <summary>Every word anew; nothing of what stood there is merged in.</summary>

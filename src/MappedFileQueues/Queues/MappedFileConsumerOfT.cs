@@ -89,21 +89,31 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>Waits for one message, takes those that are there, and reads on behind them; Commit commits them all.</summary>
     /// <param name="destination">Where they go; its length is the most that are taken.</param>
     /// <returns>How many; 0 only for an empty destination.</returns>
+    /// <remarks>When it throws, none is taken: the next call begins with the first message of this one.</remarks>
     public int ConsumeBatch(Span<T> destination)
     {
         if (destination.IsEmpty)
             return 0;
         if (_reader.HasMessage)
             _core.Advance();
+        long first = _reader.Offset;
         // What the fast path leaves (a frame across the bound, one without checksum, a hole, a roll) the slow one must take
         // itself, not only look at: the fast path would leave it again.
         int count = TakeRun(destination);
-        while (count < destination.Length
-            && Wait(count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, CancellationToken.None, out destination[count]))
+        try
         {
-            _core.Advance();
-            count++;
-            count += TakeRun(destination[count..]);
+            while (count < destination.Length
+                && Wait(count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, CancellationToken.None, out destination[count]))
+            {
+                _core.Advance();
+                count++;
+                count += TakeRun(destination[count..]);
+            }
+        }
+        catch when (count > 0)
+        {
+            _core.ReturnTo(first);
+            throw;
         }
 
         return count;

@@ -11,7 +11,8 @@ namespace MappedFileQueues;
 public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
 {
     private readonly QueueCore _core;
-    private readonly Lock _lock = new();
+    private readonly Lock _producerLock = new();
+    private readonly Lock _consumerLock = new();
     private MappedFileProducer? _producer;
     private MappedFileConsumer? _consumer;
 
@@ -38,7 +39,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     {
         get
         {
-            lock (_lock)
+            lock (_producerLock)
                 return _producer ??= OpenProducer();
         }
     }
@@ -48,7 +49,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     {
         get
         {
-            lock (_lock)
+            lock (_consumerLock)
                 return _consumer ??= OpenConsumer("");
         }
     }

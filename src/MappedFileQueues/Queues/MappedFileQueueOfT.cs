@@ -13,7 +13,8 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     where T : unmanaged
 {
     private readonly QueueCore _core;
-    private readonly Lock _lock = new();
+    private readonly Lock _producerLock = new();
+    private readonly Lock _consumerLock = new();
     private MappedFileProducer<T>? _producer;
     private MappedFileConsumer<T>? _consumer;
 
@@ -41,7 +42,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     {
         get
         {
-            lock (_lock)
+            lock (_producerLock)
                 return _producer ??= OpenProducer();
         }
     }
@@ -51,7 +52,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     {
         get
         {
-            lock (_lock)
+            lock (_consumerLock)
                 return _consumer ??= OpenConsumer("");
         }
     }

@@ -99,7 +99,8 @@ public sealed unsafe class MappedFileReader : IDisposable
                 ReadStatus status = _reader.TryRead(out byte* payload, out int length);
                 if (status == ReadStatus.Hole && _reader.TryRepairHole())
                     continue;
-                if (status == ReadStatus.Empty && _store.WasCut)
+                // Behind the look: a message that was appended after a recovery is seen only together with its epoch.
+                if (_store.WasCut)
                 {
                     EnterAnew();
                     continue;
@@ -151,6 +152,8 @@ public sealed unsafe class MappedFileReader : IDisposable
         try
         {
             ThrowIfDisposed();
+            if (_store.WasCut)
+                _store.NoteCut();
             _reader.MoveTo(Find(start));
         }
         finally
@@ -199,11 +202,15 @@ public sealed unsafe class MappedFileReader : IDisposable
             + $"structSize={meta.StructSize}, expected={structSize}. Open it with the struct that made it, or as bytes.");
     }
 
-    /// <summary>The store was recovered after a cut: goes on at the same place, if it is one still.</summary>
+    /// <summary>
+    /// The store was recovered after a cut: goes on at the same place, if nothing was cut off below it. Behind a cut the
+    /// place may be a frame's start again, with other messages before it.
+    /// </summary>
     private void EnterAnew()
     {
+        _reader.PutBack();
         long offset = _reader.Offset;
-        if (!_store.IsFrameStart(offset))
+        if (offset > _store.FindCut() || !_store.IsFrameStart(offset))
             throw new OffsetOutOfRangeException($"A recovery has cut the log off below the reader: offset={offset}, "
                 + $"path={_store.Path}. Move the reader with Seek.");
         _store.NoteCut();

@@ -302,7 +302,8 @@ internal sealed unsafe class SegmentMaker(
             + " What lies before it can be read. Restore the file, or move it away if it never held messages.", file, start);
     }
 
-    private QueueDiskException CannotGrow(long offset)
+    /// <summary>The error for a segment whose blocks only a lone opener can complete.</summary>
+    public QueueDiskException CannotGrow(long offset)
     {
         string file = StoreNames.Segment(window.StartOf(offset));
         return new QueueDiskException($"Cannot give a segment more blocks while others use it: offset={offset}, "

@@ -1,4 +1,6 @@
 using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
 
 namespace MappedFileQueues.Tests.Crash;
 
@@ -98,6 +100,32 @@ public sealed class DisposeRuleTests
         Assert.Equal(["next"], CrashStore.ReadAll(queue, "all"));
         claim.Dispose();
         Assert.Equal(["next"], store.Peek());
+    }
+
+    /// <summary>
+    /// A Dispose that takes a claim away between its opening and the look at where it lies: the claim's thread went on at the
+    /// place behind its padding, where the next producer appends.
+    /// </summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public unsafe void Dispose_ClaimIsJustOpened_ItsThreadStillFindsItsOwnPlace(ProducerMode mode)
+    {
+        using var store = new CrashStore(mode: mode);
+        var options = new MappedFileQueueOptions { StorePath = store.Path, SegmentSize = 1 << 20, ProducerMode = mode };
+        var core = new QueueCore(options, StoreKind.Messages, 0, 0, _ => { });
+        LogAppender appender = core.Store.OpenAppender();
+        AppendLane lane = appender.Claim(56);
+        var disposing = new Thread(() => core.Store.CloseAppender(appender));
+        disposing.Start();
+        disposing.Join();
+
+        Assert.True(lane.IsFenced);
+        using MappedFileQueue queue = store.Open();
+        CrashStore.Append(queue, "next");
+        new Span<byte>(lane.Next + FrameHeader.Size, 56).Fill((byte)'!');
+        Assert.Equal(["next"], CrashStore.ReadAll(queue, "all"));
+        core.Dispose();
     }
 
     /// <summary>

@@ -1,3 +1,6 @@
+using System.Buffers;
+using MappedFileQueues.Format;
+
 namespace MappedFileQueues.Tests.Crash;
 
 /// <summary>
@@ -35,6 +38,55 @@ public sealed class ExclusiveDirtTests
 
         producer.Dispose();
         Assert.Equal(expected, CrashStore.ReadAll(survivor, "survivor"));
+    }
+
+    /// <summary>
+    /// The frames of a batch that nobody published may be on the disk when its producer dies. Zeros over them that were only in
+    /// memory, and a message that ended where one of them began, brought it back after a cut that spared that message's page
+    /// alone: the zeros are on the disk before anybody appends, also when somebody else wrote them and died before the sync.
+    /// </summary>
+    [Theory]
+    [InlineData(false, false)]
+    [InlineData(true, false)]
+    [InlineData(false, true)]
+    public void OpenProducer_BehindADeadBatch_ZerosAreOnDiskFirst(bool besideASurvivor, bool zeroedBefore)
+    {
+        using var store = new CrashStore(mode: ProducerMode.Exclusive);
+        var disk = new FaultyDisk();
+        MappedFileQueue? survivor = besideASurvivor ? store.Open(ProducerMode.Shared) : null;
+        long tail = Die(store, "batch", "BatchInnerWritten");
+        using var words = new StoreWords(store.Path);
+        if (zeroedBefore)
+            words.WriteAt(tail, new byte[60_000]);
+        bool isOnDisk = false;
+        disk.Before = (call, name) => isOnDisk |= call == DiskCall.Synced && name == StoreNames.Segment(0)
+            && words.BytesAt(tail, 60_000).AsSpan().IndexOfAnyExcept((byte)0) < 0;
+
+        using MappedFileQueue queue = survivor ?? store.Open(ProducerMode.Shared);
+        using MappedFileProducer producer = queue.OpenProducer();
+
+        Assert.True(isOnDisk);
+        disk.Before = null;
+    }
+
+    /// <summary>The same for a batch whose own producer goes on, because a message's memory threw.</summary>
+    [Fact]
+    public void ProduceBatch_MemoryThrows_ItsFramesAreZeroOnDiskBeforeTheNextAppend()
+    {
+        using var store = new CrashStore(mode: ProducerMode.Exclusive);
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = store.Open();
+        using MappedFileProducer producer = queue.OpenProducer();
+        using var words = new StoreWords(store.Path);
+        bool isOnDisk = false;
+        disk.Before = (call, name) => isOnDisk |= call == DiskCall.Synced && name == StoreNames.Segment(0)
+            && words.BytesAt(0, 60_000).AsSpan().IndexOfAnyExcept((byte)0) < 0;
+        using IMemoryOwner<byte> memory = new ThrowingMemory();
+
+        Assert.Throws<TimeoutException>(() => producer.ProduceBatch([new byte[1000], new byte[1000], memory.Memory]));
+
+        Assert.True(isOnDisk);
+        disk.Before = null;
     }
 
     /// <summary>A control page that cannot be believed says nothing about dirt: then there may be some.</summary>
@@ -84,5 +136,23 @@ public sealed class ExclusiveDirtTests
         Assert.True(words.BytesAt(0, 60_000).AsSpan().IndexOfAnyExcept((byte)0) >= 0, "the dead one left dirt");
         Assert.Empty(store.Peek());
         return 0;
+    }
+
+    /// <summary>A message of 1,000 bytes that throws when it is looked at.</summary>
+    private sealed class ThrowingMemory : MemoryManager<byte>
+    {
+        public override Memory<byte> Memory => CreateMemory(1000);
+
+        public override Span<byte> GetSpan() => throw new TimeoutException("the message's own");
+
+        public override MemoryHandle Pin(int elementIndex = 0) => throw new NotSupportedException();
+
+        public override void Unpin()
+        {
+        }
+
+        protected override void Dispose(bool disposing)
+        {
+        }
     }
 }

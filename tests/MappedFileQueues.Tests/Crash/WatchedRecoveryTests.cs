@@ -70,6 +70,42 @@ public sealed class WatchedRecoveryTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// Behind a cut the log is filled with other messages of the same lengths: the reader's place is a frame's start again, and
+    /// it went on there without those before.
+    /// </summary>
+    [Fact]
+    public void TryRead_LogWasCutOffBelowItAndFilledAgain_Throws()
+    {
+        MappedFileReader reader;
+        using (MappedFileQueue queue = Open())
+        {
+            queue.Producer.Produce([1]);
+            queue.Flush();
+            long lost = queue.Producer.Produce([2]);
+            queue.Producer.Produce([3]);
+            reader = MappedFileReader.Open(_temp.StorePath);
+            for (byte i = 1; i <= 3; i++)
+                Expect(reader, i);
+            _disk.FailNextSync("commitlog/");
+            Assert.Throws<QueueDiskException>(() => queue.Flush());
+            using var words = new StoreWords(_temp.StorePath);
+            words.WriteAt(lost + 8, 0xEE);
+        }
+
+        using (reader)
+        using (MappedFileQueue queue = Open())
+        {
+            for (byte i = 11; i <= 14; i++)
+                queue.Producer.Produce([i]);
+            for (int attempt = 0; attempt < 2; attempt++)
+                Assert.Throws<OffsetOutOfRangeException>(() => reader.TryRead(out _));
+            reader.Seek(QueueStart.FromOffset(16));
+            for (byte i = 11; i <= 14; i++)
+                Expect(reader, i);
+        }
+    }
+
     private static void Expect(MappedFileReader reader, byte expected)
     {
         Assert.True(reader.TryRead(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(10)), $"message {expected}");

@@ -51,6 +51,77 @@ public sealed class AsyncTests
         Assert.Equal(queue.Producer.Offset, queue.Producer.ConfirmedOffset);
     }
 
+    /// <summary>
+    /// A call that is awaited too early or twice throws, and nobody else's call is spoiled by it: the object behind it was handed
+    /// out again while it still waited.
+    /// </summary>
+    [Fact]
+    public async Task ProduceAsync_ResultAskedTooEarlyOrTwice_ThrowsAndSpoilsNoOtherCall()
+    {
+        using LevelCase test = new(structs: true, ProducerMode.Shared, portable: false);
+        using QueueUnderTest queue = test.Open(DurabilityLevel.Group);
+        using var gate = new FlushGate(test.Services);
+        ValueTask<long> early = queue.Producer.ProduceAsync(0);
+        gate.WaitForFlush();
+        Assert.Throws<InvalidOperationException>(() => early.GetAwaiter().GetResult());
+        List<long> expected = [];
+        List<Task<long>> others = [];
+        for (int i = 0; i < 20; i++)
+        {
+            expected.Add(queue.Producer.Offset);
+            others.Add(queue.Producer.ProduceAsync(i).AsTask());
+        }
+
+        gate.Open();
+        Assert.Equal(expected, await Task.WhenAll(others));
+        Assert.Equal(0, await early);
+        Assert.Throws<InvalidOperationException>(() => early.GetAwaiter().GetResult());
+        Assert.Equal(queue.Producer.Offset, await queue.Producer.ProduceAsync(1));
+    }
+
+    /// <summary>
+    /// Somebody's open claim holds one call up, and only what lies behind it: a call with a nearer goal, which came while the
+    /// flush thread waited there, was confirmed and told of it minutes later.
+    /// </summary>
+    [Fact]
+    public async Task FlushAsync_BeforeAnOpenClaim_EndsWhileAnotherBehindItWaits()
+    {
+        using LevelCase test = new(structs: false, ProducerMode.Shared, portable: false);
+        using MappedFileQueue queue = new(new MappedFileQueueOptions
+        {
+            StorePath = test.Store.StorePath, Durability = DurabilityLevel.PageCache,
+        });
+        MappedFileProducer producer = queue.Producer;
+        for (int round = 0; round < 20; round++)
+        {
+            long before = producer.Produce(new byte[100_000]);
+            using var isHeld = new ManualResetEventSlim();
+            using var mayPublish = new ManualResetEventSlim();
+            Task holder = Task.Factory.StartNew(
+                () =>
+                {
+                    using MessageClaim claim = producer.DangerousClaim(8);
+                    isHeld.Set();
+                    mayPublish.Wait();
+                    claim.Publish(8);
+                },
+                TaskCreationOptions.LongRunning);
+            isHeld.Wait(TestContext.Current.CancellationToken);
+            producer.Produce(new byte[8]);
+            Task<long> behind = producer.FlushAsync(long.MaxValue).AsTask();
+            long began = System.Diagnostics.Stopwatch.GetTimestamp();
+            while (System.Diagnostics.Stopwatch.GetElapsedTime(began).TotalMicroseconds < 50 * round)
+            {
+            }
+
+            Assert.True(await producer.FlushAsync(before + 1).AsTask().WaitAsync(Eventually.DefaultDeadline) > before);
+            Assert.False(behind.IsCompleted);
+            mayPublish.Set();
+            await holder;
+            await behind;
+        }
+    }
+
     [Theory]
     [MemberData(nameof(Cases))]
     public async Task FlushAsync_EveryLevel_ConfirmsWhatIsPublished(bool structs, ProducerMode mode, bool portable)

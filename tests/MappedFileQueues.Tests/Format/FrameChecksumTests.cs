@@ -73,6 +73,10 @@ public sealed class FrameChecksumTests
     }
 
     [Fact]
+    public void PaddingHeader_LongerThanAnyFrame_Throws() =>
+        Assert.Throws<ArgumentOutOfRangeException>(() => _checksum.PaddingHeader(4096, (1L << 28) + 8));
+
+    [Fact]
     public void Matches_UncheckedFrame_PassesWhateverItHolds()
     {
         byte[] payload = [1, 2, 3];

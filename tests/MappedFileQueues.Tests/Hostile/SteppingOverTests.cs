@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Hostile;
@@ -188,6 +189,51 @@ public sealed class SteppingOverTests
         Assert.Throws<ObjectDisposedException>(() => ending.Consume());
     }
 
+    /// <summary>
+    /// The handler ends the queue inside of a wait, and the wait's token is cancelled behind it: the callback was still
+    /// registered, and stored into the control page, which was no longer mapped.
+    /// </summary>
+    [Fact]
+    public void CorruptionSkipped_HandlerDisposesTheQueueThenItsTokenIsCancelled_CallEnds()
+    {
+        using var folder = new TempStore();
+        var wakes = new WakeCounter(OperatingSystemServices.Current);
+        OperatingSystemServices.Current = wakes;
+        var queue = new MappedFileQueue<long>(
+            new MappedFileQueueOptions { StorePath = folder.StorePath, Durability = DurabilityLevel.PageCache });
+        MappedFileProducer<long> producer = queue.OpenProducer();
+        producer.Produce(1);
+        queue.Flush();
+        MappedFileConsumer<long> consumer = queue.OpenConsumer(
+            "c", new ConsumerOptions { Corruption = CorruptionPolicy.SkipMessage, DurableOnly = true });
+        consumer.Consume(out _);
+        consumer.Commit();
+        using var cancellation = new CancellationTokenSource();
+        int wakesAfter = -1;
+        queue.CorruptionSkipped += (_, _) =>
+        {
+            queue.Dispose();
+            int before = wakes.Count;
+            cancellation.Cancel();
+            wakesAfter = wakes.Count - before;
+        };
+        Exception? thrown = null;
+        var waiting = new Thread(() => thrown = Record.Exception(() => consumer.Consume(out _, cancellation.Token)));
+        waiting.Start();
+        // Until it sleeps; a call that comes later has nothing to show.
+        Thread.Sleep(300);
+        long damaged = producer.Produce(2);
+        producer.Produce(3);
+        using (var words = new StoreWords(folder.StorePath))
+            words.WriteAt(damaged + FrameHeader.Size, 0xFF);
+
+        // The handler may end the queue in the middle of this.
+        _ = Record.Exception(() => queue.Flush());
+        Assert.True(waiting.Join(Eventually.DefaultDeadline));
+        Assert.IsType<ObjectDisposedException>(thrown);
+        Assert.Equal(0, wakesAfter);
+    }
+
     /// <summary>Without checksums nothing proves where the next message begins: the next segment does.</summary>
     [Fact]
     public void SkipMessage_WithoutChecksums_GoesToTheNextSegment()
@@ -225,5 +271,20 @@ public sealed class SteppingOverTests
         }
 
         return texts;
+    }
+
+    private sealed unsafe class WakeCounter(OperatingSystemServices real) : ForwardingServices(real)
+    {
+        private int _count;
+
+        public int Count => Volatile.Read(ref _count);
+
+        public override void WakeWord(uint* word)
+        {
+            Interlocked.Increment(ref _count);
+            base.WakeWord(word);
+        }
+
+        protected override StoreDirectory Wrap(StoreDirectory directory) => directory;
     }
 }

@@ -22,6 +22,39 @@ public sealed class HalfDeletedTests : IDisposable
         Assert.False(Directory.Exists(_temp.StorePath));
     }
 
+    /// <summary>The link went, and an empty folder stayed that nobody knew of.</summary>
+    [Fact]
+    public void Delete_StoreBehindALink_LinkAndEmptyFolderStay()
+    {
+        string folder = Directory.CreateDirectory(Path.Combine(_temp.Root, "real")).FullName;
+        string link = Path.Combine(_temp.Root, "link");
+        Directory.CreateSymbolicLink(link, folder);
+        Refusal.MakeStore(link);
+        MappedFileQueue.Delete(link);
+        Assert.Empty(Directory.GetFileSystemEntries(folder));
+        Assert.Equal(folder, new DirectoryInfo(link).LinkTarget);
+        Refusal.MakeStore(link);
+    }
+
+    /// <summary>The opener that makes nothing looks twice; a deletion ended in between.</summary>
+    [Fact]
+    public void Open_StoreIsDeletedBetweenTheLooks_MakesNone()
+    {
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Lock && name == "locks/open")
+                File.Delete(_temp.PathOf("queue.meta"));
+        };
+        var options = new MappedFileQueueOptions { StorePath = _temp.StorePath, CreateIfMissing = false };
+
+        QueueDiskException error = Assert.Throws<QueueDiskException>(() => new MappedFileQueue(options));
+
+        Assert.Contains("There is no store", error.Message, StringComparison.Ordinal);
+        Assert.False(File.Exists(_temp.PathOf("queue.meta")));
+    }
+
     /// <summary>
     /// `queue.meta` was removed first. Killed behind that, neither a second deletion nor an opener got out of what was left: the
     /// one saw no store, the other a folder with foreign files.

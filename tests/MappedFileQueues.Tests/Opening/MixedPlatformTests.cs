@@ -41,6 +41,36 @@ public sealed class MixedPlatformTests : IDisposable
         Assert.Equal([.. texts, "last"], CrashStore.ReadAll(queue, "all"));
     }
 
+    /// <summary>
+    /// No padding covers a rest of more than 256 MiB: its length ran over into the header's other bits, walkers came out in the
+    /// middle of nothing, and what was appended behind it could not be read.
+    /// </summary>
+    [Fact]
+    public void Produce_PortableWhereTheRestIsLongerThanAnyFrame_ThrowsAndLosesNothing()
+    {
+        PlatformScope.Use(portable: false);
+        var options = new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 520L << 20, PrepareAhead = 0 };
+        using var linux = new MappedFileQueue(options);
+        linux.Producer.Produce(new byte[1016]);
+        int appended = 1;
+        PlatformScope.Use(portable: true);
+        using (var portable = new MappedFileQueue(options))
+        {
+            QueueDiskException error = Assert.Throws<QueueDiskException>(() =>
+            {
+                for (; appended < 10_000; appended++)
+                    portable.Producer.Produce(new byte[1016]);
+            });
+            Assert.Contains("Close every queue", error.Message, StringComparison.Ordinal);
+        }
+
+        linux.Producer.Produce(new byte[1016]);
+        int read = 0;
+        for (; linux.Consumer.TryConsume(out _); read++)
+            linux.Consumer.Commit();
+        Assert.Equal(appended + 1, read);
+    }
+
     /// <summary>The disk fills up behind the first blocks of a segment of Linux: an exception, not a dead process.</summary>
     [Fact]
     public void Produce_PortableInAFreshSegmentOfLinuxOnAFullDisk_Throws()

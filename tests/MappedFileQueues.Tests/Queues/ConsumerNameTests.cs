@@ -35,6 +35,26 @@ public sealed class ConsumerNameTests : IDisposable
         Assert.Equal("a", consumer.Name);
     }
 
+    /// <summary>Both properties were made under one lock, and a producer stood still for as long as the name was held.</summary>
+    [Fact]
+    public async Task Producer_WhileConsumerWaitsForItsName_IsNotHeldUp()
+    {
+        using MappedFileQueue holder = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        MappedFileConsumer held = holder.Consumer;
+        using MappedFileQueue queue = new(
+            new MappedFileQueueOptions { StorePath = _temp.StorePath, LockTimeout = Timeout.InfiniteTimeSpan });
+        Task<MappedFileConsumer> waiting = Task.Run(() => queue.Consumer, TestContext.Current.CancellationToken);
+        await Task.Delay(50, TestContext.Current.CancellationToken);
+
+        await Task.Run(() => queue.Producer.Produce([1]), TestContext.Current.CancellationToken)
+            .WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
+        Assert.False(waiting.IsCompleted);
+        held.Dispose();
+        using MappedFileConsumer consumer =
+            await waiting.WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
+        Assert.Equal([1], consumer.Consume().ToArray());
+    }
+
     [Fact]
     public void OpenConsumer_AnotherHoldsTheName_ThrowsAtOnce()
     {

@@ -146,6 +146,23 @@ public sealed class MessageLengthTests
         Assert.True(queue.GetInfo().BytesOnDisk < 64 << 20);
     }
 
+    /// <summary>The end of the segment there was computed as a negative number, and the next append never ended.</summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public void AdjustOffset_NoRoomAboveIt_RefusedAndAppendsGoOn(ProducerMode mode)
+    {
+        using TempStore store = new();
+        using MappedFileQueue queue = Open(store, mode, portable: false, segmentSize: 4096);
+        Assert.Throws<OffsetOutOfRangeException>(() => queue.Producer.AdjustOffset(long.MaxValue - 7));
+        long origin = (long.MaxValue - (4 * 4096)) & ~4095L;
+        queue.Producer.AdjustOffset(origin);
+
+        Assert.Equal(origin, queue.Producer.Produce([1]));
+        Assert.Equal([1], queue.Consumer.Consume().ToArray());
+        queue.Flush();
+    }
+
     private static MappedFileQueue Open(TempStore store, ProducerMode mode, bool portable, long segmentSize)
     {
         PlatformScope.Use(portable);
