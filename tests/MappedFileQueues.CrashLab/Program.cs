@@ -12,7 +12,7 @@ internal static class Program
 {
     private static readonly LabPart[] s_parts =
     [
-        new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new RealCutPart(), new AppendPart(), new PackPart(),
+        new RealCutPart(), new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new AppendPart(), new PackPart(),
     ];
 
     private static int Main(string[] arguments)

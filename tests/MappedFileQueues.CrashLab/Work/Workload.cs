@@ -1,3 +1,4 @@
+using System.Buffers;
 using System.Globalization;
 using MappedFileQueues.CrashLab.Sim;
 
@@ -187,6 +188,14 @@ internal sealed partial class Workload
         if (entries.Count == 0)
             return;
         ReadOnlyMemory<byte>[] messages = [.. entries.Select(entry => (ReadOnlyMemory<byte>)Bytes(entry))];
+        if (_random.Next(6) == 0)
+        {
+            GiveUpBatch(producer, entries, messages);
+            for (int i = _random.Next(4); i > 0; i--)
+                Produce(process, producer, index);
+            return;
+        }
+
         int count = _model.Entries.Count;
         long offset = producer.ProduceBatch(messages);
         foreach (LogEntry entry in entries)
@@ -197,6 +206,32 @@ internal sealed partial class Workload
         }
 
         CountFlush(process, entries.Count, count);
+    }
+
+    /// <summary>
+    /// The last message's memory throws when the frames before it stand in the log already, and the system has written them to
+    /// the disk perhaps: none of them is ever seen.
+    /// </summary>
+    private void GiveUpBatch(MappedFileProducer producer, List<LogEntry> entries, ReadOnlyMemory<byte>[] messages)
+    {
+        foreach (LogEntry entry in entries)
+            entry.State = EntryState.Abandoned;
+        using IMemoryOwner<byte> memory = new ThrowingMemory(messages[^1].Length, () =>
+        {
+            for (int i = 0; i < 4; i++)
+                _disk.WriteBackSome(_random);
+        });
+        messages[^1] = memory.Memory;
+        try
+        {
+            producer.ProduceBatch(messages);
+        }
+        catch (TimeoutException)
+        {
+            return;
+        }
+
+        throw new LabViolation("A batch was appended whose memory throws");
     }
 
     /// <summary>Fills in place; the claim may stay open while the other processes go on, or its owner may die over it.</summary>
