@@ -22,6 +22,9 @@ internal sealed class AppendFile : IDisposable
         _givesRoom = options.Preallocation != FilePreallocation.None;
     }
 
+    /// <summary>Where the file ends, in bytes: behind what was written. Room may lie behind it.</summary>
+    public long End { get; set; }
+
     /// <summary>The full path under which it was opened.</summary>
     public string Path => _file.Path;
 
@@ -121,14 +124,14 @@ internal sealed class AppendFile : IDisposable
     /// <summary>fdatasync.</summary>
     public void Sync() => _file.Sync();
 
-    /// <summary>Ends the file behind its last written byte, and gives back the room behind it.</summary>
-    public void Cut(long length)
+    /// <summary>Gives back the room behind the end.</summary>
+    public void Cut()
     {
         // The room behind the end of a file goes too when the length is set to what it is.
-        bool hasRoomBehind = _options.Preallocation == FilePreallocation.Fallocate && _roomEnd > length;
-        if (hasRoomBehind || _file.Length != length)
-            _file.SetLength(length);
-        _roomEnd = length;
+        bool hasRoomBehind = _options.Preallocation == FilePreallocation.Fallocate && _roomEnd > End;
+        if (hasRoomBehind || _file.Length != End)
+            _file.SetLength(End);
+        _roomEnd = End;
     }
 
     public void Dispose() => _file.Dispose();

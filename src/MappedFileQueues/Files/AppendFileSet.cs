@@ -3,8 +3,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// The file that a stream writes, the closed ones behind it, and the next one, which a background task makes ready. One thread at
-/// a time uses it: whoever holds the stream's draining role.
+/// The file that a stream writes, the closed ones behind it, and the next one, which a background thread makes ready. One thread
+/// at a time uses it: whoever holds the stream's draining role.
 /// <para>A roll, and what is there when the process dies behind each step: (1) the file is cut to its true length and, where the
 /// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
 /// next file, `NAME.next` until now, gets the name. (4) With retention the oldest file is deleted, or becomes the next
@@ -20,6 +20,7 @@ internal sealed class AppendFileSet : IDisposable
     private readonly RolledFiles _rolled;
     private readonly List<string> _unsynced = [];
     private Task<AppendFile>? _next;
+    private string? _spare;
     private bool _areEntriesDirty;
     private long _begunTicks;
 
@@ -98,9 +99,9 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <summary>Ends the current file and begins the next one.</summary>
-    public void Roll(long length)
+    public void Roll()
     {
-        Current.Cut(length);
+        Current.Cut();
         if (IsDurable)
             Current.Sync();
         Current.Dispose();
@@ -118,10 +119,7 @@ internal sealed class AppendFileSet : IDisposable
         }
 
         string? spare = RetainNewest();
-
-        // An error of the task is the roll's: nothing can be written without the file.
-        Current = (_next ?? Task.Run(() => MakeNext(null))).GetAwaiter().GetResult();
-        _next = null;
+        Current = TakeNext();
         if (!_directory.RenameWithoutReplacing(NextName, _name))
         {
             throw DiskErrors.Make(
@@ -132,15 +130,15 @@ internal sealed class AppendFileSet : IDisposable
         if (IsDurable)
             _directory.FlushEntries("");
         BegunTicks = _options.TimeProvider.GetUtcNow().UtcTicks;
-        _next = Task.Run(() => MakeNext(spare));
+        BeginNext(spare);
     }
 
     /// <summary>Ends the current file behind its last byte; best effort after a failure, whose error is thrown already.</summary>
-    public void End(long length, bool isFailed)
+    public void End(bool isFailed)
     {
         try
         {
-            Current.Cut(length);
+            Current.Cut();
         }
         catch (Exception error) when (isFailed && error is QueueDiskException or ObjectDisposedException)
         {
@@ -157,9 +155,9 @@ internal sealed class AppendFileSet : IDisposable
             _next?.GetAwaiter().GetResult().Dispose();
             _ = _directory.Delete(NextName);
         }
-        catch (Exception error) when (error is QueueDiskException)
+        catch (Exception)
         {
-            // The next opening deletes what is left of it.
+            // Nothing was written to it, and the next opening deletes what is left of it.
         }
 
         _lock.Dispose();
@@ -188,12 +186,14 @@ internal sealed class AppendFileSet : IDisposable
         }
 
         const long Block = AppendFileOptions.BlockLength;
-        Current = new AppendFile(file, _options, roomEnd: (OpenedLength + Block - 1) / Block * Block);
+        Current = new AppendFile(file, _options, roomEnd: (OpenedLength + Block - 1) / Block * Block) { End = OpenedLength };
         Current.MakeRoom(OpenedLength + 1);
         BegunTicks = BirthOf(isThere).UtcTicks;
-        _areEntriesDirty = !isThere;
+
+        // Also when the file was there: the process that made it or gave it its name may have been killed before it flushed that.
+        _areEntriesDirty = true;
         if (_options.Rolls)
-            _next = Task.Run(() => MakeNext(null));
+            BeginNext(null);
     }
 
     private DateTimeOffset BirthOf(bool isThere)
@@ -222,7 +222,43 @@ internal sealed class AppendFileSet : IDisposable
         return spare;
     }
 
-    /// <summary>In the background: makes the next file, or an old one into it, with its first room.</summary>
+    /// <summary>
+    /// Begins to make the next file, by a thread of its own: all threads of the pool may be waiting for room in this one.
+    /// </summary>
+    private void BeginNext(string? spare)
+    {
+        _spare = spare;
+        try
+        {
+            _next = Task.Factory.StartNew(
+                () => MakeNext(spare), CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default);
+        }
+        catch (TaskSchedulerException)
+        {
+            // The system gives no thread: the roll makes the file by itself.
+        }
+    }
+
+    /// <summary>Takes the next file, waiting for it.</summary>
+    private AppendFile TakeNext()
+    {
+        Task<AppendFile>? next = _next;
+        _next = null;
+        try
+        {
+            if (next is not null)
+                return next.GetAwaiter().GetResult();
+        }
+        catch (Exception)
+        {
+            // What failed then, hours ago maybe, need not fail now: the limit of open files, a full disk.
+        }
+
+        _ = _directory.Delete(NextName);
+        return MakeNext(_spare);
+    }
+
+    /// <summary>Makes the next file, or an old one into it, with its first room.</summary>
     private AppendFile MakeNext(string? spare)
     {
         if (spare is not null && _directory.Identify(spare) is null)

@@ -12,7 +12,8 @@ internal sealed partial class AppendPipe
             {
                 if ((isDurable ? _flushed : _written) >= end)
                     return;
-                if (_failure is null && (_isDraining || (_isTakenByOne && _sealed is null)))
+                bool isClosing = _isClosed && !_isFinished;
+                if (_failure is null && (_isDraining || isClosing || (_isTakenByOne && _sealed is null)))
                 {
                     // Whoever is at it, a closing too, may be about to do what this call wants.
                     Monitor.Wait(_gate);
@@ -70,10 +71,12 @@ internal sealed partial class AppendPipe
             Fail(error);
         }
 
+        lock (_gate)
+            _isFinished = true;
         EndRole();
         _writer.Join();
         if (_failure is not null)
-            _files.End(_fileEnd, isFailed: true);
+            _files.End(isFailed: true);
         _files.Dispose();
         FreeBuffers();
         if (_failure is { } failure)
@@ -85,7 +88,7 @@ internal sealed partial class AppendPipe
         _ = Drain(everything: true);
         _active.WaitForCopies();
         WriteOut(_active, _active.End);
-        _files.End(_fileEnd, isFailed: false);
+        _files.End(isFailed: false);
         if (_options.Durability != AppendDurability.None)
             Sync();
     }
@@ -193,10 +196,7 @@ internal sealed partial class AppendPipe
         full.First(full.End)[(full.End - carried)..].CopyTo(_active.First(carried));
         WriteOut(full, everything || full.EndsFile ? full.End : full.End - carried);
         if (full.EndsFile)
-        {
-            _files.Roll(_fileEnd);
-            _fileEnd = 0;
-        }
+            _files.Roll();
 
         lock (_gate)
         {
@@ -230,7 +230,7 @@ internal sealed partial class AppendPipe
             {
                 // Less than before when a carried block could not be written again: it still stands there.
                 _written = Math.Max(_written, buffer.Origin + done);
-                _fileEnd = buffer.FilePosition + _written - buffer.Origin;
+                _files.Current.End = buffer.FilePosition + _written - buffer.Origin;
             }
         }
     }

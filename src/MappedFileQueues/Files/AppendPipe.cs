@@ -31,15 +31,13 @@ internal sealed partial class AppendPipe
     private AppendBuffer? _sealed;
     private bool _isDraining;
     private bool _isTicked;
+    private bool _isFinished;
     private bool _isTakenByOne;
     private bool _isSwapWanted;
     private bool _isNextFileWanted;
     private long _takenEnd;
     private long _written;
     private long _flushed;
-
-    // Where the current file ends; for whoever has the draining role.
-    private long _fileEnd;
 
     public AppendPipe(string path, AppendFileOptions options)
     {
@@ -121,7 +119,6 @@ internal sealed partial class AppendPipe
         if (carried > 0)
             _files.Current.Read(_active.First(carried), length - carried);
         _active.Open(carried);
-        _fileEnd = length;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]

@@ -1,0 +1,104 @@
+using MappedFileQueues.Files;
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Files;
+
+/// <summary>The beginning and the end of a stream's life, and the calls that meet them.</summary>
+public sealed class AppendFileClosingTests : IDisposable
+{
+    private readonly TempStore _temp = new(createStoreFolder: true);
+
+    private string FilePath => _temp.PathOf("app.log");
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// Writers wait behind a flush, and so does the closing. The flush ends and the writers wake first: nobody drained, and the
+    /// stream counted as closed, so they got an ObjectDisposedException, which says that none of their bytes is in the file. The
+    /// closing then wrote and flushed these bytes.
+    /// </summary>
+    [Fact]
+    public void Dispose_GroupWritesWaitForAFlush_TheyEndWellAndAreInTheFile()
+    {
+        const int WriterCount = 6;
+        FaultyDisk disk = new();
+        using ManualResetEventSlim isFlushing = new();
+        using ManualResetEventSlim mayGoOn = new();
+        disk.Before = (call, _) =>
+        {
+            if (call != DiskCall.Sync || isFlushing.IsSet)
+                return;
+            isFlushing.Set();
+            mayGoOn.Wait(Eventually.DefaultDeadline);
+        };
+        AppendFileStream stream = new(FilePath, new AppendFileOptions
+        {
+            Durability = AppendDurability.Group,
+            FlushInterval = Timeout.InfiniteTimeSpan,
+        });
+        Exception?[] errors = new Exception?[WriterCount + 1];
+        Thread leader = Start(() => errors[WriterCount] = Record.Exception(() => stream.Write("x"u8)));
+        isFlushing.Wait(TestContext.Current.CancellationToken);
+        Thread[] writers = [.. Enumerable.Range(0, WriterCount).Select(writer => Start(
+            () => errors[writer] = Record.Exception(() => stream.Write("x"u8))))];
+        Eventually.True(() => stream.AcceptedLength == WriterCount + 1 && writers.All(IsWaiting), "all writers wait");
+        Thread closer = Start(stream.Dispose);
+        Eventually.True(() => !stream.CanWrite && IsWaiting(closer), "the closing waits");
+        mayGoOn.Set();
+        foreach (Thread thread in (Thread[])[leader, .. writers, closer])
+            Assert.True(thread.Join(Eventually.DefaultDeadline));
+
+        Assert.All(errors, Assert.Null);
+        Assert.Equal(new string('x', WriterCount + 1), File.ReadAllText(FilePath));
+    }
+
+    /// <summary>
+    /// A flush to the disk that a closing without such a flush does not include. It must end, and must not end well.
+    /// </summary>
+    [Fact]
+    public void Dispose_NoDurabilityWhileADurableFlushWaits_TheFlushFails()
+    {
+        FaultyDisk disk = new();
+        using ManualResetEventSlim isFlushing = new();
+        using ManualResetEventSlim mayGoOn = new();
+        disk.Before = (call, _) =>
+        {
+            if (call != DiskCall.Sync || isFlushing.IsSet)
+                return;
+            isFlushing.Set();
+            mayGoOn.Wait(Eventually.DefaultDeadline);
+        };
+        AppendFileStream stream = new(FilePath, new AppendFileOptions
+        {
+            Durability = AppendDurability.None,
+            FlushInterval = Timeout.InfiniteTimeSpan,
+        });
+        Exception? error = null;
+        stream.Write("x"u8);
+        Thread leader = Start(() => stream.Flush(durable: true));
+        isFlushing.Wait(TestContext.Current.CancellationToken);
+        stream.Write("y"u8);
+        Thread second = Start(() => error = Record.Exception(() => stream.Flush(durable: true)));
+        Thread closer = Start(() =>
+        {
+            Eventually.True(() => IsWaiting(second), "the second flush waits");
+            stream.Dispose();
+        });
+        Eventually.True(() => !stream.CanWrite && IsWaiting(closer), "the closing waits");
+        mayGoOn.Set();
+        foreach (Thread thread in (Thread[])[leader, second, closer])
+            Assert.True(thread.Join(Eventually.DefaultDeadline));
+
+        Assert.IsType<ObjectDisposedException>(error);
+        Assert.Equal("xy", File.ReadAllText(FilePath));
+    }
+
+    private static Thread Start(Action body)
+    {
+        Thread thread = new(() => body()) { IsBackground = true };
+        thread.Start();
+        return thread;
+    }
+
+    private static bool IsWaiting(Thread thread) => thread.ThreadState.HasFlag(ThreadState.WaitSleepJoin);
+}
