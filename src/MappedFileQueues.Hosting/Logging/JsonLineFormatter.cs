@@ -26,7 +26,10 @@ internal sealed class JsonLineFormatter(TimeProvider time) : LineFormatter
         Utf8JsonWriter json = writer.StartJson();
         json.WriteStartObject();
         json.WriteString(s_time, time.GetUtcNow().UtcDateTime);
-        json.WriteString(s_level, s_levels[(int)entry.Level]);
+        if ((uint)entry.Level < (uint)s_levels.Length)
+            json.WriteString(s_level, s_levels[(int)entry.Level]);
+        else
+            json.WriteString(s_level, entry.Level.ToString("D"));
         json.WriteString(s_category, entry.Category);
         if (entry.Id.Id != 0)
             json.WriteNumber(s_id, entry.Id.Id);

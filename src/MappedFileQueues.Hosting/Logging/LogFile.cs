@@ -8,6 +8,10 @@ namespace MappedFileQueues.Hosting;
 /// </summary>
 internal sealed class LogFile : IDisposable
 {
+    // A handler of errors that logs must neither open the file again nor be called again.
+    [ThreadStatic]
+    private static bool t_isReporting;
+
     private readonly Lock _gate = new();
     private readonly string _path;
     private readonly AppendFileOptions _options;
@@ -78,21 +82,24 @@ internal sealed class LogFile : IDisposable
 
     private AppendFileStream? Reopen()
     {
+        IOException failure;
         lock (_gate)
         {
-            if (_stream is not null || _isDisposed || _time.GetElapsedTime(_failedAt) < _retryInterval)
+            if (_stream is not null || _isDisposed || t_isReporting || _time.GetElapsedTime(_failedAt) < _retryInterval)
                 return _stream;
             try
             {
                 return _stream = new AppendFileStream(_path, _options);
             }
-            catch (MappedFileQueueException error)
+            catch (IOException error)
             {
                 _failedAt = _time.GetTimestamp();
-                _onError(error);
-                return null;
+                failure = error;
             }
         }
+
+        Report(failure);
+        return null;
     }
 
     /// <summary>The first that meets an error reports it; the others find the stream gone.</summary>
@@ -106,8 +113,8 @@ internal sealed class LogFile : IDisposable
             _failedAt = _time.GetTimestamp();
         }
 
-        _onError(error);
         Close(stream, reports: false);
+        Report(error);
     }
 
     private void Close(AppendFileStream stream, bool reports)
@@ -119,7 +126,27 @@ internal sealed class LogFile : IDisposable
         catch (AppendFileException error)
         {
             if (reports)
-                _onError(error);
+                Report(error);
+        }
+    }
+
+    /// <summary>Calls the handler, outside of the lock: it may wait for threads that log.</summary>
+    private void Report(Exception failure)
+    {
+        if (t_isReporting)
+            return;
+        t_isReporting = true;
+        try
+        {
+            _onError(failure);
+        }
+        catch (Exception)
+        {
+            // The program that logs goes on when its log cannot, and when the handler cannot either.
+        }
+        finally
+        {
+            t_isReporting = false;
         }
     }
 }

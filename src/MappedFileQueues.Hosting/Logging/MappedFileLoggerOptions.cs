@@ -6,7 +6,7 @@ namespace MappedFileQueues.Hosting;
 public enum LogLineFormat
 {
     /// <summary>
-    /// `2026-01-31T12:00:00.0000000Z info Category[7] the message`; scopes stand in front of the message; further lines of a
+    /// `2026-01-31T12:00:00.0000000Z info Category[7] the message` (an undefined level is its number); scopes stand in front of the message; further lines of a
     /// message and an exception follow, indented by four spaces, so that only a new entry begins with a time.
     /// </summary>
     Text,
@@ -45,6 +45,10 @@ public sealed class MappedFileLoggerOptions
     /// </summary>
     public TimeSpan RetryInterval { get; set; } = TimeSpan.FromSeconds(5);
 
-    /// <summary>Called with each error of the file, by the thread that met it; default: a line on standard error.</summary>
+    /// <summary>
+    /// Called with each error of the file, by the thread that met it, outside of every lock and once the file is closed; default:
+    /// a line on standard error. It may log: while the file cannot be written, what it logs is dropped without another call. What
+    /// it throws is dropped too, so that the program that logs never gets it.
+    /// </summary>
     public Action<Exception>? OnError { get; set; }
 }

@@ -10,7 +10,7 @@ internal sealed class TextLineFormatter(TimeProvider time) : LineFormatter
     {
         LineBuffer line = writer.Line;
         line.Write(time.GetUtcNow().UtcDateTime, "O");
-        line.Write(LevelOf(entry.Level));
+        WriteLevel(line, entry.Level);
         line.Write(entry.Category);
         line.Write((byte)'[');
         line.Write(entry.Id.Id);
@@ -56,13 +56,25 @@ internal sealed class TextLineFormatter(TimeProvider time) : LineFormatter
         }
     }
 
-    private static ReadOnlySpan<byte> LevelOf(LogLevel level) => level switch
+    private static void WriteLevel(LineBuffer line, LogLevel level)
     {
-        LogLevel.Trace => " trce "u8,
-        LogLevel.Debug => " dbug "u8,
-        LogLevel.Information => " info "u8,
-        LogLevel.Warning => " warn "u8,
-        LogLevel.Error => " fail "u8,
-        _ => " crit "u8,
+        line.Write((byte)' ');
+        if (NameOf(level) is { IsEmpty: false } name)
+            line.Write(name);
+        else
+            line.Write((int)level);
+        line.Write((byte)' ');
+    }
+
+    /// <summary>Empty for a level that is no defined one.</summary>
+    private static ReadOnlySpan<byte> NameOf(LogLevel level) => level switch
+    {
+        LogLevel.Trace => "trce"u8,
+        LogLevel.Debug => "dbug"u8,
+        LogLevel.Information => "info"u8,
+        LogLevel.Warning => "warn"u8,
+        LogLevel.Error => "fail"u8,
+        LogLevel.Critical => "crit"u8,
+        _ => default,
     };
 }

@@ -6,7 +6,11 @@ internal sealed class ManualTime : TimeProvider
     private readonly List<ManualTimer> _timers = [];
     private DateTimeOffset _now = DateTimeOffset.UtcNow;
 
+    public override long TimestampFrequency => TimeSpan.TicksPerSecond;
+
     public override DateTimeOffset GetUtcNow() => _now;
+
+    public override long GetTimestamp() => _now.UtcTicks;
 
     public override ITimer CreateTimer(TimerCallback callback, object? state, TimeSpan dueTime, TimeSpan period)
     {

@@ -99,6 +99,25 @@ public sealed class MappedFileLoggerTests : IDisposable
         Assert.False(second.TryGetProperty("scopes", out _));
     }
 
+    /// <summary>A level that is no defined one was an exception in the caller, or `crit`.</summary>
+    [Theory]
+    [InlineData(42)]
+    [InlineData(-1)]
+    public void Log_UndefinedLevel_StandsInTheLineAsANumber(int level)
+    {
+        foreach (LogLineFormat format in Enum.GetValues<LogLineFormat>())
+        {
+            using MappedFileLoggerProvider provider = new(
+                new MappedFileLoggerOptions { Path = FilePath + format, Format = format, TimeProvider = _time });
+            provider.CreateLogger("C").Log((LogLevel)level, "message");
+        }
+
+        Assert.Equal($"{Now} {level} C[0] message\n", File.ReadAllText(FilePath + LogLineFormat.Text));
+        JsonElement line = JsonElement.Parse(File.ReadAllText(FilePath + LogLineFormat.Json));
+        Assert.Equal($"{level}", line.GetProperty("level").GetString());
+        Assert.Equal("message", line.GetProperty("message").GetString());
+    }
+
     public static TheoryData<string, object?[]> Templates() => new()
     {
         { "no holes {{really}}", [] },
