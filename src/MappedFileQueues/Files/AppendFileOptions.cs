@@ -11,6 +11,9 @@ public sealed record AppendFileOptions
     private const int BufferLengthMax = 256 * 1024 * 1024;
     private const long PreallocationLengthDefault = 16L * 1024 * 1024;
 
+    /// <summary>A timer takes 49.7 days, 2^32 - 2 ms, at most.</summary>
+    internal static readonly TimeSpan TimerIntervalMax = TimeSpan.FromDays(49);
+
     /// <summary>
     /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096; default 256 KiB, from 8 KiB to 256 MiB. A write
     /// that is longer than half of that goes through them in pieces, and is kept whole all the same.
@@ -19,8 +22,8 @@ public sealed record AppendFileOptions
 
     /// <summary>
     /// After this at the latest, what was written is handed to the operating system, and with
-    /// <see cref="AppendDurability.Interval"/> flushed to the disk; default 1 s. <see cref="Timeout.InfiniteTimeSpan"/>: only
-    /// when a buffer is full, on Flush and on Dispose.
+    /// <see cref="AppendDurability.Interval"/> flushed to the disk; default 1 s, at most 49 days.
+    /// <see cref="Timeout.InfiniteTimeSpan"/>: only when a buffer is full, on Flush and on Dispose.
     /// </summary>
     public TimeSpan FlushInterval { get; init; } = TimeSpan.FromSeconds(1);
 
@@ -57,7 +60,8 @@ public sealed record AppendFileOptions
     /// <summary>
     /// The oldest a file becomes before the next one is begun, unless it is empty; default infinite. Counted from the file's
     /// creation where the file system knows it and <see cref="ReuseOldFiles"/> is off, else from opening. Looked at each
-    /// <see cref="FlushInterval"/>.
+    /// <see cref="FlushInterval"/>; where that is infinite, each RollInterval or 49 days, whichever is less, and what was written
+    /// is handed to the system then too.
     /// </summary>
     public TimeSpan RollInterval { get; init; } = Timeout.InfiniteTimeSpan;
 
@@ -94,6 +98,7 @@ public sealed record AppendFileOptions
         Check(BufferLength is >= BufferLengthMin and <= BufferLengthMax, nameof(BufferLength), BufferLength,
             $"from {BufferLengthMin} to {BufferLengthMax}");
         CheckTime(FlushInterval, nameof(FlushInterval));
+        Check(FlushInterval <= TimerIntervalMax, nameof(FlushInterval), FlushInterval, "49 days at most, or infinite");
         CheckTime(RollInterval, nameof(RollInterval));
         Check(Enum.IsDefined(Durability), nameof(Durability), Durability, "a defined level");
         Check(Enum.IsDefined(Preallocation), nameof(Preallocation), Preallocation, "a defined way");

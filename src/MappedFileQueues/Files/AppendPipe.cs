@@ -17,7 +17,7 @@ internal sealed partial class AppendPipe
     private readonly object _gate = new();
     private readonly AppendFileOptions _options;
     private readonly AppendFileSet _files;
-    private readonly AppendBuffer[] _buffers;
+    private readonly AppendBuffer?[] _buffers;
     private readonly Thread _writer;
     private readonly ITimer? _timer;
     private readonly long _fileLengthMax;
@@ -45,28 +45,23 @@ internal sealed partial class AppendPipe
         _files = AppendFileSet.Open(path, options);
         _fileLengthMax = options.RollsByLength ? options.RollLength : long.MaxValue;
         _lengthMax = (int)Math.Min(options.BufferLength / 2, _fileLengthMax);
-        _buffers = [new AppendBuffer(options.BufferLength), new AppendBuffer(options.BufferLength)];
-        (_active, _spare) = (_buffers[0], _buffers[1]);
+        _buffers = new AppendBuffer?[2];
         try
         {
+            _active = _buffers[0] = new AppendBuffer(options.BufferLength);
+            _spare = _buffers[1] = new AppendBuffer(options.BufferLength);
             BeginAtEnd();
+            _timer = MakeTimer();
+            _writer = new Thread(RunWriter) { IsBackground = true, Name = "MappedFileQueues append" };
+            _writer.UnsafeStart();
         }
         catch
         {
+            _timer?.Dispose();
             _files.Dispose();
             FreeBuffers();
             throw;
         }
-
-        _writer = new Thread(RunWriter) { IsBackground = true, Name = "MappedFileQueues append" };
-        _writer.UnsafeStart();
-        TimeSpan period = options.FlushInterval == Timeout.InfiniteTimeSpan ? options.RollInterval : options.FlushInterval;
-        if (period == Timeout.InfiniteTimeSpan)
-            return;
-
-        // Whatever flows with the caller (a request, a transaction) is not this timer's for the life of the stream.
-        using (ExecutionContext.SuppressFlow())
-            _timer = options.TimeProvider.CreateTimer(static pipe => ((AppendPipe)pipe!).Tick(), this, period, period);
     }
 
     /// <summary>Bytes that the system has, counted from the opening.</summary>
@@ -109,6 +104,19 @@ internal sealed partial class AppendPipe
         if (_failure is { } failure)
             throw failure.ToException();
         ObjectDisposedException.ThrowIf(_isClosed, typeof(AppendFileStream));
+    }
+
+    private ITimer? MakeTimer()
+    {
+        TimeSpan period = _options.FlushInterval;
+        if (period == Timeout.InfiniteTimeSpan && _options.RollInterval != Timeout.InfiniteTimeSpan)
+            period = TimeSpan.FromTicks(Math.Min(_options.RollInterval.Ticks, AppendFileOptions.TimerIntervalMax.Ticks));
+        if (period == Timeout.InfiniteTimeSpan)
+            return null;
+
+        // Whatever flows with the caller (a request, a transaction) is not this timer's for the life of the stream.
+        using (ExecutionContext.SuppressFlow())
+            return _options.TimeProvider.CreateTimer(static pipe => ((AppendPipe)pipe!).Tick(), this, period, period);
     }
 
     private void BeginAtEnd()
@@ -273,10 +281,10 @@ internal sealed partial class AppendPipe
 
     private void FreeBuffers()
     {
-        foreach (AppendBuffer buffer in _buffers)
+        foreach (AppendBuffer? buffer in _buffers)
         {
-            buffer.WaitForCopies();
-            buffer.Free();
+            buffer?.WaitForCopies();
+            buffer?.Free();
         }
     }
 }

@@ -93,6 +93,30 @@ public sealed class AppendFileClosingTests : IDisposable
         Assert.Equal("xy", File.ReadAllText(FilePath));
     }
 
+    [Fact]
+    public void Open_IntervalsLongerThanTimersTake_AreRefusedOrServed()
+    {
+        AppendFileOptions options = new() { FlushInterval = TimeSpan.FromDays(49) };
+        new AppendFileStream(FilePath, options).Dispose();
+        Assert.Throws<ArgumentOutOfRangeException>(
+            () => new AppendFileStream(FilePath, options with { FlushInterval = TimeSpan.FromDays(50) }));
+
+        // The interval of rolling is no period: the timer only looks whether it has passed.
+        options = options with { RollInterval = TimeSpan.FromDays(60) };
+        new AppendFileStream(FilePath, options).Dispose();
+        new AppendFileStream(FilePath, options with { FlushInterval = Timeout.InfiniteTimeSpan }).Dispose();
+    }
+
+    /// <summary>What was made before the timer stayed: the file was in use until the process ended.</summary>
+    [Fact]
+    public void Open_TimerCannotBeMade_LetsGoOfTheFile()
+    {
+        Assert.Throws<NotSupportedException>(
+            () => new AppendFileStream(FilePath, new AppendFileOptions { TimeProvider = new TimeWithoutTimers() }));
+
+        new AppendFileStream(FilePath).Dispose();
+    }
+
     private static Thread Start(Action body)
     {
         Thread thread = new(() => body()) { IsBackground = true };
@@ -101,4 +125,10 @@ public sealed class AppendFileClosingTests : IDisposable
     }
 
     private static bool IsWaiting(Thread thread) => thread.ThreadState.HasFlag(ThreadState.WaitSleepJoin);
+
+    private sealed class TimeWithoutTimers : TimeProvider
+    {
+        public override ITimer CreateTimer(TimerCallback callback, object? state, TimeSpan dueTime, TimeSpan period) =>
+            throw new NotSupportedException();
+    }
 }
