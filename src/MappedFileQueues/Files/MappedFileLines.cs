@@ -116,7 +116,7 @@ public sealed class MappedFileLines : IDisposable
         {
             searched = _end - _next;
             CheckLength(searched);
-            if (!Extend(_pump.Take(cancellationToken)))
+            if (!Extend(_pump.Take(cancellationToken), ref searched))
                 break;
         }
 
@@ -140,7 +140,7 @@ public sealed class MappedFileLines : IDisposable
         {
             searched = _end - _next;
             CheckLength(searched);
-            if (!Extend(await _pump.TakeAsync(cancellationToken).ConfigureAwait(false)))
+            if (!Extend(await _pump.TakeAsync(cancellationToken).ConfigureAwait(false), ref searched))
                 return searched > 0;
         }
 
@@ -182,7 +182,7 @@ public sealed class MappedFileLines : IDisposable
             }
 
             searched = rest.Length;
-            if (!Extend(_pump.Take(cancellationToken)))
+            if (!Extend(_pump.Take(cancellationToken), ref searched))
                 break;
         }
 
@@ -198,8 +198,11 @@ public sealed class MappedFileLines : IDisposable
             throw new LineTooLongException(_pump.Path, Position, _lineLengthMax);
     }
 
-    /// <summary>Puts the next block behind what is left of the window; false when there is none.</summary>
-    private bool Extend(ReadBlock? next)
+    /// <summary>
+    /// Puts the next block behind what is left of the window; false when there is none. What was searched, from the window's
+    /// beginning on, is nothing once the window begins behind a byte order mark.
+    /// </summary>
+    private bool Extend(ReadBlock? next, ref int searched)
     {
         if (next is null)
             return false;
@@ -220,7 +223,11 @@ public sealed class MappedFileLines : IDisposable
         }
 
         if (Position == 0 && Rest is [0xEF, 0xBB, 0xBF, ..])
+        {
             _next += 3;
+            searched = 0;
+        }
+
         return true;
     }
 

@@ -343,9 +343,10 @@ public sealed class ReadAheadStream : Stream
             return;
         }
 
+        // Refused while a read is pending: the place changes only behind it.
         LetGo();
-        _position = target;
         _block = _pump.MoveTo(target);
+        _position = target;
         _offset = _block is null ? 0 : (int)(target - _block.Position);
     }
 }

@@ -150,6 +150,53 @@ public sealed class MappedFileLinesTests
         Assert.False(await lines.WaitToReadAsync());
     }
 
+    public static TheoryData<byte[], string, string[]> PiecesOfMark() => new()
+    {
+        { [0xEF, 0xBB, 0xBF], "EF", [] },
+        { [0xEF, 0xBB, 0xBF], "EFBB", [] },
+        { [0xEF, 0xBB, 0xBF, (byte)'\n', (byte)'x', (byte)'\n'], "EF", ["", "x"] },
+        { [0xEF, 0xBB, 0xBF, (byte)'a', (byte)'\n'], "EFBB", ["a"] },
+        { [0xEF, 0xBB, (byte)'\n'], "EFBB", ["\uFFFD"] },
+    };
+
+    /// <summary>
+    /// A writer's byte order mark came in two pieces. What had been searched of the first piece was taken for searched behind
+    /// the mark: a line's end there was passed over, or the search began behind the window.
+    /// </summary>
+    [Theory]
+    [MemberData(nameof(PiecesOfMark))]
+    public async Task Follow_ByteOrderMarkInPieces_IsSkipped(byte[] content, string firstPiece, string[] expected)
+    {
+        byte[] first = Convert.FromHexString(firstPiece);
+        using (MappedFileLines lines = OpenInPieces(first, content))
+        {
+            List<string> read = [];
+            foreach (ReadOnlySpan<byte> line in lines)
+                read.Add(Encoding.UTF8.GetString(line));
+            Assert.Equal(expected, read);
+        }
+
+        using (MappedFileLines lines = OpenInPieces(first, content))
+        {
+            List<string> read = [];
+            while (await lines.WaitToReadAsync())
+            {
+                Assert.True(lines.TryRead(out ReadOnlySpan<byte> line));
+                read.Add(Encoding.UTF8.GetString(line));
+            }
+
+            Assert.Equal(expected, read);
+        }
+
+        using (MappedFileLines lines = OpenInPieces(first, content))
+        {
+            StringBuilder read = new();
+            while (lines.TryReadBlock(out ReadOnlySpan<byte> block))
+                read.Append(Encoding.UTF8.GetString(block));
+            Assert.Equal(string.Concat(expected.Select(line => line + "\n")), read.ToString());
+        }
+    }
+
     [Fact]
     public void Dispose_LinesStillInMemory_AreNotGivenAnyMore()
     {
@@ -163,6 +210,22 @@ public sealed class MappedFileLinesTests
         Assert.Throws<ObjectDisposedException>(() => lines.TryRead(out _));
         Assert.Throws<ObjectDisposedException>(() => lines.TryReadBlock(out _));
         Assert.Throws<ObjectDisposedException>(() => lines.Length);
+    }
+
+    /// <summary>A followed file that is whole, and no longer followed, once its first piece has been read.</summary>
+    private static MappedFileLines OpenInPieces(byte[] first, byte[] content)
+    {
+        ScriptedFile file = new(first);
+        MappedFileLines lines = MappedFileLines.Open(file, new MappedFileLinesOptions { Follow = true });
+        file.BeforeRead = position =>
+        {
+            if (position < first.Length)
+                return;
+            file.BeforeRead = null;
+            file.Replace(content);
+            lines.StopFollowing();
+        };
+        return lines;
     }
 
     private static List<string> ReadAll(string path, MappedFileLinesOptions options)

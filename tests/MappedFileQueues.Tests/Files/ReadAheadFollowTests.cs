@@ -140,6 +140,23 @@ public sealed class ReadAheadFollowTests
         Assert.Equal(4, await pending.WaitAsync(s_deadline));
     }
 
+    /// <summary>A refused seek had changed the place already.</summary>
+    [Fact]
+    public async Task Seek_WhileARequestWaits_IsRefusedAndThePlaceStays()
+    {
+        using FileUnderTest file = new("abc"u8);
+        await using ReadAheadStream stream = new(file.Path, Following());
+        Assert.Equal(3, stream.Read(new byte[10]));
+        Task<int> pending = stream.ReadAsync(new byte[10]).AsTask();
+        Assert.Throws<InvalidOperationException>(() => stream.Position = 1);
+        Assert.Throws<InvalidOperationException>(() => stream.Seek(1, SeekOrigin.Begin));
+        Assert.Equal(3, stream.Position);
+
+        stream.StopFollowing();
+        Assert.Equal(0, await pending.WaitAsync(s_deadline));
+        Assert.Equal(3, stream.Position);
+    }
+
     [Fact]
     public async Task StopFollowing_WhileARequestWaits_EndsIt()
     {
