@@ -85,7 +85,8 @@ internal sealed partial class AppendPipe
 
     private void DrainLast()
     {
-        _ = Drain(everything: true);
+        // What a full buffer leaves over is carried to the active one, and written with it.
+        _ = Drain(everything: false);
         _active.WaitForCopies();
         WriteOut(_active, _active.End);
         _files.End(isFailed: false);
@@ -277,7 +278,7 @@ internal sealed partial class AppendPipe
             if (_failure is not null)
                 return;
             _active.Seal(endsFile: false);
-            _failure = new AppendFailure(error, _files.Current.Path, Accepted(), _written, _flushed);
+            _failure = new AppendFailure(error, _path, Accepted(), _written, _flushed);
             Monitor.PulseAll(_gate);
         }
     }

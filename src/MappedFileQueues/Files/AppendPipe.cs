@@ -15,6 +15,7 @@ namespace MappedFileQueues.Files;
 internal sealed partial class AppendPipe
 {
     private readonly object _gate = new();
+    private readonly string _path;
     private readonly AppendFileOptions _options;
     private readonly AppendFileSet _files;
     private readonly AppendBuffer?[] _buffers;
@@ -41,6 +42,7 @@ internal sealed partial class AppendPipe
 
     public AppendPipe(string path, AppendFileOptions options)
     {
+        _path = path;
         _options = options;
         _files = AppendFileSet.Open(path, options);
         _fileLengthMax = options.RollsByLength ? options.RollLength : long.MaxValue;

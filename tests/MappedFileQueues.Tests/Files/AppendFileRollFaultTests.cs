@@ -98,6 +98,8 @@ public sealed class AppendFileRollFaultTests : IDisposable
         AppendFileException error = Assert.Throws<AppendFileException>(writeOn);
         Assert.Throws<AppendFileException>(stream.Dispose);
 
+        // Not the name under which the new file was made.
+        Assert.Equal(FilePath, error.Path);
         byte[] rolled = File.ReadAllBytes(RolledFiles().Single());
         Assert.Equal(error.WrittenLength, rolled.Length);
         Assert.Equal(-1, rolled.AsSpan().IndexOf((byte)0));
