@@ -6,8 +6,9 @@ namespace MappedFileQueues.Hosting;
 public enum LogLineFormat
 {
     /// <summary>
-    /// `2026-01-31T12:00:00.0000000Z info Category[7] the message` (an undefined level is its number); scopes stand in front of the message; further lines of a
-    /// message and an exception follow, indented by four spaces, so that only a new entry begins with a time.
+    /// `2026-01-31T12:00:00.0000000Z info Category[7] the message`; scopes stand in front of the message; further lines of a
+    /// message and an exception follow, indented by four spaces, so that only a new entry begins with a time. A level that is
+    /// no defined one is its number.
     /// </summary>
     Text,
 
