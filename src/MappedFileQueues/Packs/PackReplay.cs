@@ -18,29 +18,30 @@ internal sealed class PackReplay(PackCore core)
         {
             while (scanner.TryNext(core.Sequence, wholeNeedle: isLast))
                 Apply(volume, scanner);
-            if (scanner.IsAtEnd || !TryPass(volume, scanner, isLast, proven))
+            bool isOver = scanner.IsAtEnd
+                || (isLast && scanner.Position >= proven && !IsProvenDamage(volume, scanner.Position, end))
+                || !TryPass(volume, scanner, isLast);
+            if (isOver)
                 return;
         }
     }
 
     private void Apply(Volume volume, VolumeScanner scanner)
     {
-        // The tail is set first: a look at the index reads nothing behind it.
-        volume.Tail = scanner.Position;
-        core.Sequence = scanner.Needle.Sequence;
         ReadOnlySpan<byte> key = scanner.Key;
         ulong hash = core.Lookup.HashOf(key);
         core.TryFindPlace(key, hash, out NeedlePlace old);
+
+        // The tail is set before the index: a look at the index reads nothing behind it.
+        volume.Tail = scanner.Position;
+        core.Sequence = scanner.Needle.Sequence;
         core.Apply(hash, old, volume, scanner.NeedlePosition, scanner.Needle);
     }
 
-    /// <summary>Cases 3 and 4: reports the damage and goes on behind it. False in case 5, the torn tail.</summary>
-    private bool TryPass(Volume volume, VolumeScanner scanner, bool isLast, long proven)
+    /// <summary>Cases 3 and 4: reports the damage and goes on behind it. False when no needle follows.</summary>
+    private bool TryPass(Volume volume, VolumeScanner scanner, bool isLast)
     {
         long damaged = scanner.Position;
-        bool isTorn = isLast && damaged >= proven && !IsProvenBehind(volume, damaged);
-        if (isTorn)
-            return false;
         bool isFound = scanner.TryResync(core.Sequence, wholeNeedle: isLast);
         core.Report(new PackDamage(volume.Name.Path, damaged, scanner.Position - damaged,
             "No valid needle stands here. What was put or deleted here is lost."));
@@ -49,10 +50,25 @@ internal sealed class PackReplay(PackCore core)
         return isFound;
     }
 
-    /// <summary>Whether a valid needle further on says that this place was on disk when it was written.</summary>
-    private bool IsProvenBehind(Volume volume, long position)
+    /// <summary>
+    /// Case 4, not 5. The needle may have been in the making when it was looked at, and whole before the proof was found. So it
+    /// is read once more.
+    /// </summary>
+    private bool IsProvenDamage(Volume volume, long position, long end)
     {
-        using var scanner = new VolumeScanner(volume, position, volume.File.Length);
+        if (!IsProvenBehind(volume, position, end))
+            return false;
+        using var again = new VolumeScanner(volume, position, end);
+        return !again.TryNext(core.Sequence, wholeNeedle: true);
+    }
+
+    /// <summary>
+    /// Whether a valid needle further on says that this place was on disk when it was written. It looks no further than the
+    /// scan: beside a writer the file grows, and a needle that the scan's end cuts is followed by others soon.
+    /// </summary>
+    private bool IsProvenBehind(Volume volume, long position, long end)
+    {
+        using var scanner = new VolumeScanner(volume, position, end);
         ulong sequence = core.Sequence;
         while (!scanner.IsAtEnd)
         {

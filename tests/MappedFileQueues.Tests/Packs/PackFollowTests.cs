@@ -1,0 +1,88 @@
+using MappedFileQueues.Packs;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tests.Packs;
+
+/// <summary>Readers beside a writer, at the moments at which their looks at the files go apart.</summary>
+public sealed class PackFollowTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// The reader asks for the file's length while the writer is inside of a needle. When it gets there, the needle is whole, a
+    /// sync has covered it, and the needle behind it says so. That is no damage.
+    /// </summary>
+    [Fact]
+    public void Replay_LengthWasAskedInsideANeedle_TakesItTheNextTime()
+    {
+        long[] ends = new long[3];
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            for (int i = 0; i < ends.Length; i++)
+            {
+                pack.Put($"key {i}", new byte[500], PackDurability.Group);
+                ends[i] = pack.GetInfo().Length;
+            }
+        }
+
+        using PackCore core = NewCore();
+        var file = new MemoryFile("volume");
+        file.WriteAt(File.ReadAllBytes(Directory.GetFiles(_temp.PathOf("volumes")).Single()), 0);
+        var volume = new Volume(new VolumeName(1, 1, 0), file, core.Meta.PackId) { Tail = VolumeHeader.Length };
+        core.Volumes.Add(volume);
+        file.Lengths.Enqueue(ends[0] + 100);
+        new PackReplay(core).Replay(volume, volume.Tail, isLast: true, proven: volume.Tail);
+
+        Assert.Empty(core.Damages);
+        Assert.Equal(ends[0], volume.Tail);
+        new PackReplay(core).Replay(volume, volume.Tail, isLast: true, proven: volume.Tail);
+        Assert.Empty(core.Damages);
+        Assert.Equal(3, core.Index.Count);
+    }
+
+    /// <summary>
+    /// The first look at a needle finds half of it, because it is being written over what a failed write left. The search for a
+    /// proof finds the one behind it, and by then the first is whole.
+    /// </summary>
+    [Fact]
+    public void Replay_NeedleBecomesWholeDuringTheSearch_IsNoDamage()
+    {
+        long end;
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            pack.Put("key 0", new byte[500], PackDurability.Group);
+            end = pack.GetInfo().Length;
+            pack.Put("key 1", new byte[500], PackDurability.Group);
+            pack.Put("key 2", new byte[500], PackDurability.Group);
+        }
+
+        using PackCore core = NewCore();
+        var file = new MemoryFile("volume");
+        byte[] whole = File.ReadAllBytes(Directory.GetFiles(_temp.PathOf("volumes")).Single());
+        file.WriteAt(whole, 0);
+        file.WriteAt(PackBytes.Make(200, 1), end + 300);
+        var volume = new Volume(new VolumeName(1, 1, 0), file, core.Meta.PackId) { Tail = VolumeHeader.Length };
+        core.Volumes.Add(volume);
+        int reads = 0;
+        file.BeforeRead = () =>
+        {
+            // The scan has read the file once, and the search for a proof once.
+            if (++reads > 2)
+                file.WriteAt(whole, 0);
+        };
+        new PackReplay(core).Replay(volume, volume.Tail, isLast: true, proven: volume.Tail);
+        new PackReplay(core).Replay(volume, volume.Tail, isLast: true, proven: volume.Tail);
+
+        Assert.True(reads > 2);
+        Assert.Empty(core.Damages);
+        Assert.Equal(3, core.Index.Count);
+    }
+
+    private PackCore NewCore()
+    {
+        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        return new PackCore(directory, PackLoader.ReadMeta(directory)!);
+    }
+}
