@@ -189,7 +189,7 @@ internal sealed class PackCompactor(PackWriter writer)
         if (tombstone.Needle.Sequence <= olderCleanAsOf)
             return false;
         ReadOnlySpan<byte> key = tombstone.Key;
-        return !Core.TryFindPlace(key, Core.Lookup.HashOf(key), out _);
+        return !(Core.TryFindPlace(key, Core.Lookup.HashOf(key), out NeedlePlace place) && place.IsReadable);
     }
 
     /// <summary>Lets the entries that still point into the run point to the copies.</summary>

@@ -50,17 +50,22 @@ internal sealed class PackCore : IDisposable
             _damages.Add(damage);
     }
 
-    /// <summary>Where the index has a key now; for the one that may change it.</summary>
+    /// <summary>
+    /// Where the index has a key now; for the one that may change it. A place that cannot be read, and whose entry says that it
+    /// may be the key's, is taken for it, so that a put replaces a damaged object and a delete removes it: were the entry left
+    /// beside a newer one, the old value would come back with the bytes.
+    /// </summary>
     public bool TryFindPlace(ReadOnlySpan<byte> key, ulong hash, out NeedlePlace place)
     {
         place = default;
         var read = new NeedleRead(stackalloc byte[256]);
         try
         {
-            if (!Lookup.TryFind(key, hash, wholeNeedle: false, passDamage: true, ref read, out ulong entry))
-                return false;
-            place = new NeedlePlace(entry, read.Volume, read.Needle.Length);
-            return true;
+            if (Lookup.TryFind(key, hash, wholeNeedle: false, passDamage: true, ref read, out ulong entry))
+                place = new NeedlePlace(entry, read.Volume, read.Needle.Length);
+            else if (entry != 0)
+                place = new NeedlePlace(entry, Volumes.At(Layout.Slot(entry)), 0);
+            return place.Volume is not null;
         }
         finally
         {
@@ -97,5 +102,8 @@ internal sealed class PackCore : IDisposable
 /// <summary>Where a key's newest value lies.</summary>
 /// <param name="Entry">The index's word.</param>
 /// <param name="Volume">The volume; null in the default value, which means nowhere.</param>
-/// <param name="Length">The needle's length.</param>
-internal readonly record struct NeedlePlace(ulong Entry, Volume? Volume, int Length);
+/// <param name="Length">The needle's length; 0 when it cannot be read.</param>
+internal readonly record struct NeedlePlace(ulong Entry, Volume? Volume, int Length)
+{
+    public bool IsReadable => Length > 0;
+}

@@ -15,9 +15,11 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash k
     /// <summary>
     /// Looks a key up; when it is there, <paramref name="read"/> holds header and key (with <paramref name="wholeNeedle"/> the
     /// rest too, unless it is large), and the entry is the one of the index. Damage at a place that may be the key's is an
-    /// exception, because nobody can say then that the key is not there; with <paramref name="passDamage"/> it is passed over.
+    /// exception, because nobody can say then that the key is not there. With <paramref name="passDamage"/> the result is false
+    /// instead, and the entry is the one of that place; 0 when there is none.
     /// </summary>
     /// <exception cref="QueueCorruptException">A needle that may be the key's is damaged.</exception>
+    /// <exception cref="ObjectDisposedException">The key was not found, and the pack is disposed.</exception>
     public bool TryFind(
         ReadOnlySpan<byte> key, ulong hash, bool wholeNeedle, bool passDamage, ref NeedleRead read, out ulong entry)
     {
@@ -30,20 +32,20 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash k
             for (int i = 0; i < count; i++)
             {
                 entry = found[i];
-                NeedleMatch match = Look(key, entry, wholeNeedle, ref read);
+                NeedleMatch match = Look(key, entry, wholeNeedle, passDamage, ref read);
                 if (match == NeedleMatch.Same)
                     return true;
                 if (match == NeedleMatch.Damaged)
                     unreadable = entry;
             }
 
-            // What was not readable may have been moved by a compaction after the index was asked.
-            entry = 0;
-            if (unreadable == 0)
-                return false;
-            if (index.ShardOf(hash).Version != version)
+            // A compaction may have moved the needle after the index was asked, and another volume may have taken the slot: then
+            // another key's needle stands where this one's was.
+            if (count > 0 && index.ShardOf(hash).Version != version)
                 continue;
-            if (passDamage)
+            ObjectDisposedException.ThrowIf(volumes.IsDisposed, typeof(PackStore));
+            entry = unreadable;
+            if (unreadable == 0 || passDamage)
                 return false;
             throw Damaged(unreadable);
         }
@@ -56,18 +58,24 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash k
         volume.Name.Path,
         position);
 
-    private NeedleMatch Look(ReadOnlySpan<byte> key, ulong entry, bool wholeNeedle, ref NeedleRead read)
+    private NeedleMatch Look(ReadOnlySpan<byte> key, ulong entry, bool wholeNeedle, bool passDamage, ref NeedleRead read)
     {
         Volume? volume = volumes.At(index.Layout.Slot(entry));
         if (volume is null || !volume.TryEnter())
             return NeedleMatch.Damaged;
         int readLength = IndexEntry.ReadLength(index.Layout.SizeClass(entry));
-        return read.Look(volume, index.Layout.Position(entry), readLength, key, wholeNeedle);
+        try
+        {
+            return read.Look(volume, index.Layout.Position(entry), readLength, key, wholeNeedle);
+        }
+        catch (QueueDiskException) when (passDamage)
+        {
+            return NeedleMatch.Damaged;
+        }
     }
 
     private Exception Damaged(ulong entry)
     {
-        ObjectDisposedException.ThrowIf(volumes.IsDisposed, typeof(PackStore));
         int slot = index.Layout.Slot(entry);
         long position = index.Layout.Position(entry);
         return volumes.At(slot) is { } volume ? Damaged(volume, position) : new QueueCorruptException(

@@ -58,7 +58,9 @@ public sealed class PackStore : IDisposable
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackReader OpenReader(string path, bool followsAlways = true) => PackReader.Open(path, followsAlways);
 
-    /// <summary>Puts an object in place of the one that the key has, if any. Allocates nothing in steady state.</summary>
+    /// <summary>
+    /// Puts an object in place of the one that the key has, if any, damaged or not. Allocates nothing in steady state.
+    /// </summary>
     /// <param name="key">The key: up to 65,536 bytes.</param>
     /// <param name="data">The data: up to 256 MiB.</param>
     /// <param name="durability">When to return; null for the option's value, which also says what a power cut may take.</param>
@@ -88,13 +90,15 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Removes an object; false when the key has none, and then nothing is written. What a crash may lose is as with a put.
+    /// Removes an object, damaged or not; false when the key has none, and then nothing is written. What a crash may lose is as
+    /// with a put.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="durability">When to return; null for the option's value.</param>
     /// <exception cref="ArgumentException">The key is too long.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object is still there.</exception>
     /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="QueueFullException">The pack has as many volumes as it can have.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public bool Delete(ReadOnlySpan<byte> key, PackDurability? durability = null) =>
         _writer.Append(NeedleKind.Tombstone, key, default, durability);
@@ -209,12 +213,14 @@ public sealed class PackStore : IDisposable
     /// <summary>
     /// Frees what overwritten and deleted objects take: copies what is alive in volumes with much garbage to new ones, and
     /// joins volumes that are less than half full. Puts, deletes and gets go on. A crash at any moment loses nothing. Needs
-    /// room on the disk for the largest volume that is replaced.
+    /// room on the disk for the largest volume that is replaced, and 24 bytes of memory for each object that is copied with it.
     /// </summary>
     /// <param name="garbageMin">Volumes of which at least this part is garbage are replaced; 0 means any garbage.</param>
     /// <param name="cancellationToken">Ends it between two volumes; what was done by then stays done.</param>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="garbageMin"/> is not from 0 to 1.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the old volumes stay.</exception>
+    /// <exception cref="QueuePoisonedException">A sync failed: close the pack and open it again.</exception>
+    /// <exception cref="QueueFullException">There are 16,384 volumes already; puts leave one free.</exception>
     /// <exception cref="OperationCanceledException">It was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public PackCompaction Compact(double garbageMin = 0.3, CancellationToken cancellationToken = default)

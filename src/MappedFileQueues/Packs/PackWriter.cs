@@ -7,7 +7,8 @@ namespace MappedFileQueues.Packs;
 internal sealed class PackWriter : IDisposable
 {
     private readonly OpenedPack _opened;
-    private readonly PackOptions _options;
+    private readonly PackDurability _durability;
+    private readonly long _checkpointInterval;
     private long _checkpointedAt;
     private int _isCheckpointQueued;
     private bool _isDirty;
@@ -15,7 +16,7 @@ internal sealed class PackWriter : IDisposable
 
     public PackWriter(OpenedPack opened, PackOptions options)
     {
-        (_opened, _options) = (opened, options);
+        (_opened, _durability, _checkpointInterval) = (opened, options.Durability, options.CheckpointInterval);
         Appender = new PackAppender(Core, opened.Active);
         _isDirty = opened.Loaded.ScannedLength > 0 || opened.Loaded.Leftovers.Count > 0;
         _checkpointedAt = -opened.Loaded.ScannedLength;
@@ -31,8 +32,8 @@ internal sealed class PackWriter : IDisposable
     /// <summary>Writes a needle; afterwards a checkpoint may become due, which a thread of the pool writes.</summary>
     public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability? durability)
     {
-        bool isDone = Appender.Append(kind, key, data, durability ?? _options.Durability);
-        bool isDue = Appender.Written - Volatile.Read(ref _checkpointedAt) >= _options.CheckpointInterval;
+        bool isDone = Appender.Append(kind, key, data, durability ?? _durability);
+        bool isDue = Appender.Written - Volatile.Read(ref _checkpointedAt) >= _checkpointInterval;
         if (isDue && Interlocked.Exchange(ref _isCheckpointQueued, 1) == 0)
             Start(CheckpointInBackground);
         return isDone;

@@ -171,8 +171,35 @@ public sealed class PackStoreTests : IDisposable
         Assert.Throws<ObjectDisposedException>(() => pack.Delete("key"));
         Assert.Throws<ObjectDisposedException>(() => pack.Get("key"));
         Assert.Throws<ObjectDisposedException>(() => pack.Contains("key"));
+        Assert.Throws<ObjectDisposedException>(() => pack.Get("none"));
+        Assert.Throws<ObjectDisposedException>(() => pack.GetOwned("none"));
+        Assert.Throws<ObjectDisposedException>(() => pack.Contains("none"));
+        Assert.Throws<ObjectDisposedException>(() => pack.Enumerate().Count());
         Assert.Throws<ObjectDisposedException>(pack.Flush);
         Assert.Throws<ObjectDisposedException>(pack.Verify);
+    }
+
+    [Fact]
+    public void Options_ChangedAfterTheOpening_MeanNothing()
+    {
+        var options = new PackOptions { Durability = PackDurability.Group, CheckpointInterval = 1 << 30 };
+        var disk = new FaultyDisk();
+        int syncs = 0;
+        int checkpoints = 0;
+        disk.Before = (call, name) =>
+        {
+            syncs += call == DiskCall.Sync && name.StartsWith("volumes/", StringComparison.Ordinal) ? 1 : 0;
+            Interlocked.Add(ref checkpoints, call == DiskCall.Open && name.StartsWith("index", StringComparison.Ordinal) ? 1 : 0);
+        };
+        using PackStore pack = PackStore.Open(_temp.StorePath, options);
+        pack.Put("first", [1]);
+        options.Durability = PackDurability.PageCache;
+        options.CheckpointInterval = 1;
+        (int syncsBefore, int checkpointsBefore) = (syncs, checkpoints);
+        pack.Put("second", [2]);
+
+        Assert.Equal(syncsBefore + 1, syncs);
+        Assert.Equal(checkpointsBefore, Volatile.Read(ref checkpoints));
     }
 
     [Fact]
