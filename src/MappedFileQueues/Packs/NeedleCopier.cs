@@ -12,16 +12,14 @@ internal sealed class NeedleCopier(PlatformFile file, uint volumeSeed) : IDispos
     private long _written = VolumeHeader.Length;
     private int _count;
 
-    /// <summary>How many needles were copied.</summary>
-    public long Count { get; private set; }
-
-    /// <summary>Copies the needle that the scanner has found and checked as a whole.</summary>
-    public void Copy(VolumeScanner scanner)
+    /// <summary>Copies the needle that the scanner has found and checked as a whole; returns its new position.</summary>
+    public long Copy(VolumeScanner scanner)
     {
+        long position = _written + _count;
         NeedleLayout needle = scanner.Needle with { Synced = 0 };
         Span<byte> header = stackalloc byte[NeedleLayout.HeaderLength];
         uint keyCrc = NeedleLayout.ContentCrc(scanner.Key);
-        uint checksum = needle.WriteHeader(header, volumeSeed, _written + _count, keyCrc);
+        uint checksum = needle.WriteHeader(header, volumeSeed, position, keyCrc);
         Add(header);
         long from = scanner.NeedlePosition + NeedleLayout.HeaderLength;
         for (int left = needle.KeyLength + needle.DataLength + needle.PadLength; left > 0;)
@@ -37,7 +35,7 @@ internal sealed class NeedleCopier(PlatformFile file, uint volumeSeed) : IDispos
         Span<byte> footer = stackalloc byte[NeedleLayout.FooterLength];
         NeedleLayout.WriteFooter(footer, checksum, scanner.DataCrc);
         Add(footer);
-        Count++;
+        return position;
     }
 
     public void Flush()

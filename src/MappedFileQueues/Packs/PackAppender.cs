@@ -12,6 +12,7 @@ internal sealed class PackAppender
 {
     private readonly PackCore _core;
     private readonly GroupSync _group;
+    private readonly Lock _syncing = new();
     private Volume? _active;
     private Exception? _poison;
     private bool _isClosed;
@@ -105,24 +106,33 @@ internal sealed class PackAppender
             _isClosed = true;
     }
 
-    /// <summary>Syncs a volume; when that fails nothing is ever written here again.</summary>
+    /// <summary>
+    /// Syncs a volume; when that fails nothing is ever written here again. One sync at a time: of two at once on a file the
+    /// system tells only one of an error, and the other would vouch for what is lost.
+    /// </summary>
+    /// <exception cref="QueueDiskException">The sync failed.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier one failed.</exception>
     public void Sync(Volume volume, long upTo)
     {
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.PackNotFlushed))
             return;
 #endif
-        try
+        lock (_syncing)
         {
-            volume.File.Sync();
-        }
-        catch (QueueDiskException error)
-        {
-            Poison(error);
-            throw;
-        }
+            ThrowIfPoisoned();
+            try
+            {
+                volume.File.Sync();
+            }
+            catch (QueueDiskException error)
+            {
+                Poison(error);
+                throw;
+            }
 
-        volume.Synced = Math.Max(volume.Synced, upTo);
+            volume.Synced = Math.Max(volume.Synced, upTo);
+        }
     }
 
     /// <summary>Makes a volume whose name and header are on disk before anything else is written to it.</summary>
@@ -151,6 +161,22 @@ internal sealed class PackAppender
             ?? throw new QueueDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
         long length = made.Length;
         return new Volume(header.Name, made, core.Meta.PackId) { CleanAsOf = header.CleanAsOf, Tail = length, Synced = length };
+    }
+
+    /// <summary>Makes the volume for the next needles and brings it in.</summary>
+    /// <exception cref="QueueFullException">There is no number left, or no slot.</exception>
+    public static Volume MakeNext(PackCore core, uint number)
+    {
+        core.Volumes.RequireFree(1);
+        if (number > VolumeName.NumberMax)
+        {
+            throw new QueueFullException(
+                $"The pack has used up its volumes' numbers: path={core.Directory.Path}. Copy it into a new pack.");
+        }
+
+        Volume made = MakeVolume(core, new VolumeHeader(new VolumeName(number, number, 0), 0, core.Sequence));
+        core.Volumes.Add(made);
+        return made;
     }
 
     private static void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)
@@ -204,26 +230,18 @@ internal sealed class PackAppender
             && (_active.Tail + length <= _core.Meta.VolumeLength || _active.Tail == VolumeHeader.Length);
         if (fits)
             return _active!;
+
+        // The last slot is a compaction's, without which a full pack would stay full.
+        _core.Volumes.RequireFree(2);
         EndVolume();
         ProtocolSteps.Reach(ProtocolStep.PackOldVolumeSynced);
         IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
-        uint number = volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1;
-        if (number > VolumeName.NumberMax)
-        {
-            throw new QueueFullException(
-                $"The pack has used up its volumes' numbers: path={_core.Directory.Path}. Copy it into a new pack.");
-        }
-
-        Volume made = MakeVolume(_core, new VolumeHeader(new VolumeName(number, number, 0), 0, _core.Sequence));
-        _core.Volumes.Add(made);
-        _active = made;
-        return made;
+        return _active = MakeNext(_core, volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1);
     }
 
     private void WaitUntilDurable(ulong sequence)
     {
-        if (_poison is not null)
-            throw PackErrors.Poisoned(_core.Directory.Path, _poison);
+        ThrowIfPoisoned();
         _group.WaitFor(sequence);
     }
 
@@ -234,8 +252,7 @@ internal sealed class PackAppender
         ulong sequence;
         lock (Gate)
         {
-            if (_poison is not null)
-                throw PackErrors.Poisoned(_core.Directory.Path, _poison);
+            ThrowIfPoisoned();
             (volume, tail, sequence) = (_active, _active?.Tail ?? 0, _core.Sequence);
             if (volume is null || !volume.TryEnter())
                 return sequence;
@@ -271,7 +288,12 @@ internal sealed class PackAppender
     private void ThrowIfUnusable()
     {
         ObjectDisposedException.ThrowIf(_isClosed, typeof(PackStore));
-        if (_poison is not null)
-            throw PackErrors.Poisoned(_core.Directory.Path, _poison);
+        ThrowIfPoisoned();
+    }
+
+    private void ThrowIfPoisoned()
+    {
+        if (Volatile.Read(ref _poison) is { } cause)
+            throw PackErrors.Poisoned(_core.Directory.Path, cause);
     }
 }

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Packs;
 /// </summary>
 internal sealed class PackCompactor(PackWriter writer)
 {
+    private readonly List<MovedNeedle> _moved = [];
     private int _replaced;
     private int _made;
     private int _skipped;
@@ -61,14 +62,18 @@ internal sealed class PackCompactor(PackWriter writer)
             return [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
     }
 
-    /// <summary>Runs of volumes that are each less than half full and fit into one together.</summary>
+    /// <summary>
+    /// Runs of volumes that are each less than half full and fit into one together. Between two of a run no number is missing:
+    /// a lost volume whose number another one bears could not be restored.
+    /// </summary>
     private IEnumerable<List<Volume>> Neighbours()
     {
         List<Volume> run = [];
         long length = 0;
         foreach (Volume volume in Full())
         {
-            bool fits = volume.Tail < Core.Meta.VolumeLength / 2 && length + volume.Tail <= Core.Meta.VolumeLength;
+            bool fits = volume.Tail < Core.Meta.VolumeLength / 2 && length + volume.Tail <= Core.Meta.VolumeLength
+                && (run.Count == 0 || volume.Name.First == run[^1].Name.Last + 1);
             if (!fits && run.Count > 1)
                 yield return run;
             if (!fits)
@@ -86,10 +91,11 @@ internal sealed class PackCompactor(PackWriter writer)
 
     private void Replace(List<Volume> run)
     {
-        uint generation = run.Max(volume => volume.Name.Generation) + 1;
-        if (generation > VolumeName.GenerationMax)
+        VolumeName name = NameFor(run);
+        if (name.Generation > VolumeName.GenerationMax)
             return;
-        var name = new VolumeName(run[0].Name.First, run[^1].Name.Last, generation);
+        Core.Volumes.RequireFree(1);
+        _moved.Clear();
         Volume? made;
         try
         {
@@ -111,7 +117,7 @@ internal sealed class PackCompactor(PackWriter writer)
         ProtocolSteps.Reach(ProtocolStep.PackCompactionRenamed);
         Core.Volumes.Add(made);
         _made++;
-        MoveEntries(made, run);
+        MoveEntries(made);
         ProtocolSteps.Reach(ProtocolStep.PackEntriesMoved);
         run.ForEach(Core.Volumes.Remove);
         writer.MarkChanged();
@@ -126,16 +132,47 @@ internal sealed class PackCompactor(PackWriter writer)
         Core.Directory.FlushEntries(PackNames.Volumes);
     }
 
+    /// <summary>
+    /// The run's numbers, with a generation above that of every file that bears one of them: a compaction that failed behind its
+    /// renaming has left one that no volume here stands for.
+    /// </summary>
+    private VolumeName NameFor(List<Volume> run)
+    {
+        var name = new VolumeName(run[0].Name.First, run[^1].Name.Last, 0);
+        uint generation = run.Max(volume => volume.Name.Generation);
+        foreach (string file in Core.Directory.List(PackNames.Volumes))
+        {
+            if (VolumeName.TryParse(file, out VolumeName other) && other.Overlaps(name))
+                generation = Math.Max(generation, other.Generation);
+        }
+
+        return name with { Generation = generation + 1 };
+    }
+
+    /// <summary>
+    /// The least that the volumes before this number are clean as of; 0 when one of them is missing, because it may be restored.
+    /// </summary>
+    private ulong CleanAsOfBefore(uint number)
+    {
+        ulong cleanAsOf = ulong.MaxValue;
+        uint next = 1;
+        foreach (Volume volume in Core.Volumes.InOrder.Where(volume => volume.Name.Last < number))
+        {
+            cleanAsOf = volume.Name.First == next ? Math.Min(cleanAsOf, volume.CleanAsOf) : 0;
+            if (cleanAsOf == 0)
+                return 0;
+            next = volume.Name.Last + 1;
+        }
+
+        return next == number ? cleanAsOf : 0;
+    }
+
     private Volume Copy(List<Volume> run, VolumeName name)
     {
         ulong cleanAsOf;
         lock (writer.Appender.Gate)
             cleanAsOf = Core.Sequence;
-        ulong olderCleanAsOf = Core.Volumes.InOrder
-            .Where(volume => volume.Name.Last < name.First)
-            .Select(volume => volume.CleanAsOf)
-            .DefaultIfEmpty(ulong.MaxValue)
-            .Min();
+        ulong olderCleanAsOf = CleanAsOfBefore(name.First);
         uint seed = NeedleLayout.VolumeSeed(Core.Meta.PackId, name.Last, name.Generation);
         return PackAppender.MakeVolume(Core, new VolumeHeader(name, cleanAsOf, SequenceBefore: 0), file =>
         {
@@ -163,17 +200,21 @@ internal sealed class PackCompactor(PackWriter writer)
             if (!scanner.TryNext(sequence, wholeNeedle: true))
                 throw PackLookup.Damaged(old, scanner.Position);
             sequence = scanner.Needle.Sequence;
-            bool isKept = scanner.Needle.Kind == NeedleKind.Value ? IsLive(scanner) : IsNeeded(scanner, olderCleanAsOf);
-            if (isKept)
+            if (scanner.Needle.Kind == NeedleKind.Value)
+                CopyIfLive(scanner, copier);
+            else if (IsNeeded(scanner, olderCleanAsOf))
                 copier.Copy(scanner);
         }
     }
 
-    private bool IsLive(VolumeScanner scanner)
+    private void CopyIfLive(VolumeScanner scanner, NeedleCopier copier)
     {
         ulong hash = Core.Lookup.HashOf(scanner.Key);
         ulong entry = Core.Layout.Pack(hash, scanner.Volume.Slot, scanner.NeedlePosition, scanner.Needle.Length);
-        return Core.Index.Contains(hash, entry);
+        if (!Core.Index.Contains(hash, entry))
+            return;
+        uint units = (uint)(copier.Copy(scanner) / NeedleLayout.Unit);
+        _moved.Add(new MovedNeedle(hash, entry, units, scanner.Needle.Length));
     }
 
     /// <summary>
@@ -192,28 +233,25 @@ internal sealed class PackCompactor(PackWriter writer)
         return !(Core.TryFindPlace(key, Core.Lookup.HashOf(key), out NeedlePlace place) && place.IsReadable);
     }
 
-    /// <summary>Lets the entries that still point into the run point to the copies.</summary>
-    private void MoveEntries(Volume made, List<Volume> run)
+    /// <summary>
+    /// Lets the entries that still point into the run point to the copies. An entry that is still there means the same needle as
+    /// before, because nothing is put into the run, so no file is read and nothing can fail half-way.
+    /// </summary>
+    private void MoveEntries(Volume made)
     {
-        using var scanner = new VolumeScanner(made, VolumeHeader.Length, made.Tail);
-        ulong sequence = 0;
-        while (scanner.TryNext(sequence, wholeNeedle: false))
+        foreach (MovedNeedle needle in _moved)
         {
-            sequence = scanner.Needle.Sequence;
-            if (scanner.Needle.Kind == NeedleKind.Value)
-                Move(scanner, run);
+            ulong entry = Core.Layout.Pack(needle.Hash, made.Slot, (long)needle.Units * NeedleLayout.Unit, needle.Length);
+            lock (writer.Appender.Gate)
+            {
+                if (!Core.Index.Replace(needle.Hash, needle.Entry, entry))
+                    continue;
+                Core.Volumes.At(Core.Layout.Slot(needle.Entry))!.AddLive(-needle.Length, -1);
+                made.AddLive(needle.Length, 1);
+            }
         }
     }
 
-    private void Move(VolumeScanner copy, List<Volume> run)
-    {
-        ReadOnlySpan<byte> key = copy.Key;
-        ulong hash = Core.Lookup.HashOf(key);
-        lock (writer.Appender.Gate)
-        {
-            bool isStillThere = Core.TryFindPlace(key, hash, out NeedlePlace old) && run.Contains(old.Volume!);
-            if (isStillThere)
-                Core.Apply(hash, old, copy.Volume, copy.NeedlePosition, copy.Needle);
-        }
-    }
+    /// <summary>A value that was copied: the entry of its old place, and its new position in units of 8.</summary>
+    private readonly record struct MovedNeedle(ulong Hash, ulong Entry, uint Units, int Length);
 }

@@ -24,7 +24,7 @@ public sealed class PackOptions
 
     /// <summary>
     /// The length of a volume in bytes, default 1 GiB, rounded up to a multiple of 8; it belongs to the pack once that is
-    /// made. A pack has at most 16,384 volumes, so this bounds what fits into one.
+    /// made. A pack has at most 16,384 volumes, of which puts leave one to a compaction, so this bounds what fits into one.
     /// </summary>
     /// <exception cref="ArgumentOutOfRangeException">Less than 4 KiB or more than 16 GiB.</exception>
     public long VolumeSize

@@ -37,6 +37,9 @@ internal readonly record struct VolumeName(uint First, uint Last, uint Generatio
     public bool Replaces(VolumeName other) =>
         First <= other.First && other.Last <= Last && Generation > other.Generation;
 
+    /// <summary>Whether both bear a number.</summary>
+    public bool Overlaps(VolumeName other) => First <= other.Last && other.First <= Last;
+
     private static bool TryNumber(ReadOnlySpan<char> digits, out uint number) =>
         uint.TryParse(digits, NumberStyles.None, CultureInfo.InvariantCulture, out number);
 }

@@ -11,6 +11,7 @@ internal sealed class VolumeTable(string packPath) : IDisposable
     private readonly Lock _gate = new();
     private readonly Volume?[] _slots = new Volume?[IndexEntry.SlotCount];
     private int _slotsUsed;
+    private int _count;
 
     /// <summary>True once nothing can be read any more.</summary>
     public bool IsDisposed { get; private set; }
@@ -25,6 +26,16 @@ internal sealed class VolumeTable(string packPath) : IDisposable
         }
     }
 
+    /// <summary>How many volumes may still come in.</summary>
+    public int FreeCount
+    {
+        get
+        {
+            lock (_gate)
+                return IndexEntry.SlotCount - _count;
+        }
+    }
+
     /// <summary>The volume in a slot; null when it is free.</summary>
     public Volume? At(int slot) => Volatile.Read(ref _slots[slot]);
 
@@ -35,23 +46,31 @@ internal sealed class VolumeTable(string packPath) : IDisposable
         {
             int slot = wanted ?? Array.IndexOf(_slots, null);
             if (slot is < 0 or >= IndexEntry.SlotCount || _slots[slot] is not null)
-            {
-                throw new QueueFullException(string.Create(CultureInfo.InvariantCulture,
-                    $"The pack has no room for another volume: path={packPath}, volumes={IndexEntry.SlotCount}. ")
-                    + "Compact it, or make a pack with a larger VolumeSize.");
-            }
-
+                throw Full();
             volume.Slot = slot;
             Volatile.Write(ref _slots[slot], volume);
             _slotsUsed = Math.Max(_slotsUsed, slot + 1);
+            _count++;
         }
+    }
+
+    /// <summary>For whoever is about to make a volume's file.</summary>
+    /// <exception cref="QueueFullException">Fewer slots are free than that.</exception>
+    public void RequireFree(int count)
+    {
+        if (FreeCount < count)
+            throw Full();
     }
 
     /// <summary>Takes a volume out; its file is closed when the last reader leaves it.</summary>
     public void Remove(Volume volume)
     {
         lock (_gate)
+        {
             Volatile.Write(ref _slots[volume.Slot], null);
+            _count--;
+        }
+
         volume.Retire();
     }
 
@@ -62,4 +81,9 @@ internal sealed class VolumeTable(string packPath) : IDisposable
         foreach (Volume volume in InOrder)
             Remove(volume);
     }
+
+    private QueueFullException Full() => new(
+        string.Create(CultureInfo.InvariantCulture,
+            $"The pack has no room for another volume: path={packPath}, most={IndexEntry.SlotCount}. ")
+        + "Compact it, or make a pack with a larger VolumeSize.");
 }

@@ -170,6 +170,90 @@ public sealed class PackFaultTests : IDisposable
         Assert.Equal(2, Volatile.Read(ref syncs));
     }
 
+    /// <summary>
+    /// Of two syncs of a file at the same time the system tells only one of an error. The other would have written a checkpoint
+    /// that vouches for what is lost.
+    /// </summary>
+    [Fact]
+    public async Task Sync_FailsBesideACheckpoint_NoCheckpointIsWritten()
+    {
+        var disk = new FaultyDisk();
+        var options = new PackOptions();
+        using var writer = new PackWriter(PackOpening.OpenWriter(_temp.StorePath, options, useCheckpoint: true), options);
+        writer.Append(NeedleKind.Value, "before"u8, [0], PackDurability.Group);
+        using var isInSync = new ManualResetEventSlim();
+        using var isBeside = new ManualResetEventSlim();
+        int syncs = 0;
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Sync || !name.StartsWith("volumes/", StringComparison.Ordinal))
+                return;
+            if (Interlocked.Increment(ref syncs) > 1)
+            {
+                isBeside.Set();
+                return;
+            }
+
+            // The other one has the time to come beside this one, and must not.
+            isInSync.Set();
+            isBeside.Wait(TimeSpan.FromMilliseconds(500));
+            throw FaultyDisk.Broken(name);
+        };
+        Task put = Task.Run(() => writer.Append(NeedleKind.Value, "key"u8, [1], PackDurability.Group));
+        Assert.True(isInSync.Wait(Eventually.DefaultDeadline));
+        Assert.Throws<QueuePoisonedException>(writer.Checkpoint);
+        await Assert.ThrowsAsync<QueueDiskException>(() => put.WaitAsync(Eventually.DefaultDeadline));
+
+        Assert.False(File.Exists(_temp.PathOf("index.checkpoint")));
+        Assert.Equal(1, Volatile.Read(ref syncs));
+    }
+
+    /// <summary>
+    /// A compaction has given its copy a name and fails then. The next one joins the volume with its neighbour: were its copy of
+    /// the same generation, both would count when the index is made from the volumes.
+    /// </summary>
+    [Fact]
+    public void Compact_FailsBehindTheRenaming_TheNextOneStandsAboveItsCopy()
+    {
+        var disk = new FaultyDisk();
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            pack.Put("alive", [1]);
+            for (int i = 0; i < 5; i++)
+                pack.Put($"{i % 3}", PackBytes.Make(1000, i));
+            disk.Before = (call, name) =>
+            {
+                if (call == DiskCall.SyncEntries && name == "volumes")
+                    throw FaultyDisk.Broken(name);
+            };
+            Assert.Throws<QueueDiskException>(() => pack.Compact(0));
+            disk.Before = null;
+            for (int i = 5; i < 9; i++)
+                pack.Put($"{i % 3}", PackBytes.Make(1000, i));
+            using (var cancelled = new CancellationTokenSource())
+            {
+                cancelled.Cancel();
+                Assert.Throws<OperationCanceledException>(() => pack.Compact(0, cancelled.Token));
+            }
+
+            Assert.Equal(2, pack.Compact(1).VolumesReplaced);
+            Check(pack);
+        }
+
+        File.Delete(_temp.PathOf("index.checkpoint"));
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+            Check(pack);
+
+        static void Check(PackStore pack)
+        {
+            Assert.Empty(pack.Damages);
+            Assert.Empty(pack.Verify().Damages);
+            Assert.Equal([1], pack.Get("alive"));
+            for (int i = 6; i < 9; i++)
+                Assert.Equal(PackBytes.Make(1000, i), pack.Get($"{i % 3}"));
+        }
+    }
+
     private static void Fill(PackStore pack, ref int count)
     {
         while (true)
