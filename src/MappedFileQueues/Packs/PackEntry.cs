@@ -20,7 +20,8 @@ public readonly record struct PackEntry(ReadOnlyMemory<byte> KeyBytes, int Lengt
 /// <param name="VolumeCount">How many volumes there are.</param>
 /// <param name="VolumeSize">The length of a volume in bytes.</param>
 /// <param name="IndexBytes">What the index takes in memory.</param>
-/// <param name="Sequence">How many puts and deletes there have been, failed ones and those of a torn tail left out.</param>
+/// <param name="Sequence">How many puts and deletes there have been, failed ones and those of a torn tail left out. It leaps when
+/// the last volume is found missing.</param>
 /// <param name="Created">When the pack was made.</param>
 public sealed record PackInfo(
     string Path,

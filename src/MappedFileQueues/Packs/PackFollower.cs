@@ -14,7 +14,7 @@ internal sealed class PackFollower : IDisposable
     private PackCore _core;
     private PlatformFile? _checkpoint;
     private Volume? _last;
-    private string _nextPath = "";
+    private VolumeName _next;
 
     public PackFollower(StoreDirectory directory, PackMeta meta)
     {
@@ -37,7 +37,7 @@ internal sealed class PackFollower : IDisposable
         while (true)
         {
             // The next volume is looked for first: when it is there, the last one has all that it will ever have.
-            bool hasNext = _directory.Identify(_nextPath) is not null;
+            bool hasNext = _directory.Identify(_next.Path) is not null;
             if (_last is { } last && last.File.Length > last.Tail)
                 new PackReplay(_core).Replay(last, last.Tail, isLast: !hasNext, proven: last.Tail);
             if (!hasNext || !TryEnterNext())
@@ -51,30 +51,40 @@ internal sealed class PackFollower : IDisposable
         _core.Dispose();
     }
 
+    /// <summary>Loads the pack. When that fails nothing has changed, so that the next refresh tries again.</summary>
     private PackCore Load()
     {
-        HoldCheckpoint();
-        PackCore core = new PackLoader(_directory, _meta).Load(useCheckpoint: true, writable: false).Core;
-        SetLast(core.Volumes.InOrder.LastOrDefault());
-        return core;
+        // It is opened before it is loaded: a later one is another file.
+        PlatformFile? checkpoint = OpenCheckpoint();
+        try
+        {
+            LoadedPack loaded = new PackLoader(_directory, _meta).Load(useCheckpoint: true, writable: false);
+            SetLast(loaded.Core.Volumes.InOrder.LastOrDefault(), loaded.LastNumber);
+            Hold(checkpoint);
+            return loaded.Core;
+        }
+        catch
+        {
+            checkpoint?.Dispose();
+            throw;
+        }
     }
 
-    private void SetLast(Volume? last)
+    private void SetLast(Volume? last, uint lastNumber)
     {
         _last = last;
-        uint number = (last?.Name.Last ?? 0) + 1;
-        _nextPath = new VolumeName(number, number, 0).Path;
+        _next = new VolumeName(lastNumber + 1, lastNumber + 1, 0);
     }
 
     private bool TryEnterNext()
     {
-        PlatformFile? file = _directory.Open(_nextPath, FileOpening.Read);
+        // Without a slot it is an empty volume too many; or a compaction has made room for it, and the next refresh loads anew.
+        PlatformFile? file = _core.Volumes.FreeCount == 0 ? null : _directory.Open(_next.Path, FileOpening.Read);
         if (file is null)
             return false;
-        uint number = (_last?.Name.Last ?? 0) + 1;
-        var next = new Volume(new VolumeName(number, number, 0), file, _meta.PackId) { Tail = VolumeHeader.Length };
+        var next = new Volume(_next, file, _meta.PackId) { Tail = VolumeHeader.Length };
         _core.Volumes.Add(next);
-        SetLast(next);
+        SetLast(next, next.Name.Last);
         return true;
     }
 
@@ -86,7 +96,26 @@ internal sealed class PackFollower : IDisposable
     {
         if (_hasIdentities && _directory.Identify(PackNames.Checkpoint) == _checkpoint?.Identity)
             return false;
-        HoldCheckpoint();
+        PlatformFile? checkpoint = OpenCheckpoint();
+        try
+        {
+            if (!IsSetChanged())
+            {
+                Hold(checkpoint);
+                checkpoint = null;
+                return false;
+            }
+
+            return true;
+        }
+        finally
+        {
+            checkpoint?.Dispose();
+        }
+    }
+
+    private bool IsSetChanged()
+    {
         HashSet<string> files = [.. _directory.List(PackNames.Volumes)];
         IReadOnlyList<Volume> known = _core.Volumes.InOrder;
         foreach (Volume volume in known)
@@ -95,15 +124,19 @@ internal sealed class PackFollower : IDisposable
                 return true;
         }
 
-        return files.Any(static file => VolumeName.TryParse(file, out VolumeName name) && name.Generation > 0);
+        return files.Any(file => VolumeName.TryParse(file, out VolumeName name) && (name.Generation > 0 || IsRestored(name)));
+
+        bool IsRestored(VolumeName name) => name.Last < _next.First && !known.Any(volume => volume.Name.Overlaps(name));
     }
+
+    private PlatformFile? OpenCheckpoint() => _directory.Open(PackNames.Checkpoint, FileOpening.Read);
 
     /// <summary>
     /// The file stays open: its inode would be used again for a later checkpoint, which would then look like the same.
     /// </summary>
-    private void HoldCheckpoint()
+    private void Hold(PlatformFile? checkpoint)
     {
         _checkpoint?.Dispose();
-        _checkpoint = _directory.Open(PackNames.Checkpoint, FileOpening.Read);
+        _checkpoint = checkpoint;
     }
 }

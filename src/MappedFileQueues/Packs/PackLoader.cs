@@ -7,8 +7,9 @@ namespace MappedFileQueues.Packs;
 /// <param name="Leftovers">Volumes that do not count any more; a writer removes them.</param>
 /// <param name="CoveredTail">Up to here the checkpoint covers the last volume; the volume's header when there is none.</param>
 /// <param name="ScannedLength">How many bytes lay behind what the checkpoint covers.</param>
+/// <param name="LastNumber">The highest number of a volume that is there or named by the checkpoint; 0 for an empty pack.</param>
 internal sealed record LoadedPack(
-    PackCore Core, IReadOnlyList<VolumeName> Leftovers, long CoveredTail, long ScannedLength);
+    PackCore Core, IReadOnlyList<VolumeName> Leftovers, long CoveredTail, long ScannedLength, uint LastNumber);
 
 /// <summary>
 /// Opens a pack's volumes and makes the index: from the checkpoint and what came after it, or from the volumes alone. Changes no
@@ -19,8 +20,12 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
     /// <summary>How often a reader begins anew because a compaction removes the files that it is about to open.</summary>
     private const int TriesMax = 1000;
 
+    /// <summary>More needles than a volume can hold: 16 GiB of the shortest ones.</summary>
+    private const ulong NeedlesOfAVolume = 1UL << 32;
+
     private PackCore _core = new(directory, meta);
     private bool _hasMissing;
+    private uint _lastNumber;
     private long _scannedLength;
     private long _coveredTail = VolumeHeader.Length;
 
@@ -38,6 +43,19 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
     /// <summary>Loads the pack; <paramref name="useCheckpoint"/> false makes the index from the volumes alone.</summary>
     public LoadedPack Load(bool useCheckpoint, bool writable)
     {
+        try
+        {
+            return LoadConsistent(useCheckpoint, writable);
+        }
+        catch
+        {
+            _core.Dispose();
+            throw;
+        }
+    }
+
+    private LoadedPack LoadConsistent(bool useCheckpoint, bool writable)
+    {
         for (int tries = 0; ; tries++)
         {
             FileIdentity? checkpoint = directory.Identify(PackNames.Checkpoint);
@@ -46,12 +64,12 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
             bool isCovered = useCheckpoint && TryLoadCheckpoint(files, leftovers, writable);
             bool isTrusted = isCovered && (!_hasMissing || directory.Identify(PackNames.Checkpoint) == checkpoint);
             if (isTrusted)
-                return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength);
+                return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength, _lastNumber);
 
             // A compaction of the writer may come between the looks at its files; what it leaves is consistent again.
             bool isSame = directory.Identify(PackNames.Checkpoint) == checkpoint;
             if (isSame && TryLoadVolumes(files, leftovers, writable))
-                return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength);
+                return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength, _lastNumber);
             Restart();
             if (tries == TriesMax)
             {
@@ -83,34 +101,42 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
 
     /// <summary>
     /// With the checkpoint. What it knows is kept even when a volume is damaged, short or gone, so that no older value of a
-    /// key comes to light. False when it cannot be used: it is damaged itself, or older than the volumes.
+    /// key comes to light. False when it cannot be used: it is damaged itself, or older than the volumes, or does not know a
+    /// volume that was missing when it was written and is back.
     /// </summary>
     private bool TryLoadCheckpoint(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
     {
         if (IndexCheckpoint.Read(directory, meta, _core.Index) is not { } checkpoint)
             return false;
-        uint lastCovered = 0;
+        _core.Sequence = checkpoint.Sequence;
+        uint lastCovered = checkpoint.Volumes.Select(covered => covered.Name.Last).DefaultIfEmpty().Max();
+        _lastNumber = Math.Max(_lastNumber, lastCovered);
         foreach (CoveredVolume covered in checkpoint.Volumes)
         {
-            lastCovered = Math.Max(lastCovered, covered.Name.Last);
             bool isGone = !files.Contains(covered.Name) && files.Exists(other => other.Replaces(covered.Name));
             if (isGone)
                 return false;
-            AddCovered(covered, writable);
+            if (!TryAddCovered(covered, writable) && covered.Name.Last == lastCovered)
+            {
+                // It may have taken needles since. Were their sequences given again, it could not be restored any more.
+                _core.Sequence += NeedlesOfAVolume;
+            }
         }
 
-        _core.Sequence = checkpoint.Sequence;
         foreach (VolumeName name in files)
         {
             if (checkpoint.Volumes.Exists(covered => covered.Name == name))
                 continue;
 
             // A compaction that reaches into what the checkpoint names was not finished; one that lies behind it counts.
-            bool isUnfinished = name.First <= lastCovered;
+            bool isUnfinished = checkpoint.Volumes.Exists(covered => covered.Name.Overlaps(name));
+            bool isRestored = !isUnfinished && name.First <= lastCovered;
+            if (isRestored)
+                return false;
             bool isReplaced = files.Exists(other => other.First > lastCovered && other.Replaces(name));
             if (isUnfinished || isReplaced)
                 leftovers.Add(name);
-            else if (!TryAdd(name, writable))
+            else if (!TryAdd(name, leftovers, writable))
                 return false;
         }
 
@@ -118,14 +144,14 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         return true;
     }
 
-    private void AddCovered(CoveredVolume covered, bool writable)
+    private bool TryAddCovered(CoveredVolume covered, bool writable)
     {
         if (TryOpen(covered.Name, writable) is not { } volume)
         {
             _hasMissing = true;
             _core.Index.RemoveSlot(covered.Slot);
             _core.Report(new PackDamage(covered.Name.Path, 0, 0, "The volume is missing. What it held is lost."));
-            return;
+            return false;
         }
 
         _core.Volumes.Add(volume, covered.Slot);
@@ -136,6 +162,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
             _core.Report(new PackDamage(
                 covered.Name.Path, volume.File.Length, 0, "The volume is shorter than it was. What stood at its end is lost."));
         }
+
+        return true;
     }
 
     private bool TryLoadVolumes(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
@@ -146,12 +174,30 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         {
             if (files.Any(other => other.Replaces(name)))
                 leftovers.Add(name);
-            else if (!TryAdd(name, writable))
+            else if (!TryAdd(name, leftovers, writable))
                 return false;
         }
 
+        ReportGaps();
         ReplayAll([]);
         return true;
+    }
+
+    /// <summary>Each number belongs to a volume, from 1 on.</summary>
+    private void ReportGaps()
+    {
+        uint number = 1;
+        foreach (Volume volume in _core.Volumes.InOrder)
+        {
+            if (volume.Name.First > number)
+            {
+                var missing = new VolumeName(number, volume.Name.First - 1, 0);
+                _core.Report(new PackDamage(missing.Path, 0, 0,
+                    "No volume has these numbers. What was put or deleted there is lost; older values may be back."));
+            }
+
+            number = volume.Name.Last + 1;
+        }
     }
 
     /// <summary>Scans what is not covered yet. The volumes before the last covered one were full when it was written.</summary>
@@ -176,13 +222,25 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
         // clean as of it would seem to be so of a later delete.
         foreach (Volume volume in volumes)
             _core.Sequence = Math.Max(_core.Sequence, volume.CleanAsOf);
+        _lastNumber = Math.Max(_lastNumber, volumes.Select(volume => volume.Name.Last).DefaultIfEmpty().Max());
     }
 
-    private bool TryAdd(VolumeName name, bool writable)
+    /// <summary>Adds a volume; false when it is gone. An empty one for which there is no slot is a leftover.</summary>
+    private bool TryAdd(VolumeName name, List<VolumeName> leftovers, bool writable)
     {
         if (TryOpen(name, writable) is not { } volume)
             return false;
-        _core.Volumes.Add(volume);
+        bool isTooMany = _core.Volumes.FreeCount == 0 && volume.File.Length <= VolumeHeader.Length;
+        if (isTooMany)
+        {
+            leftovers.Add(name);
+            volume.Retire();
+        }
+        else
+        {
+            _core.Volumes.Add(volume);
+        }
+
         return true;
     }
 

@@ -114,25 +114,34 @@ internal static class PackOpening
     private static Volume? PutInOrder(LoadedPack loaded)
     {
         PackCore core = loaded.Core;
+
+        // The names that a killed writer gave may not be on disk yet, and what is written below them counts on that.
+        core.Directory.FlushEntries(PackNames.Volumes);
+        core.Directory.FlushEntries("");
         foreach (VolumeName leftover in loaded.Leftovers)
         {
             _ = core.Directory.Delete(leftover.Path);
             ProtocolSteps.Reach(ProtocolStep.PackVolumeDeleted);
         }
 
-        if (core.Volumes.InOrder is not [.., { } last])
-        {
-            RemovePoison(core.Directory);
-            return null;
-        }
-
-        if (last.File.Length > last.Tail)
+        Volume? last = core.Volumes.InOrder.LastOrDefault();
+        if (last is not null && last.File.Length > last.Tail)
             CutTail(core, last);
-        if (core.Directory.Identify(PackNames.Poison) is not null)
+        if (last is not null && core.Directory.Identify(PackNames.Poison) is not null)
             WriteAnew(last, loaded.CoveredTail);
+        bool isLastMissing = loaded.LastNumber > (last?.Name.Last ?? 0);
+        bool isDamaged = core.Damages.Any(damage => damage.File == last?.Name.Path);
+        bool isActive = last is { Name.Generation: 0 } && !isDamaged && !isLastMissing;
+
+        // Nobody syncs it later: a volume before the last one is on disk as a whole.
+        if (!isActive)
+            last?.File.Sync();
         RemovePoison(core.Directory);
-        bool isDamaged = core.Damages.Any(damage => damage.File == last.Name.Path);
-        return isDamaged || last.Name.Generation > 0 ? null : last;
+        if (isActive)
+            return last;
+
+        // The missing volume's number is never given again: what the checkpoint says of it would count for the new one.
+        return isLastMissing ? PackAppender.MakeNext(core, loaded.LastNumber + 1) : null;
     }
 
     private static void CutTail(PackCore core, Volume last)

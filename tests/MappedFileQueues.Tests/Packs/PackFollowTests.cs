@@ -6,6 +6,8 @@ namespace MappedFileQueues.Tests.Packs;
 /// <summary>Readers beside a writer, at the moments at which their looks at the files go apart.</summary>
 public sealed class PackFollowTests : IDisposable
 {
+    private static readonly PackOptions s_small = new() { VolumeSize = 4096 };
+
     private readonly TempStore _temp = new();
 
     public void Dispose() => _temp.Dispose();
@@ -78,6 +80,41 @@ public sealed class PackFollowTests : IDisposable
         Assert.True(reads > 2);
         Assert.Empty(core.Damages);
         Assert.Equal(3, core.Index.Count);
+    }
+
+    [Theory]
+    [InlineData("index.checkpoint")]
+    [InlineData("volumes/00000001")]
+    public void Refresh_AFileCannotBeOpened_ThrowsAndTheNextOneFollows(string unopened)
+    {
+        var disk = new FaultyDisk();
+        using (PackStore made = PackStore.Open(_temp.StorePath, s_small))
+        {
+            for (int i = 0; i < 20; i++)
+                made.Put($"key {i}", PackBytes.Make(500, i));
+        }
+
+        // The reader holds the checkpoint of that closing.
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        for (int i = 0; i < 15; i++)
+            pack.Put($"key {i}", PackBytes.Make(500, 100 + i));
+        pack.Delete("key 19");
+        Assert.True(pack.Compact(0).VolumesMade > 0);
+
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Open && name.StartsWith(unopened, StringComparison.Ordinal))
+                throw FaultyDisk.Broken(name);
+        };
+        Assert.Throws<QueueDiskException>(reader.Refresh);
+        Assert.Throws<QueueDiskException>(() => reader.Contains("key 1"));
+        disk.Before = null;
+
+        Assert.Equal(PackBytes.Make(500, 101), reader.Get("key 1"));
+        Assert.Null(reader.Get("key 19"));
+        Assert.Equal(pack.Count, reader.Count);
+        Assert.True(reader.Verify().IsWhole);
     }
 
     private PackCore NewCore()

@@ -2,12 +2,168 @@ using MappedFileQueues.Packs;
 
 namespace MappedFileQueues.Tests.Packs;
 
-/// <summary>Packs whose volumes are not as they were.</summary>
+/// <summary>What an opening makes of volumes that are missing, that are back, or that a killed writer left.</summary>
 public sealed class PackRecoveryTests : IDisposable
 {
+    private static readonly PackOptions s_small = new() { VolumeSize = 4096 };
+
     private readonly TempStore _temp = new();
 
     public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// The checkpoint names the last volume, which is gone. Had the next put made one with the same number, what the checkpoint
+    /// covers of the old one would count for the new one, and a writer that is killed then would lose what it acknowledged.
+    /// </summary>
+    [Fact]
+    public void LastVolumeMissing_WriterIsKilledAfterPuts_AllAreThere()
+    {
+        Fill(20);
+        string[] volumes = Volumes();
+        string saved = SetAside(volumes[^1]);
+        string killed = Path.Combine(_temp.Root, "killed");
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            Assert.Equal($"volumes/{Path.GetFileName(volumes[^1])}", Assert.Single(pack.Damages).File);
+            for (int i = 0; i < 3; i++)
+                pack.Put($"new {i}", PackBytes.Make(500, i), PackDurability.Group);
+            Assert.Equal(PackBytes.Make(500, 2), reader.Get("new 2"));
+            CopyTo(killed);
+        }
+
+        using (PackStore pack = PackStore.Open(killed))
+        {
+            Assert.Single(pack.Damages);
+            for (int i = 0; i < 3; i++)
+                Assert.Equal(PackBytes.Make(500, i), pack.Get($"new {i}"));
+        }
+
+        // Its number was not given again, so the volume can be put back beside what came after it.
+        File.Move(saved, volumes[^1]);
+        using PackStore restored = PackStore.Open(_temp.StorePath);
+        Assert.Empty(restored.Damages);
+        Assert.Equal(23, restored.Count);
+        Assert.True(restored.Verify().IsWhole);
+    }
+
+    /// <summary>A volume that the checkpoint does not name is no leftover when nothing stands in its place.</summary>
+    [Fact]
+    public void VolumeMissingAndPutBack_AfterAnotherCheckpoint_CountsAgain()
+    {
+        Fill(40);
+        string volume = Volumes()[1];
+        string saved = SetAside(volume);
+        string[] lost;
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            Assert.Single(pack.Damages);
+            lost = [.. Enumerable.Range(0, 40).Select(i => $"key {i}").Where(key => !pack.Contains(key))];
+            Assert.True(lost.Length > 4);
+            pack.Put(lost[0], [1]);
+            pack.Put(lost[1], [2]);
+            Assert.True(pack.Delete(lost[1]));
+            Assert.True(pack.Delete("key 0"));
+            for (int i = 0; i < 10; i++)
+                pack.Put("filler", PackBytes.Make(900, i));
+            pack.Compact(0);
+        }
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Assert.False(reader.Contains(lost[2]));
+        File.Move(saved, volume);
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            Assert.Empty(pack.Damages);
+            Assert.True(File.Exists(volume));
+            Assert.Equal([1], pack.Get(lost[0]));
+            Assert.Null(pack.Get(lost[1]));
+            Assert.Null(pack.Get("key 0"));
+            foreach (string key in lost[2..])
+                Assert.True(pack.Contains(key));
+            Assert.True(pack.Verify().IsWhole);
+        }
+
+        // The checkpoint of the closing names it again.
+        Assert.True(reader.Contains(lost[2]));
+        using PackStore again = PackStore.Open(_temp.StorePath);
+        Assert.Equal(40 - 2 + 1, again.Count);
+    }
+
+    [Fact]
+    public void VolumeMissing_WithoutACheckpoint_IsReported()
+    {
+        Fill(40);
+        File.Delete(Volumes()[1]);
+        File.Delete(_temp.PathOf("index.checkpoint"));
+
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        Assert.Equal("volumes/00000002-00000002-0000.pack", Assert.Single(pack.Damages).File);
+    }
+
+    /// <summary>
+    /// A writer may have been killed between a rename and the flush of the directory. What the next one acknowledges in that
+    /// file, or removes because of it, counts on the name.
+    /// </summary>
+    [Fact]
+    public void Open_Writer_FlushesTheNamesBeforeAnythingIsRemoved()
+    {
+        Fill(20);
+        string leftover = Volumes()[0];
+        string saved = Path.Combine(_temp.Root, "saved");
+        File.Copy(leftover, saved);
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            pack.Put("key 0", [1]);
+            Assert.True(pack.Compact(0).VolumesReplaced > 0);
+        }
+
+        File.Move(saved, leftover);
+        List<string> calls = [];
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if (call is DiskCall.SyncEntries or DiskCall.Deleted)
+                calls.Add($"{call} {name}");
+        };
+        using PackStore opened = PackStore.Open(_temp.StorePath);
+
+        int deleted = calls.IndexOf($"Deleted volumes/{Path.GetFileName(leftover)}");
+        Assert.InRange(calls.IndexOf("SyncEntries volumes"), 0, deleted);
+        Assert.InRange(calls.IndexOf("SyncEntries "), 0, deleted);
+    }
+
+    /// <summary>
+    /// A killed writer left puts that are not on disk, in a volume that has damage too. The next put goes into a new volume,
+    /// after which the damaged one counts as on disk.
+    /// </summary>
+    [Fact]
+    public void Open_LastVolumeIsDamaged_IsSyncedBeforeAnotherFollows()
+    {
+        long position;
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            pack.Put("first", new byte[100], PackDurability.Group);
+            position = pack.GetInfo().Length;
+            pack.Put("second", new byte[100], PackDurability.Group);
+            pack.Put("third", new byte[100], PackDurability.Group);
+        }
+
+        string volume = Assert.Single(Volumes());
+        Flip(volume, position + 50);
+        File.Delete(_temp.PathOf("index.checkpoint"));
+        List<string> synced = [];
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Sync)
+                synced.Add(name);
+        };
+        using PackStore opened = PackStore.Open(_temp.StorePath);
+
+        Assert.Single(opened.Damages);
+        Assert.Contains($"volumes/{Path.GetFileName(volume)}", synced);
+    }
 
     [Theory]
     [InlineData(false)]
@@ -64,5 +220,31 @@ public sealed class PackRecoveryTests : IDisposable
         stream.WriteByte(bytes[position]);
     }
 
+    private void Fill(int count)
+    {
+        using PackStore pack = PackStore.Open(_temp.StorePath, s_small);
+        for (int i = 0; i < count; i++)
+            pack.Put($"key {i}", PackBytes.Make(500, i));
+    }
+
     private string[] Volumes() => [.. Directory.GetFiles(_temp.PathOf("volumes")).Order()];
+
+    private string SetAside(string volume)
+    {
+        string saved = Path.Combine(_temp.Root, "saved");
+        File.Move(volume, saved);
+        return saved;
+    }
+
+    /// <summary>The files as they are now: what a kill would leave.</summary>
+    private void CopyTo(string folder)
+    {
+        string[] files = [.. Directory.GetFiles(_temp.StorePath), .. Volumes()];
+        foreach (string file in files)
+        {
+            string copy = Path.Combine(folder, Path.GetRelativePath(_temp.StorePath, file));
+            Directory.CreateDirectory(Path.GetDirectoryName(copy)!);
+            File.Copy(file, copy);
+        }
+    }
 }
