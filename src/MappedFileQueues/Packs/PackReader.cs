@@ -160,7 +160,28 @@ public sealed class PackReader : IDisposable
     }
 
     /// <inheritdoc cref="PackStore.Enumerate"/>
-    public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) => PackView.Enumerate(Follow(), onDamage);
+    public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null)
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            using IEnumerator<PackEntry> entries = PackView.Enumerate(core, onDamage).GetEnumerator();
+            bool hasEntry;
+            try
+            {
+                // The first step enters the volumes; from then on a compaction takes none of them away.
+                hasEntry = entries.MoveNext();
+            }
+            catch (ObjectDisposedException) when (IsReplaced(core))
+            {
+                continue;
+            }
+
+            for (; hasEntry; hasEntry = entries.MoveNext())
+                yield return entries.Current;
+            yield break;
+        }
+    }
 
     /// <summary>
     /// Reads every byte of the pack as of now, and makes the index a second time from the volumes: what is damaged, and where
@@ -174,7 +195,7 @@ public sealed class PackReader : IDisposable
         {
             ObjectDisposedException.ThrowIf(_isDisposed, this);
             _follower.Refresh();
-            using var verifier = new PackVerifier(_follower.Core);
+            using var verifier = new PackVerifier(_follower.Core, besideWriter: true);
             verifier.Scan();
             return verifier.Compare();
         }

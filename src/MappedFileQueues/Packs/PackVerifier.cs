@@ -14,18 +14,23 @@ public sealed record PackVerification(long Count, long Length, IReadOnlyList<Pac
 
 /// <summary>
 /// Checks every byte of the volumes and makes a second index from them, which the first one has to equal. The second reads
-/// through files of its own, so that nothing in the pack's counts changes.
+/// through volumes of its own, so that nothing in the pack's counts changes.
 /// </summary>
 internal sealed class PackVerifier : IDisposable
 {
     private readonly PackCore _core;
     private readonly PackCore _scanned;
     private readonly List<PackDamage> _damages = [];
+    private readonly bool _besideWriter;
     private long _length;
 
-    public PackVerifier(PackCore core)
+    /// <param name="core">The pack.</param>
+    /// <param name="besideWriter">
+    /// A writer may have replaced a volume and removed its file: then it is read as the pack reads it, by the open file.
+    /// </param>
+    public PackVerifier(PackCore core, bool besideWriter)
     {
-        _core = core;
+        (_core, _besideWriter) = (core, besideWriter);
         _scanned = new PackCore(core.Directory, core.Meta);
     }
 
@@ -70,6 +75,8 @@ internal sealed class PackVerifier : IDisposable
     private Volume? Open(Volume volume)
     {
         PlatformFile? file = _core.Directory.Open(volume.Name.Path, FileOpening.Read);
+        Volume? owner = file is null && _besideWriter && volume.TryEnter() ? volume : null;
+        file ??= owner?.File;
         if (file is null)
         {
             _damages.Add(new PackDamage(volume.Name.Path, 0, 0, "The volume is missing."));
@@ -80,7 +87,7 @@ internal sealed class PackVerifier : IDisposable
         int read = file.ReadAt(bytes, 0);
         if (VolumeHeader.Parse(bytes[..read], _core.Meta.PackId, volume.Name) is null)
             _damages.Add(new PackDamage(volume.Name.Path, 0, VolumeHeader.Length, "The volume's header is damaged."));
-        var own = new Volume(volume.Name, file, _core.Meta.PackId) { Tail = VolumeHeader.Length };
+        var own = new Volume(volume.Name, file, _core.Meta.PackId, owner) { Tail = VolumeHeader.Length };
         _scanned.Volumes.Add(own, volume.Slot);
         _length += VolumeHeader.Length;
         return own;

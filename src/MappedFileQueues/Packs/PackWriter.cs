@@ -94,7 +94,7 @@ internal sealed class PackWriter : IDisposable
         lock (Maintenance)
         {
             ObjectDisposedException.ThrowIf(_isDisposed, typeof(PackStore));
-            using var verifier = new PackVerifier(Core);
+            using var verifier = new PackVerifier(Core, besideWriter: false);
             verifier.Scan();
             lock (Appender.Gate)
             {

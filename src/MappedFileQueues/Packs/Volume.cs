@@ -6,7 +6,11 @@ namespace MappedFileQueues.Packs;
 /// An open volume. Whoever reads from it holds a lease, so that the file is closed only when nobody is at it any more, whoever
 /// retires it when.
 /// </summary>
-internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId)
+/// <param name="name">Which volume it is.</param>
+/// <param name="file">Its file, which is closed at the end.</param>
+/// <param name="packId">The pack.</param>
+/// <param name="owner">The volume that the file belongs to: a lease on it is given back instead.</param>
+internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Volume? owner = null)
 {
     private const int Retired = int.MinValue;
 
@@ -74,13 +78,21 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId)
     public void Leave()
     {
         if (Interlocked.Decrement(ref _leases) == Retired)
-            File.Dispose();
+            Close();
     }
 
     /// <summary>Lets nobody in any more; the last one out closes the file. For one caller, once.</summary>
     public void Retire()
     {
         if (Interlocked.Add(ref _leases, Retired) == Retired)
+            Close();
+    }
+
+    private void Close()
+    {
+        if (owner is null)
             File.Dispose();
+        else
+            owner.Leave();
     }
 }

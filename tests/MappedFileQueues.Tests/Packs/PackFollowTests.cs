@@ -117,6 +117,70 @@ public sealed class PackFollowTests : IDisposable
         Assert.True(reader.Verify().IsWhole);
     }
 
+    [Fact]
+    public void Verify_CompactionRemovesVolumesMeanwhile_IsWhole()
+    {
+        var disk = new FaultyDisk();
+        using PackStore pack = PackStore.Open(_temp.StorePath, s_small);
+        for (int i = 0; i < 40; i++)
+            pack.Put($"key {i % 30}", PackBytes.Make(500, i));
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        bool isCompacted = false;
+        disk.Before = (call, name) =>
+        {
+            bool isFirst = call == DiskCall.Open && name.StartsWith("volumes/", StringComparison.Ordinal) && !isCompacted;
+            if (!isFirst)
+                return;
+            isCompacted = true;
+            Assert.True(pack.Compact(0).VolumesReplaced > 1);
+        };
+
+        PackVerification verification = reader.Verify();
+        Assert.True(isCompacted);
+        Assert.Empty(verification.Damages);
+        Assert.Equal(30, verification.Count);
+        Assert.Empty(pack.Verify().Damages);
+    }
+
+    [Fact]
+    public void Enumerate_CompactionBeforeTheFirstStep_GivesAll()
+    {
+        using PackStore pack = PackStore.Open(_temp.StorePath, s_small);
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        for (int i = 0; i < 40; i++)
+            pack.Put($"key {i % 30}", PackBytes.Make(500, i));
+        IEnumerable<PackEntry> entries = reader.Enumerate();
+        Assert.Equal(30, entries.Count());
+
+        Assert.True(pack.Compact(0).VolumesReplaced > 0);
+        reader.Refresh();
+        Assert.Equal(30, entries.Count());
+        using IEnumerator<PackEntry> begun = entries.GetEnumerator();
+        Assert.True(begun.MoveNext());
+        reader.Dispose();
+        Assert.True(begun.MoveNext());
+        Assert.Throws<ObjectDisposedException>(() => entries.Count());
+    }
+
+    [Fact]
+    public void Dispose_ThenAnyCall_IsRefused()
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+            pack.Put("key", [1]);
+        foreach (bool followsAlways in (bool[])[true, false])
+        {
+            PackReader reader = PackStore.OpenReader(_temp.StorePath, followsAlways);
+            reader.Dispose();
+            foreach (string key in (string[])["key", "none"])
+            {
+                Assert.Throws<ObjectDisposedException>(() => reader.Get(key));
+                Assert.Throws<ObjectDisposedException>(() => reader.Contains(key));
+            }
+
+            Assert.Throws<ObjectDisposedException>(() => reader.Enumerate().Count());
+        }
+    }
+
     private PackCore NewCore()
     {
         StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
