@@ -15,10 +15,10 @@ public sealed record AppendFileOptions
     internal static readonly TimeSpan TimerIntervalMax = TimeSpan.FromDays(49);
 
     /// <summary>
-    /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096; default 256 KiB, from 8 KiB to 256 MiB. A write
+    /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096; default 1 MiB, from 8 KiB to 256 MiB. A write
     /// that is longer than half of that goes through them in pieces, and is kept whole all the same.
     /// </summary>
-    public int BufferLength { get; init; } = 256 * 1024;
+    public int BufferLength { get; init; } = 1024 * 1024;
 
     /// <summary>
     /// After this at the latest, what was written is handed to the operating system, and with

@@ -85,6 +85,13 @@ internal sealed class PackAppender
         WaitUntilDurable(sequence);
     }
 
+    /// <summary>Returns when everything up to this sequence is on disk, by one sync for all that wait.</summary>
+    public void WaitUntilDurable(ulong sequence)
+    {
+        ThrowIfPoisoned();
+        _group.WaitFor(sequence);
+    }
+
     /// <summary>Ends the active volume, so that the next needle goes into a new one; called under the gate.</summary>
     public void EndVolume()
     {
@@ -104,35 +111,6 @@ internal sealed class PackAppender
     {
         lock (Gate)
             _isClosed = true;
-    }
-
-    /// <summary>
-    /// Syncs a volume; when that fails nothing is ever written here again. One sync at a time: of two at once on a file the
-    /// system tells only one of an error, and the other would vouch for what is lost.
-    /// </summary>
-    /// <exception cref="QueueDiskException">The sync failed.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier one failed.</exception>
-    public void Sync(Volume volume, long upTo)
-    {
-#if MFQ_PLANTED
-        if (PlantedFaults.Has(PlantedFault.PackNotFlushed))
-            return;
-#endif
-        lock (_syncing)
-        {
-            ThrowIfPoisoned();
-            try
-            {
-                volume.File.Sync();
-            }
-            catch (QueueDiskException error)
-            {
-                Poison(error);
-                throw;
-            }
-
-            volume.Synced = Math.Max(volume.Synced, upTo);
-        }
     }
 
     /// <summary>Makes a volume whose name and header are on disk before anything else is written to it.</summary>
@@ -239,10 +217,31 @@ internal sealed class PackAppender
         return _active = MakeNext(_core, volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1);
     }
 
-    private void WaitUntilDurable(ulong sequence)
+    /// <summary>
+    /// Syncs a volume; when that fails nothing is ever written here again. One sync at a time: of two at once on a file the
+    /// system tells only one of an error, and the other would vouch for what is lost.
+    /// </summary>
+    private void Sync(Volume volume, long upTo)
     {
-        ThrowIfPoisoned();
-        _group.WaitFor(sequence);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.PackNotFlushed))
+            return;
+#endif
+        lock (_syncing)
+        {
+            ThrowIfPoisoned();
+            try
+            {
+                volume.File.Sync();
+            }
+            catch (QueueDiskException error)
+            {
+                Poison(error);
+                throw;
+            }
+
+            volume.Synced = Math.Max(volume.Synced, upTo);
+        }
     }
 
     private ulong SyncActive()

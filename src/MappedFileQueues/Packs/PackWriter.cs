@@ -51,13 +51,11 @@ internal sealed class PackWriter : IDisposable
     {
         long written;
         ulong sequence;
-        Volume? last;
         List<CoveredVolume> volumes;
         ulong[][] shards = new ulong[PackIndex.ShardCount][];
         lock (Appender.Gate)
         {
             (written, sequence) = (Appender.Written, Core.Sequence);
-            last = Core.Volumes.InOrder.LastOrDefault();
             bool isCovered = written == _checkpointedAt && !_isDirty;
             if (isCovered)
                 return;
@@ -67,9 +65,8 @@ internal sealed class PackWriter : IDisposable
                 shards[number] = Core.Index.CopyShard(number);
         }
 
-        // No entry may point behind what is on disk. The volumes before the last one were synced when it was made.
-        if (last is not null)
-            Appender.Sync(last, volumes[^1].Covered);
+        // No entry may point behind what is on disk.
+        Appender.WaitUntilDurable(sequence);
         IndexCheckpoint.Write(Core.Directory, Core.Meta, sequence, volumes, shards);
         Volatile.Write(ref _checkpointedAt, written);
         _isDirty = false;

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tool.Bench.Files;
 /// </summary>
 internal sealed unsafe partial class BareLines : IDisposable
 {
-    private const int BufferLength = 256 * 1024;
+    private const int BufferLength = 1024 * 1024;
     private const int BlockLength = 4096;
 
     private readonly SafeFileHandle _handle;
@@ -16,10 +16,11 @@ internal sealed unsafe partial class BareLines : IDisposable
     private int _used;
     private long _position;
 
-    private BareLines(string path) => _handle = File.OpenHandle(path, FileMode.Create, FileAccess.Write);
+    private BareLines(string path) => _handle = File.OpenHandle(path, FileMode.Open, FileAccess.Write);
 
-    public static (LineRun.LineWriter Write, IDisposable File) Open(string path)
+    public static (LineRun.LineWriter Write, IDisposable File) Open(string path, long length)
     {
+        FileRoom.Reused.Make(path, length);
         BareLines lines = new(path);
         return (lines.Write, lines);
     }

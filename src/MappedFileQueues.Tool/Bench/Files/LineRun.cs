@@ -16,11 +16,13 @@ internal static class LineRun
     /// <summary>How the lines get into the file: each is told to write one, by any of the threads.</summary>
     public delegate void LineWriter(ReadOnlySpan<byte> line);
 
+    /// <summary>Opens a file, which gets so many bytes, over blocks that were written before.</summary>
+    public delegate (LineWriter Write, IDisposable File) LineOpener(string path, long length);
+
     /// <summary>Nanoseconds for each line from the first write to the end of the closing; checked, the file deleted.</summary>
-    public static double Write(string path, long count, int threadCount, Func<string, (LineWriter Write, IDisposable File)> open)
+    public static double Write(string path, long count, int threadCount, LineOpener open)
     {
-        Ballast.Take(path + ".ballast", count * LineLength);
-        (LineWriter write, IDisposable file) = open(path);
+        (LineWriter write, IDisposable file) = open(path, count * LineLength);
         long each = count / threadCount;
         double nanoseconds;
         if (threadCount == 1)
@@ -54,9 +56,10 @@ internal static class LineRun
     }
 
     /// <summary>Opens a FileStream; with a lock where more than one thread writes.</summary>
-    public static Func<string, (LineWriter Write, IDisposable File)> FileStreamOf(int bufferLength, bool isLocked) => path =>
+    public static LineOpener FileStreamOf(int bufferLength, bool isLocked) => (path, length) =>
     {
-        FileStream stream = new(path, FileMode.Create, FileAccess.Write, FileShare.Read, bufferLength);
+        FileRoom.Reused.Make(path, length);
+        FileStream stream = new(path, FileMode.Open, FileAccess.Write, FileShare.Read, bufferLength);
         if (!isLocked)
             return (stream.Write, stream);
         Lock gate = new();
@@ -68,11 +71,17 @@ internal static class LineRun
     };
 
     /// <summary>
-    /// Opens ours, with the options it has by itself, but without a flush to the disk: the peers have none either.
+    /// Opens ours, with the options it has by itself, but without a flush to the disk: the peers have none either. It writes the
+    /// room before the first line.
     /// </summary>
-    public static (LineWriter Write, IDisposable File) OpenOurs(string path)
+    public static (LineWriter Write, IDisposable File) OpenOurs(string path, long length)
     {
-        AppendFileStream stream = new(path, new AppendFileOptions { Durability = AppendDurability.None });
+        AppendFileStream stream = new(path, new AppendFileOptions
+        {
+            Durability = AppendDurability.None,
+            Preallocation = FileRoom.Reused.Preallocation,
+            PreallocationLength = length,
+        });
         return (stream.Write, stream);
     }
 
