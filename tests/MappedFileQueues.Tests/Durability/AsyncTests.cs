@@ -89,7 +89,8 @@ public sealed class AsyncTests
         using LevelCase test = new(structs: false, ProducerMode.Shared, portable: false);
         using MappedFileQueue queue = new(new MappedFileQueueOptions
         {
-            StorePath = test.Store.StorePath, Durability = DurabilityLevel.PageCache,
+            StorePath = test.Store.StorePath,
+            Durability = DurabilityLevel.PageCache,
         });
         MappedFileProducer producer = queue.Producer;
         for (int round = 0; round < 20; round++)

@@ -49,7 +49,7 @@ public sealed class PackKillTests : IDisposable
             child.WaitForLine("ready");
             reader ??= PackStore.OpenReader(_temp.StorePath);
             string killedAt = $"done 0 {_firsts[0] + random.Next(1, 400)}";
-            child.WaitForLine(line => line == killedAt, TimeSpan.FromMinutes(1));
+            child.WaitForLine(line => line == killedAt, TimeSpan.FromMinutes(5));
             CheckFollower(reader, child);
             child.KillAndWait();
             Check(child);
