@@ -25,7 +25,7 @@ internal static unsafe class FirstOffset
         OfRun(directory, List(directory, meta), offset, meta.SegmentLength);
 
     /// <summary>
-    /// The start of the contiguous run of segments that an offset lies in, or lies just behind. A segment without a first frame
+    /// The start of the contiguous run of segments that an offset lies in, or lies just behind. A segment that is all zero
     /// is none of the log before that offset: it was made ahead, or removed, and a cut brought it back. Whoever began there would
     /// wait for ever.
     /// </summary>
@@ -54,12 +54,24 @@ internal static unsafe class FirstOffset
 
     /// <summary>
     /// A file that is too short for a header was made whole and is damaged: it hides nothing of what lies before it, and
-    /// whoever comes there hears of it.
+    /// whoever comes there hears of it. The same holds for one whose first header is zero and not all of the rest.
     /// </summary>
     private static bool HasFrame(StoreDirectory directory, long start)
     {
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
-        Span<byte> header = stackalloc byte[FrameHeader.Size];
-        return file is not null && (file.ReadAt(header, 0) < header.Length || header.ContainsAnyExcept((byte)0));
+        if (file is null)
+            return false;
+        byte[] chunk = new byte[64 * 1024];
+        int count = file.ReadAt(chunk, 0);
+        if (count < FrameHeader.Size)
+            return true;
+        for (long position = 0; count > 0; count = file.ReadAt(chunk, position))
+        {
+            if (chunk.AsSpan(0, count).ContainsAnyExcept((byte)0))
+                return true;
+            position += count;
+        }
+
+        return false;
     }
 }
