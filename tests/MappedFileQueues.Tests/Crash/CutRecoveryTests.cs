@@ -215,4 +215,27 @@ public sealed class CutRecoveryTests
         using FileStream file = File.Open(Path.Combine(store.Path, StoreNames.Checkpoint), FileMode.Open);
         file.Write(new byte[2 * CheckpointRecord.SlotDistance]);
     }
+
+    /// <summary>
+    /// A segment below the checkpoint lost its first header. It passed for one that was made ahead, and the log seemed to begin
+    /// behind it.
+    /// </summary>
+    [Fact]
+    public void Open_FirstHeaderOfASegmentIsZeroed_MessagesBeforeItAreReadThenDamage()
+    {
+        using CutStore cut = CutStore.Make(4096, 60, flushes: true);
+        using (var words = new StoreWords(cut.Store.Path))
+            words.WriteAt(4096, new byte[8]);
+        cut.Recover();
+
+        int before = cut.Offsets.Count(offset => offset < 4096);
+        using MappedFileReader reader = MappedFileReader.Open(cut.Store.Path);
+        for (int i = 0; i < before; i++)
+        {
+            Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
+            Assert.Equal(cut.Texts[i], CrashMessage.Read(message));
+        }
+
+        Assert.Throws<QueueCorruptException>(() => reader.TryRead(out _));
+    }
 }
