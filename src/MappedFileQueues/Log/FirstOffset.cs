@@ -34,7 +34,7 @@ internal static unsafe class FirstOffset
         long start = offset - (offset % segmentLength);
         if (!segments.Contains(start) && segments.Contains(start - segmentLength))
             start -= segmentLength;
-        while (segments.Contains(start - segmentLength) && HasFrame(directory, start - segmentLength))
+        while (segments.Contains(start - segmentLength) && HasFrame(directory, start - segmentLength, segmentLength))
             start -= segmentLength;
         return start;
     }
@@ -56,22 +56,14 @@ internal static unsafe class FirstOffset
     /// A file that is too short for a header was made whole and is damaged: it hides nothing of what lies before it, and
     /// whoever comes there hears of it. The same holds for one whose first header is zero and not all of the rest.
     /// </summary>
-    private static bool HasFrame(StoreDirectory directory, long start)
+    private static bool HasFrame(StoreDirectory directory, long start, long segmentLength)
     {
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;
-        byte[] chunk = new byte[64 * 1024];
-        int count = file.ReadAt(chunk, 0);
-        if (count < FrameHeader.Size)
-            return true;
-        for (long position = 0; count > 0; count = file.ReadAt(chunk, position))
-        {
-            if (chunk.AsSpan(0, count).ContainsAnyExcept((byte)0))
-                return true;
-            position += count;
-        }
-
-        return false;
+        Span<byte> header = stackalloc byte[FrameHeader.Size];
+        return file.ReadAt(header, 0) < header.Length
+            || header.ContainsAnyExcept((byte)0)
+            || new SegmentScanner(file, start, segmentLength, checksum: default).FindNonZero(0, segmentLength) >= 0;
     }
 }

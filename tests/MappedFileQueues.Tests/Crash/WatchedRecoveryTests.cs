@@ -42,24 +42,7 @@ public sealed class WatchedRecoveryTests : IDisposable
     [Fact]
     public void TryRead_LogWasCutOffBelowIt_Throws()
     {
-        MappedFileReader reader;
-        using (MappedFileQueue queue = Open())
-        {
-            queue.Producer.Produce([1]);
-            queue.Flush();
-            long lost = queue.Producer.Produce(new byte[100]);
-            queue.Producer.Produce([3]);
-            reader = MappedFileReader.Open(_temp.StorePath);
-            for (int i = 0; i < 3; i++)
-                Assert.True(reader.TryRead(out _));
-            _disk.FailNextSync("commitlog/");
-            Assert.Throws<QueueDiskException>(() => queue.Flush());
-            using var words = new StoreWords(_temp.StorePath);
-            // What the disk did not take.
-            words.WriteAt(lost + 8, 0xEE);
-        }
-
-        using (reader)
+        using (MappedFileReader reader = ReadThreeOfWhichTheSecondIsLost(new byte[100]))
         using (MappedFileQueue queue = Open())
         {
             Assert.Equal(16, queue.Producer.Offset);
@@ -77,23 +60,7 @@ public sealed class WatchedRecoveryTests : IDisposable
     [Fact]
     public void TryRead_LogWasCutOffBelowItAndFilledAgain_Throws()
     {
-        MappedFileReader reader;
-        using (MappedFileQueue queue = Open())
-        {
-            queue.Producer.Produce([1]);
-            queue.Flush();
-            long lost = queue.Producer.Produce([2]);
-            queue.Producer.Produce([3]);
-            reader = MappedFileReader.Open(_temp.StorePath);
-            for (byte i = 1; i <= 3; i++)
-                Expect(reader, i);
-            _disk.FailNextSync("commitlog/");
-            Assert.Throws<QueueDiskException>(() => queue.Flush());
-            using var words = new StoreWords(_temp.StorePath);
-            words.WriteAt(lost + 8, 0xEE);
-        }
-
-        using (reader)
+        using (MappedFileReader reader = ReadThreeOfWhichTheSecondIsLost([2]))
         using (MappedFileQueue queue = Open())
         {
             for (byte i = 11; i <= 14; i++)
@@ -104,6 +71,28 @@ public sealed class WatchedRecoveryTests : IDisposable
             for (byte i = 11; i <= 14; i++)
                 Expect(reader, i);
         }
+    }
+
+    /// <summary>A reader behind three messages, of which the disk took the first; the flush of the others has failed.</summary>
+    private MappedFileReader ReadThreeOfWhichTheSecondIsLost(byte[] second)
+    {
+        using MappedFileQueue queue = Open();
+        queue.Producer.Produce([1]);
+        queue.Flush();
+        long lost = queue.Producer.Produce(second);
+        queue.Producer.Produce([3]);
+        MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        foreach (byte[] expected in new byte[][] { [1], second, [3] })
+        {
+            Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
+            Assert.Equal(expected, message.ToArray());
+        }
+
+        _disk.FailNextSync("commitlog/");
+        Assert.Throws<QueueDiskException>(() => queue.Flush());
+        using var words = new StoreWords(_temp.StorePath);
+        words.WriteAt(lost + 8, 0xEE);
+        return reader;
     }
 
     private static void Expect(MappedFileReader reader, byte expected)

@@ -21,16 +21,9 @@ public sealed class AppendFileClosingTests : IDisposable
     public void Dispose_GroupWritesWaitForAFlush_TheyEndWellAndAreInTheFile()
     {
         const int WriterCount = 6;
-        FaultyDisk disk = new();
         using ManualResetEventSlim isFlushing = new();
         using ManualResetEventSlim mayGoOn = new();
-        disk.Before = (call, _) =>
-        {
-            if (call != DiskCall.Sync || isFlushing.IsSet)
-                return;
-            isFlushing.Set();
-            mayGoOn.Wait(Eventually.DefaultDeadline);
-        };
+        HoldFirstSync(isFlushing, mayGoOn);
         AppendFileStream stream = new(FilePath, new AppendFileOptions
         {
             Durability = AppendDurability.Group,
@@ -58,16 +51,9 @@ public sealed class AppendFileClosingTests : IDisposable
     [Fact]
     public void Dispose_NoDurabilityWhileADurableFlushWaits_TheFlushFails()
     {
-        FaultyDisk disk = new();
         using ManualResetEventSlim isFlushing = new();
         using ManualResetEventSlim mayGoOn = new();
-        disk.Before = (call, _) =>
-        {
-            if (call != DiskCall.Sync || isFlushing.IsSet)
-                return;
-            isFlushing.Set();
-            mayGoOn.Wait(Eventually.DefaultDeadline);
-        };
+        HoldFirstSync(isFlushing, mayGoOn);
         AppendFileStream stream = new(FilePath, new AppendFileOptions
         {
             Durability = AppendDurability.None,
@@ -116,6 +102,16 @@ public sealed class AppendFileClosingTests : IDisposable
 
         new AppendFileStream(FilePath).Dispose();
     }
+
+    /// <summary>The first sync of a file that is opened from here on waits, and says so.</summary>
+    private static void HoldFirstSync(ManualResetEventSlim isFlushing, ManualResetEventSlim mayGoOn) =>
+        new FaultyDisk().Before = (call, _) =>
+        {
+            if (call != DiskCall.Sync || isFlushing.IsSet)
+                return;
+            isFlushing.Set();
+            mayGoOn.Wait(Eventually.DefaultDeadline);
+        };
 
     private static Thread Start(Action body)
     {
