@@ -136,7 +136,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
 
     private void CopyNonZero(PlatformFile file, PlatformFile copy, long position)
     {
-        byte[] buffer = new byte[1 << 20];
+        byte[] buffer = new byte[Math.Min(1 << 20, meta.SegmentLength)];
         for (long from = position; from < meta.SegmentLength;)
         {
             int read = file.ReadAt(buffer.AsSpan(0, (int)Math.Min(buffer.Length, meta.SegmentLength - from)), from);

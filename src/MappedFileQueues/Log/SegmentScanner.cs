@@ -6,13 +6,12 @@ namespace MappedFileQueues.Log;
 
 /// <summary>
 /// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should
-/// be, and after a power cut what a mapping shows may not be what the disk holds. Buffers 1 MiB.
+/// be, and after a power cut what a mapping shows may not be what the disk holds. Buffers 1 MiB, or the whole of a smaller
+/// segment: thousands of those may be looked at in a row.
 /// </summary>
 internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
 {
-    private const int BufferLength = 1 << 20;
-
-    private readonly byte[] _buffer = new byte[BufferLength];
+    private readonly byte[] _buffer = GC.AllocateUninitializedArray<byte>((int)Math.Min(1 << 20, segmentLength));
     private long _bufferStart = -1;
     private long _fileLength = -1;
     private int _buffered;
@@ -71,7 +70,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
     {
         while (position < limit)
         {
-            ReadOnlySpan<byte> bytes = Bytes(position, (int)Math.Min(BufferLength, limit - position));
+            ReadOnlySpan<byte> bytes = Bytes(position, (int)Math.Min(_buffer.Length, limit - position));
             if (bytes.IsEmpty)
                 return -1;
             int found = bytes.IndexOfAnyExcept((byte)0);
@@ -92,12 +91,12 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
 
     private ReadOnlySpan<byte> Bytes(long position, int length)
     {
-        if (length > BufferLength)
+        if (length > _buffer.Length)
             return ReadLarge(position, length);
         if (_bufferStart < 0 || position < _bufferStart || position + length > _bufferStart + _buffered)
         {
             _bufferStart = position;
-            _buffered = file.ReadAt(_buffer.AsSpan(0, (int)Math.Min(BufferLength, segmentLength - position)), position);
+            _buffered = file.ReadAt(_buffer.AsSpan(0, (int)Math.Min(_buffer.Length, segmentLength - position)), position);
         }
 
         int at = (int)(position - _bufferStart);
