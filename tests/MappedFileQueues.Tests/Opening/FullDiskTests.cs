@@ -39,7 +39,7 @@ public sealed class FullDiskTests : IDisposable
         int count = int.Parse(full.Split(' ')[2], CultureInfo.InvariantCulture);
         Assert.InRange(count, 100, 100_000);
         child.WaitForLine(line => line.StartsWith("COMMITTED ", StringComparison.Ordinal));
-        File.Delete(disk.PathOf("ballast"));
+        disk.Free("ballast");
         child.Input.WriteLine("freed");
 
         string done = child.WaitForLine(line => line.StartsWith("DONE ", StringComparison.Ordinal));
@@ -60,7 +60,7 @@ public sealed class FullDiskTests : IDisposable
         Assert.Equal(Enospc, error.Errno);
         Refusal.CheckMessage(error.Message, path, "Free space");
 
-        File.Delete(disk.PathOf("ballast"));
+        disk.Free("ballast");
         Refusal.MakeStore(path);
         Assert.Equal(3, Refusal.CountMessages(path));
     }
@@ -83,7 +83,7 @@ public sealed class FullDiskTests : IDisposable
                 Assert.Equal(Enospc, error.Errno);
             }
 
-            File.Delete(disk.PathOf("ballast"));
+            disk.Free("ballast");
             using (MappedFileQueue queue = new(Refusal.Options(path)))
                 queue.Producer.Produce([1]);
             Directory.Delete(path, recursive: true);

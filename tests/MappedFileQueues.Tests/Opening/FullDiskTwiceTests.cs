@@ -29,7 +29,7 @@ public sealed class FullDiskTwiceTests : IDisposable
         for (int round = 0; round < 3; round++)
             Assert.StartsWith("ERROR QueueDiskException 28 ", Open(path, platform), StringComparison.Ordinal);
 
-        File.Delete(disk.PathOf("ballast"));
+        disk.Free("ballast");
         Assert.Equal("OK 3", Open(path, platform));
     }
 

@@ -87,7 +87,7 @@ public sealed class MixedPlatformTests : IDisposable
         string full = child.WaitForLine(line => line.StartsWith("FULL ", StringComparison.Ordinal));
         Assert.StartsWith($"FULL {Enospc} ", full, StringComparison.Ordinal);
         child.WaitForLine(line => line.StartsWith("COMMITTED ", StringComparison.Ordinal));
-        File.Delete(disk.PathOf("ballast"));
+        disk.Free("ballast");
         child.Input.WriteLine("freed");
 
         child.WaitForLine(line => line.StartsWith("DONE ", StringComparison.Ordinal));

@@ -74,7 +74,7 @@ public sealed class NoFallocateTests : IDisposable
         int count = int.Parse(full.Split(' ')[2], CultureInfo.InvariantCulture);
         Assert.InRange(count, 5_000, 50_000);
         child.WaitForLine(line => line.StartsWith("COMMITTED ", StringComparison.Ordinal));
-        File.Delete(disk.PathOf("ballast"));
+        disk.Free("ballast");
         child.Input.WriteLine("freed");
 
         child.WaitForLine(line => line == $"DONE {Text(count + 100)}");
