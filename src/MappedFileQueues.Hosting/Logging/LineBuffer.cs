@@ -24,9 +24,17 @@ internal sealed class LineBuffer : IBufferWriter<byte>
 
     public void Advance(int count) => Length += count;
 
-    public Memory<byte> GetMemory(int sizeHint = 0) => Room(sizeHint);
+    public Memory<byte> GetMemory(int sizeHint = 0)
+    {
+        MakeRoom(sizeHint);
+        return _bytes.AsMemory(Length);
+    }
 
-    public Span<byte> GetSpan(int sizeHint = 0) => Room(sizeHint).Span;
+    public Span<byte> GetSpan(int sizeHint = 0)
+    {
+        MakeRoom(sizeHint);
+        return _bytes.AsSpan(Length);
+    }
 
     public void Write(ReadOnlySpan<byte> utf8)
     {
@@ -73,11 +81,10 @@ internal sealed class LineBuffer : IBufferWriter<byte>
         Length += count;
     }
 
-    private Memory<byte> Room(int sizeHint)
+    private void MakeRoom(int sizeHint)
     {
         int needed = Math.Max(sizeHint, 1);
         if (_bytes.Length - Length < needed)
             Array.Resize(ref _bytes, Math.Max(2 * _bytes.Length, Length + needed));
-        return _bytes.AsMemory(Length);
     }
 }

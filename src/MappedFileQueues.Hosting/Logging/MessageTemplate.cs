@@ -12,7 +12,10 @@ internal sealed class MessageTemplate
 
     private static readonly ConcurrentDictionary<string, MessageTemplate> s_cache = new(StringComparer.Ordinal);
 
-    private MessageTemplate(Part[] parts) => Parts = parts;
+    private MessageTemplate(string source, Part[] parts) => (Source, Parts) = (source, parts);
+
+    /// <summary>What it was made from.</summary>
+    public string Source { get; }
 
     /// <summary>Text and holes in their order.</summary>
     public Part[] Parts { get; }
@@ -21,7 +24,7 @@ internal sealed class MessageTemplate
     {
         if (s_cache.TryGetValue(template, out MessageTemplate? known))
             return known;
-        MessageTemplate parsed = new([.. Parse(template)]);
+        MessageTemplate parsed = new(template, [.. Parse(template)]);
         if (s_cache.Count < CachedCountMax)
             s_cache.TryAdd(template, parsed);
         return parsed;

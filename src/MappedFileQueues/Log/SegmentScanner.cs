@@ -6,12 +6,16 @@ namespace MappedFileQueues.Log;
 
 /// <summary>
 /// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should
-/// be, and after a power cut what a mapping shows may not be what the disk holds. Buffers 1 MiB, or the whole of a smaller
-/// segment: thousands of those may be looked at in a row.
+/// be, and after a power cut what a mapping shows may not be what the disk holds. Reads ahead, from 4 KiB (a clean store is
+/// looked at in one place) to 1 MiB or the whole of a smaller segment: thousands of those may be looked at in a row.
 /// </summary>
 internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
 {
-    private readonly byte[] _buffer = GC.AllocateUninitializedArray<byte>((int)Math.Min(1 << 20, segmentLength));
+    private const int ReadAheadFirst = 4096;
+    private const int ReadAheadMax = 1 << 20;
+
+    private readonly byte[] _buffer = GC.AllocateUninitializedArray<byte>((int)Math.Min(ReadAheadMax, segmentLength));
+    private int _readAhead = ReadAheadFirst;
     private long _bufferStart = -1;
     private long _fileLength = -1;
     private int _buffered;
@@ -95,8 +99,10 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
             return ReadLarge(position, length);
         if (_bufferStart < 0 || position < _bufferStart || position + length > _bufferStart + _buffered)
         {
+            long wanted = Math.Min(Math.Max(length, _readAhead), segmentLength - position);
             _bufferStart = position;
-            _buffered = file.ReadAt(_buffer.AsSpan(0, (int)Math.Min(_buffer.Length, segmentLength - position)), position);
+            _buffered = file.ReadAt(_buffer.AsSpan(0, (int)Math.Min(wanted, _buffer.Length)), position);
+            _readAhead = Math.Min(2 * _readAhead, ReadAheadMax);
         }
 
         int at = (int)(position - _bufferStart);
