@@ -13,6 +13,13 @@ internal readonly record struct ReadMessage(long Offset, byte[] Bytes);
 /// <param name="isExclusive">An open claim is not in the log then.</param>
 internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive)
 {
+    /// <summary>
+    /// Whose messages the offsets are, where the workload has heard of them. Two short messages may have the same bytes: an
+    /// append under way was taken for the one behind it, and that one, published, was missing then (seed 61550115).
+    /// </summary>
+    private readonly Dictionary<long, LogEntry> _ownerAt = model.Entries.Where(entry => entry.Entry.Offset >= 0)
+        .GroupBy(entry => entry.Entry.Offset).ToDictionary(entries => entries.Key, entries => entries.Last().Entry);
+
     /// <summary>The entries that were read, in order; throws when the log is not what it must be.</summary>
     public List<LogEntry> Match(IReadOnlyList<ReadMessage> messages)
     {
@@ -63,8 +70,10 @@ internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive)
         {
             if (from + present >= messages.Count)
                 break;
-            byte[] bytes = messages[from + present].Bytes;
+            (long offset, byte[] bytes) = messages[from + present];
             LogEntry written = entry.Entry;
+            if (_ownerAt.TryGetValue(offset, out LogEntry? owner) && owner != written)
+                break;
             if (bytes.Length != entry.Length
                 || !bytes.AsSpan().SequenceEqual(LabMessage.Make(model.Seed, written.Producer, written.Number, entry.Length)))
                 break;
