@@ -187,6 +187,24 @@ public sealed class CutRecoveryTests
         }
     }
 
+    /// <summary>
+    /// Each segment was looked at through a new buffer of 1 MiB: recovery spent six sevenths of its time on collecting those.
+    /// </summary>
+    [Fact]
+    public void Recover_ManySmallSegments_AllocatesNoMegabyteForEach()
+    {
+        using CutStore cut = CutStore.Make(segmentSize: 4096, count: 2000);
+        int segments = Directory.GetFiles(Path.Combine(cut.Store.Path, StoreNames.CommitLog)).Length;
+        Assert.InRange(segments, 50, 200);
+        _ = new FaultyDisk { BootIdOverride = Guid.NewGuid().ToString() };
+        long before = GC.GetAllocatedBytesForCurrentThread();
+
+        using MappedFileQueue queue = cut.Store.Open();
+
+        Assert.InRange(GC.GetAllocatedBytesForCurrentThread() - before, 1, segments * 32_768);
+        Assert.Equal(1, queue.GetInfo().Epoch);
+    }
+
     /// <summary>Without a checkpoint the log is read from its first segment: it is never taken for empty.</summary>
     [Fact]
     public void Recover_CheckpointLost_ReadsFromTheFirstSegment()
