@@ -18,7 +18,7 @@ internal sealed class PartResult(string name)
     public IReadOnlyCollection<string> Skipped => _skipped;
 
     /// <summary>Everything that was checked and held: images, kills, damages, faults, cuts.</summary>
-    public long Checks => _counts.Where(pair => pair.Key != "runs").Sum(pair => pair.Value) - _violations.Count;
+    public long Checks => Math.Max(0, _counts.Where(pair => pair.Key != "runs").Sum(pair => pair.Value) - _violations.Count);
 
     public TimeSpan Elapsed => Stopwatch.GetElapsedTime(_began);
 

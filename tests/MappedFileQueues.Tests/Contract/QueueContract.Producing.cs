@@ -117,7 +117,7 @@ public abstract partial class QueueContract
     [Theory, MemberData(nameof(Places))]
     public async Task ProduceAsync_FlushAsync_CompleteAndConfirm(Segments segments, bool two)
     {
-        using QueuePair pair = Open(segments, two);
+        using QueuePair pair = Open(segments, two, NoInterval);
         long offset = await pair.Producer.ProduceAsync(0);
         Assert.Equal(0, pair.Producer.ConfirmedOffset);
 
@@ -174,7 +174,11 @@ public abstract partial class QueueContract
     [Theory, MemberData(nameof(Places))]
     public void ForceFlushInterval_EveryThird_ConfirmsThem(Segments segments, bool two)
     {
-        using QueuePair pair = Open(segments, two, options => options.ProducerForceFlushIntervalCount = 3);
+        using QueuePair pair = Open(segments, two, options =>
+        {
+            NoInterval(options);
+            options.ProducerForceFlushIntervalCount = 3;
+        });
         ProducerUnderTest producer = pair.Producer;
         producer.Produce(0);
         producer.Produce(1);

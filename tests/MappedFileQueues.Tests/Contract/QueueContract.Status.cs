@@ -168,7 +168,7 @@ public abstract partial class QueueContract
     [Theory, MemberData(nameof(Places))]
     public void Options_ChangedAfterwards_Copied(Segments segments, bool two)
     {
-        using QueuePair pair = Open(segments, two);
+        using QueuePair pair = Open(segments, two, NoInterval);
         pair.Options.StorePath = "elsewhere";
         pair.Options.ProducerMode = _mode == ProducerMode.Shared ? ProducerMode.Exclusive : ProducerMode.Shared;
         pair.Options.ProducerForceFlushIntervalCount = 1;

@@ -41,6 +41,9 @@ public abstract partial class QueueContract
 
     private static CancellationToken Deadline => new CancellationTokenSource(Eventually.DefaultDeadline).Token;
 
+    /// <summary>For tests that something is not on disk yet: on a loaded machine a second may pass between two lines.</summary>
+    private static void NoInterval(MappedFileQueueOptions options) => options.FlushInterval = Timeout.InfiniteTimeSpan;
+
     private QueuePair Open(Segments segments, bool two, Action<MappedFileQueueOptions>? configure = null)
     {
         PlatformScope.Use(_portable);

@@ -96,7 +96,8 @@ public sealed class LevelTests
     {
         using LevelCase test = new(structs: true, ProducerMode.Shared, portable: false);
         long end;
-        using (QueueUnderTest queue = test.Open(level))
+        // No interval ends before the queue does.
+        using (QueueUnderTest queue = test.Open(level, options => options.FlushInterval = Timeout.InfiniteTimeSpan))
         {
             queue.Producer.Produce(1, new ProduceOptions { Durability = DurabilityLevel.PageCache });
             end = queue.Producer.Offset;
