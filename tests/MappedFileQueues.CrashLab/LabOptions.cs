@@ -29,4 +29,7 @@ internal sealed record LabOptions
 
     /// <summary>The first violation ends the part.</summary>
     public bool StopsAtFirst { get; init; }
+
+    /// <summary>A part that has found something is not the last one.</summary>
+    public bool GoesOn { get; init; }
 }
