@@ -23,6 +23,8 @@ internal static class FillVerb
         });
         byte[] message = new byte[int.Parse(arguments[3], CultureInfo.InvariantCulture)];
         MappedFileConsumer consumer = queue.OpenConsumer("early");
+        // Opened while there is room: what is freed later, the queue may have prepared for messages at once.
+        MappedFileConsumer late = queue.OpenConsumer("late");
         int count = 0;
         int errno = AppendUntilFull(queue.Producer, message, ref count);
         // Again, and with the room that smaller messages might find: the first refusal must leave everything in order.
@@ -40,7 +42,7 @@ internal static class FillVerb
         for (int i = 0; i < MoreCount; i++)
             queue.Producer.Produce(Number(message, count++));
         Expect(consumer, half, count, message.Length);
-        Expect(queue.OpenConsumer("late"), 0, count, message.Length);
+        Expect(late, 0, count, message.Length);
         queue.Flush();
         Console.WriteLine($"DONE {count}");
         return 0;
