@@ -61,9 +61,7 @@ internal static unsafe class FirstOffset
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;
-        Span<byte> header = stackalloc byte[FrameHeader.Size];
-        return file.ReadAt(header, 0) < header.Length
-            || header.ContainsAnyExcept((byte)0)
-            || new SegmentScanner(file, start, segmentLength, checksum: default).FindNonZero(0, segmentLength) >= 0;
+        var scanner = new SegmentScanner(file, start, segmentLength, checksum: default);
+        return !scanner.Reaches(FrameHeader.Size) || scanner.FindNonZero(0, segmentLength) >= 0;
     }
 }

@@ -7,14 +7,14 @@ namespace MappedFileQueues.Log;
 /// <summary>
 /// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should
 /// be, and after a power cut what a mapping shows may not be what the disk holds. Reads ahead, from 4 KiB (a clean store is
-/// looked at in one place) to 1 MiB or the whole of a smaller segment: thousands of those may be looked at in a row.
+/// looked at in one place) to 1 MiB, with a buffer of as much: thousands of segments may be looked at in a row.
 /// </summary>
 internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
 {
     private const int ReadAheadFirst = 4096;
     private const int ReadAheadMax = 1 << 20;
 
-    private readonly byte[] _buffer = GC.AllocateUninitializedArray<byte>((int)Math.Min(ReadAheadMax, segmentLength));
+    private byte[] _buffer = [];
     private int _readAhead = ReadAheadFirst;
     private long _bufferStart = -1;
     private long _fileLength = -1;
@@ -74,7 +74,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
     {
         while (position < limit)
         {
-            ReadOnlySpan<byte> bytes = Bytes(position, (int)Math.Min(_buffer.Length, limit - position));
+            ReadOnlySpan<byte> bytes = Bytes(position, (int)Math.Min(_readAhead, limit - position));
             if (bytes.IsEmpty)
                 return -1;
             int found = bytes.IndexOfAnyExcept((byte)0);
@@ -95,13 +95,15 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
 
     private ReadOnlySpan<byte> Bytes(long position, int length)
     {
-        if (length > _buffer.Length)
+        if (length > ReadAheadMax)
             return ReadLarge(position, length);
         if (_bufferStart < 0 || position < _bufferStart || position + length > _bufferStart + _buffered)
         {
-            long wanted = Math.Min(Math.Max(length, _readAhead), segmentLength - position);
+            int wanted = (int)Math.Min(Math.Max(length, _readAhead), segmentLength - position);
+            if (_buffer.Length < wanted)
+                _buffer = GC.AllocateUninitializedArray<byte>(wanted);
             _bufferStart = position;
-            _buffered = file.ReadAt(_buffer.AsSpan(0, (int)Math.Min(wanted, _buffer.Length)), position);
+            _buffered = file.ReadAt(_buffer.AsSpan(0, wanted), position);
             _readAhead = Math.Min(2 * _readAhead, ReadAheadMax);
         }
 
