@@ -86,12 +86,12 @@ internal static class MessageWriter
         }
 
         int hole = 0;
-        foreach (ref readonly MessageTemplate.Part part in LastTemplate<TState>.Or(template).Parts.AsSpan())
+        foreach (MessageTemplate.Part part in LastTemplate<TState>.Or(template).Parts)
         {
             if (part.Name is null)
                 target.Write(part.Text);
             else
-                WriteHole(target, reader, in state, in part, hole++);
+                WriteHole(target, reader, in state, part, hole++);
         }
     }
 
@@ -108,11 +108,7 @@ internal static class MessageWriter
     }
 
     private static void WriteHole<TState>(
-        LineBuffer target,
-        StateReader<TState> reader,
-        ref readonly TState state,
-        ref readonly MessageTemplate.Part part,
-        int hole)
+        LineBuffer target, StateReader<TState> reader, ref readonly TState state, MessageTemplate.Part part, int hole)
     {
         if (!TryFind(reader, in state, part.Name!, hole, out object? value))
         {
@@ -138,11 +134,11 @@ internal static class MessageWriter
         StateReader<TState> reader, ref readonly TState state, string name, int hole, out object? value)
     {
         int count = reader.Count(in state) - 1;
-        for (int i = 0, at = hole; i < count; i++, at++)
+        for (int i = 0; i < count; i++)
         {
-            KeyValuePair<string, object?> pair = reader.Get(in state, at < count ? at : at % count);
+            KeyValuePair<string, object?> pair = reader.Get(in state, (hole + i) % count);
             value = pair.Value;
-            if (string.Equals(pair.Key, name) || string.Equals(pair.Key, name, StringComparison.OrdinalIgnoreCase))
+            if (string.Equals(pair.Key, name, StringComparison.OrdinalIgnoreCase))
                 return true;
         }
 
