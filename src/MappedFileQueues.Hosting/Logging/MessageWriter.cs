@@ -86,12 +86,12 @@ internal static class MessageWriter
         }
 
         int hole = 0;
-        foreach (MessageTemplate.Part part in LastTemplate<TState>.Or(template).Parts)
+        foreach (ref readonly MessageTemplate.Part part in LastTemplate<TState>.Or(template).Parts.AsSpan())
         {
             if (part.Name is null)
                 target.Write(part.Text);
             else
-                WriteHole(target, reader, in state, part, hole++);
+                WriteHole(target, reader, in state, in part, hole++);
         }
     }
 
@@ -108,7 +108,11 @@ internal static class MessageWriter
     }
 
     private static void WriteHole<TState>(
-        LineBuffer target, StateReader<TState> reader, ref readonly TState state, MessageTemplate.Part part, int hole)
+        LineBuffer target,
+        StateReader<TState> reader,
+        ref readonly TState state,
+        ref readonly MessageTemplate.Part part,
+        int hole)
     {
         if (!TryFind(reader, in state, part.Name!, hole, out object? value))
         {
@@ -134,11 +138,11 @@ internal static class MessageWriter
         StateReader<TState> reader, ref readonly TState state, string name, int hole, out object? value)
     {
         int count = reader.Count(in state) - 1;
-        for (int i = 0; i < count; i++)
+        for (int i = 0, at = hole; i < count; i++, at++)
         {
-            KeyValuePair<string, object?> pair = reader.Get(in state, (hole + i) % count);
+            KeyValuePair<string, object?> pair = reader.Get(in state, at < count ? at : at % count);
             value = pair.Value;
-            if (string.Equals(pair.Key, name, StringComparison.OrdinalIgnoreCase))
+            if (string.Equals(pair.Key, name) || string.Equals(pair.Key, name, StringComparison.OrdinalIgnoreCase))
                 return true;
         }
 
