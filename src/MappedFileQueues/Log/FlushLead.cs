@@ -39,7 +39,7 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
     /// <summary>Takes the lock between processes; false when another process leads. Only with the lead of this one.</summary>
     public bool TryTakeLease()
     {
-        if (!_lease.TryTake())
+        if (!TryTakeLock())
             return false;
         // The last leader may have failed: the kernel told it alone, and what this one syncs would seem to succeed.
         if (store.Wake.IsPoisoned)
@@ -90,4 +90,18 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
     public void LetLeaseGo() => _lease.LetGo();
 
     public void Dispose() => _lease.Dispose();
+
+    private bool TryTakeLock()
+    {
+        try
+        {
+            return _lease.TryTake();
+        }
+        catch (QueueDiskException)
+        {
+            // The file of the lock is gone, say, because the store is.
+            store.ThrowIfReplaced();
+            throw;
+        }
+    }
 }

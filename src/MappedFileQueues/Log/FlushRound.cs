@@ -22,7 +22,7 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
     /// <summary>One flush, under the lease: everything from confirmed to the first hole or the limit.</summary>
     public void Run(long limit, bool checkpoint)
     {
-        store.ThrowIfReplaced();
+        store.ThrowIfSeenReplaced();
         store.ThrowIfDamaged("confirmed");
         var walk = new FlushWalk(store);
         // P18 acquire: this leader alone raises it; pairs with P18 full below.

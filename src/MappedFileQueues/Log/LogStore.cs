@@ -267,14 +267,11 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
                 StoreNames.Segment(Window.StartOf(offset)), offset);
     }
 
-    /// <summary>Throws when the store's folder was deleted or replaced under this queue.</summary>
-    public void ThrowIfReplaced()
-    {
-        if (_metaWatch.IsUnchanged)
-            return;
-        throw new QueueDeletedException($"The store was deleted or replaced while it was open: path={Path}. "
-            + "Dispose this queue and open the store again.");
-    }
+    /// <inheritdoc cref="MetaWatch.ThrowIfReplaced"/>
+    public void ThrowIfReplaced() => _metaWatch.ThrowIfReplaced();
+
+    /// <inheritdoc cref="MetaWatch.ThrowIfSeenReplaced"/>
+    public void ThrowIfSeenReplaced() => _metaWatch.ThrowIfSeenReplaced();
 
     public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
 

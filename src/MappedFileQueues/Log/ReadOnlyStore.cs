@@ -201,11 +201,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     }
 
     /// <summary>Throws when the store was deleted or replaced.</summary>
-    public void ThrowIfReplaced()
-    {
-        if (!_metaWatch!.IsUnchanged)
-            throw new QueueDeletedException($"The store was deleted or replaced while it was open: path={Path}. Open it again.");
-    }
+    public void ThrowIfReplaced() => _metaWatch!.ThrowIfReplaced();
 
     public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
 

@@ -17,6 +17,26 @@ public sealed class DeletedStoreTests : IDisposable
     [InlineData("meta")]
     public void Flush_StoreIsGone_Throws(string how) => Told(how, queue => queue.Flush());
 
+    /// <summary>The leader's look may be a millisecond old: nobody is told for longer that his message is on disk.</summary>
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("move")]
+    [InlineData("replace")]
+    [InlineData("meta")]
+    public void ProduceDurable_StoreIsGone_ThrowsSoon(string how)
+    {
+        var group = new ProduceOptions { Durability = DurabilityLevel.Group };
+        using MappedFileQueue queue = Open();
+        queue.Producer.Produce([1], group);
+        Remove(how);
+        const int FarMoreThanInAMillisecond = 10_000;
+        Assert.Throws<QueueDeletedException>(() =>
+        {
+            for (int i = 0; i < FarMoreThanInAMillisecond; i++)
+                queue.Producer.Produce([1], group);
+        });
+    }
+
     [Theory]
     [InlineData("delete")]
     [InlineData("move")]
