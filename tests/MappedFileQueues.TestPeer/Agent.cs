@@ -24,6 +24,7 @@ internal sealed class Agent
         ["trap"] = Trap,
         ["producer"] = OpenProducer,
         ["append"] = Append,
+        ["group"] = AppendInThreads,
         ["hold"] = Hold,
         ["consumer"] = OpenConsumer,
         ["consume"] = Consume,
@@ -120,6 +121,39 @@ internal sealed class Agent
         }
 
         return "";
+    }
+
+    /// <summary>Many threads, each waiting for the disk with every message; some of them for a moment only.</summary>
+    private string AppendInThreads(AgentCommand command)
+    {
+        MappedFileProducer producer = Producer;
+        int impatient = command.Number("impatient", 0);
+        int count = command.Number("count", 1);
+        Task[] callers = [.. Enumerable.Range(0, command.Number("threads", 1)).Select(number => Task.Factory.StartNew(() =>
+        {
+            byte[] message = CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"caller-{number}"), 64);
+            var options = new ProduceOptions
+            {
+                Durability = DurabilityLevel.Group,
+                Timeout = number < impatient ? TimeSpan.FromMicroseconds(100 * (number + 1)) : Timeout.InfiniteTimeSpan,
+            };
+            for (int i = 0; i < count; i++)
+                AppendPatiently(producer, message, options);
+        }, TaskCreationOptions.LongRunning))];
+        Task.WaitAll(callers);
+        return "";
+    }
+
+    private static void AppendPatiently(MappedFileProducer producer, byte[] message, ProduceOptions options)
+    {
+        try
+        {
+            producer.Produce(message, options);
+        }
+        catch (TimeoutException)
+        {
+            // It is appended all the same.
+        }
     }
 
     private void AppendUnit(string what, string unit, int size)

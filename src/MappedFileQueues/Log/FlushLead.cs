@@ -15,11 +15,15 @@ namespace MappedFileQueues.Log;
 /// 4 let the lock go, then the word (full fence)     the same
 /// 5 read the flag of those who wait, wake them      the flag stays up; a sleep lasts 100 ms at most
 /// </code>
+/// Those who wait for the word are <see cref="Followers"/>; the flag is for other processes, and for readers.
 /// </summary>
 internal sealed unsafe class FlushLead(LogStore store) : IDisposable
 {
     private readonly RepeatedLock _lease = store.Directory.OpenRepeatedLock(StoreNames.FlushLock);
     private int _taken;
+
+    /// <summary>The threads of this process that wait for a leader among them.</summary>
+    public FlushFollowers Followers { get; } = new(store.Os);
 
     /// <summary>True while some thread of this process leads, or waits for the lock on behalf of all.</summary>
     // P24 acquire: after the flag was raised; pairs with P24 full in Leave.
@@ -32,7 +36,11 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
     /// <summary>Gives the lead up and wakes those who wait: they are confirmed, or one of them leads next.</summary>
     public void Leave()
     {
-        Interlocked.Exchange(ref _taken, 0); // P24 full: before the flag is read; pairs with P24 acquire in IsTaken.
+        long served = Followers.EndServing();
+        Interlocked.Exchange(ref _taken, 0); // P24 full: before the flags are read; pairs with P24 acquire in IsTaken.
+        // First the one whose flush the disk can begin with.
+        Followers.CallNext();
+        Followers.WakeServed(served);
         store.FlushWake.WakeIfAwaited();
     }
 

@@ -21,8 +21,9 @@ internal enum BackgroundFlush
 /// <summary>
 /// Flushing. The leader (<see cref="FlushLead"/>) walks from the confirmed offset over published frames, syncs every segment in
 /// between (fdatasync covers other processes' stores too), looks for poison again, then raises the confirmed offset for every
-/// process. Everybody else who waits for a flush sleeps on the flush words of the control page until confirmed has reached what
-/// he waits for, or nobody leads: then one of them does.
+/// process. Everybody else who waits for a flush sleeps until confirmed has reached what he waits for, or nobody leads: then one
+/// of them does. Followers of this process's leader sleep on words of the process (<see cref="FlushFollowers"/>), who waits for
+/// another process's on the flush words of the control page.
 /// </summary>
 internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoints) : IDisposable
 {
@@ -78,37 +79,39 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     public long WaitFor(long goal, in FlushPatience patience, bool checkpoints = false)
     {
         using CancellationTokenRegistration registration = patience.CancellationToken.CanBeCanceled
-            ? patience.CancellationToken.UnsafeRegister(static wake => ((WakeSignal)wake!).Interrupt(), store.FlushWake)
+            ? patience.CancellationToken.UnsafeRegister(static flusher => ((LogFlusher)flusher!).Interrupt(), this)
             : default;
         if (ConfirmedOffset < goal)
             Expect();
-        while (true)
+        bool isCalled = false;
+        try
         {
-            long confirmed = ConfirmedOffset;
-            if (confirmed >= goal)
-                return confirmed;
-            if (store.Wake.IsPoisoned)
-                throw store.Poisoned();
-            patience.ThrowIfOver(store, goal);
-            if (_lead.TryEnter())
+            while (true)
             {
-                try
-                {
-                    Lead(goal, patience, checkpoints);
-                }
-                finally
-                {
-                    _lead.Leave();
-                }
-
-                continue;
+                long confirmed = ConfirmedOffset;
+                if (confirmed >= goal)
+                    return confirmed;
+                if (store.Wake.IsPoisoned)
+                    throw store.Poisoned();
+                patience.ThrowIfOver(store, goal);
+                // From here on the leader calls the next one, this thread or another.
+                isCalled = false;
+                if (!TryLead(goal, patience, checkpoints))
+                    isCalled = Follow(goal, patience);
             }
-
-            TimeSpan sleep = store.FlushWake.Prepare(out ulong sequence);
-            bool isOver = store.Wake.IsPoisoned || patience.CancellationToken.IsCancellationRequested;
-            if (ConfirmedOffset < goal && _lead.IsTaken && !isOver)
-                store.FlushWake.Sleep(sequence, patience.Limit(sleep));
         }
+        finally
+        {
+            if (isCalled && !_lead.IsTaken)
+                _lead.Followers.CallNext();
+        }
+    }
+
+    /// <summary>Makes everybody who waits for a flush look again: cancellation, Dispose.</summary>
+    public void Interrupt()
+    {
+        store.FlushWake.Interrupt();
+        _lead.Followers.Interrupt();
     }
 
     /// <summary>
@@ -122,7 +125,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             return BackgroundFlush.Elsewhere;
         try
         {
-            _round.Run(new FlushWalk(store).NowLimit, _round.IsCheckpointDue);
+            Round(_round.IsCheckpointDue);
             return BackgroundFlush.Done;
         }
         finally
@@ -160,6 +163,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             return;
         try
         {
+            _lead.Followers.Close();
             _round.Run(goal, checkpoint: true);
         }
         finally
@@ -224,6 +228,34 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         return new FlushWalk(store).FindContiguousEnd(confirmed, confirmed + 1) > confirmed;
     }
 
+    /// <summary>Leads until the goal is confirmed; false when another thread of this process leads.</summary>
+    private bool TryLead(long goal, in FlushPatience patience, bool checkpoints)
+    {
+        if (!_lead.TryEnter())
+            return false;
+        try
+        {
+            Lead(goal, patience, checkpoints);
+            return true;
+        }
+        finally
+        {
+            _lead.Leave();
+        }
+    }
+
+    /// <summary>Sleeps once while another thread of this process leads; true when this one may have been called.</summary>
+    private bool Follow(long goal, in FlushPatience patience)
+    {
+        FlushFollowers followers = _lead.Followers;
+        long group = followers.Prepare(out uint word);
+        bool isOver = store.Wake.IsPoisoned || patience.CancellationToken.IsCancellationRequested;
+        if (isOver || ConfirmedOffset >= goal || !_lead.IsTaken || followers.IsServed(group))
+            return false;
+        followers.Sleep(group, word, patience.Limit(WakeSignal.SleepMax));
+        return !followers.IsServed(group);
+    }
+
     /// <summary>Rounds until the goal is confirmed; waits for another process's leader, and at claims of the living.</summary>
     private void Lead(long goal, in FlushPatience patience, bool checkpoints)
     {
@@ -268,8 +300,10 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     private void WaitAtHole(in FlushPatience patience)
     {
-        // P24 full: confirmed was raised before the flag is read; pairs with P24 acquire in FlushLead.
+        long served = _lead.Followers.EndServing();
+        // P24 full: confirmed was raised before the flags are read; pairs with P24 acquire in FlushLead.
         Interlocked.MemoryBarrier();
+        _lead.Followers.WakeServed(served);
         store.FlushWake.WakeIfAwaited();
         const int YieldsMax = 20;
         for (int i = 0; i < YieldsMax; i++)
@@ -310,13 +344,20 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         pause.SpinOnce();
     }
 
+    /// <summary>Under the lease: flushes for everybody who has published.</summary>
+    private void Round(bool checkpoint)
+    {
+        _lead.Followers.Close();
+        _round.Run(new FlushWalk(store).NowLimit, checkpoint);
+    }
+
     private void RoundAndLetGo(bool checkpoint)
     {
         try
         {
             _company.Gather();
             long began = Stopwatch.GetTimestamp();
-            _round.Run(new FlushWalk(store).NowLimit, checkpoint);
+            Round(checkpoint);
             _company.NoteFlush(Stopwatch.GetElapsedTime(began));
         }
         finally

@@ -212,7 +212,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public void BeginClosing()
     {
         _closing = true;
-        FlushWake.Interrupt();
+        Flusher.Interrupt();
     }
 
     /// <summary>Called in every loop that waits for another process or thread.</summary>

@@ -64,9 +64,9 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     }
 
     /// <inheritdoc/>
-    public override void WakeWord(uint* word)
+    public override void WakeWord(uint* word, int countMax = int.MaxValue)
     {
-        if (LinuxNative.futex(LinuxNative.SYS_futex, word, LinuxNative.FUTEX_WAKE, int.MaxValue, null) >= 0)
+        if (LinuxNative.futex(LinuxNative.SYS_futex, word, LinuxNative.FUTEX_WAKE, countMax, null) >= 0)
             return;
         int errno = LinuxErrors.Last;
         throw LinuxErrors.Make("Cannot wake the waiters of a word in shared memory", $"0x{(nint)word:x}", errno);

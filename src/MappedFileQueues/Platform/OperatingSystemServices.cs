@@ -54,8 +54,8 @@ internal abstract class OperatingSystemServices
     /// </summary>
     public abstract unsafe void WaitOnWord(uint* word, uint expected, TimeSpan timeout);
 
-    /// <summary>Wakes every sleeper on the word, in all processes.</summary>
-    public abstract unsafe void WakeWord(uint* word);
+    /// <summary>Wakes sleepers on the word, in all processes: all of them, or so many at most.</summary>
+    public abstract unsafe void WakeWord(uint* word, int countMax = int.MaxValue);
 
     /// <summary>
     /// When the process began, in ticks that tell two users of one process id apart, on Linux the same value in both

@@ -46,7 +46,7 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => PortableWait.While(word, expected, timeout);
 
     /// <inheritdoc/>
-    public override void WakeWord(uint* word)
+    public override void WakeWord(uint* word, int countMax = int.MaxValue)
     {
         // Sleepers of this implementation look at the word themselves; those of the other one look again within 100 ms.
     }

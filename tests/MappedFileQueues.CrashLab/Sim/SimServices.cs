@@ -61,7 +61,7 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         s_linux.WaitOnWord(word, expected, timeout);
     }
 
-    public override void WakeWord(uint* word) => s_linux.WakeWord(word);
+    public override void WakeWord(uint* word, int countMax = int.MaxValue) => s_linux.WakeWord(word, countMax);
 
     public override long ProcessStartTime(int processId) => 1;
 }

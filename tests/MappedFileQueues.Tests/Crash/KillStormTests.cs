@@ -106,8 +106,11 @@ public sealed class KillStormTests(ITestOutputHelper output)
         foreach ((TimeSpan delay, string death) in delays.TakeLast(5))
             output.WriteLine($"{delay.TotalMilliseconds:F1} ms after {death}");
         Assert.True(delays.Count >= KillCount * 9 / 10, report);
-        // Where the machine itself hands a word from thread to thread late, the store cannot be faster.
-        Assert.True(p99 <= s_promise + (5 * handOff.P99), report);
+        // Where the machine itself hands a word from thread to thread late, the store cannot be faster. Nor where it is the
+        // survivor's turn late: beside three suites (load 16) one in a hundred of all its messages took 34 ms, which 200 deaths
+        // among some 30,000 messages do not explain, a hand-off 3.6 ms, and the next one after a death 78 ms.
+        Assert.True(delays[delays.Count / 2].Delay <= s_promise, report);
+        Assert.True(p99 <= s_promise + (5 * handOff.P99) + (2 * survivors.Clock.P99), report);
     }
 
     private static void ExpectSameAfterReopening(CrashStore store, StormSurvivors survivors)

@@ -279,10 +279,10 @@ public sealed class SteppingOverTests
 
         public int Count => Volatile.Read(ref _count);
 
-        public override void WakeWord(uint* word)
+        public override void WakeWord(uint* word, int countMax = int.MaxValue)
         {
             Interlocked.Increment(ref _count);
-            base.WakeWord(word);
+            base.WakeWord(word, countMax);
         }
 
         protected override StoreDirectory Wrap(StoreDirectory directory) => directory;

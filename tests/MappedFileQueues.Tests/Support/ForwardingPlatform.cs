@@ -18,7 +18,7 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => inner.WaitOnWord(word, expected, timeout);
 
-    public override void WakeWord(uint* word) => inner.WakeWord(word);
+    public override void WakeWord(uint* word, int countMax = int.MaxValue) => inner.WakeWord(word, countMax);
 
     public override long ProcessStartTime(int processId) => inner.ProcessStartTime(processId);
 

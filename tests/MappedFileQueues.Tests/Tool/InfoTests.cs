@@ -41,7 +41,12 @@ public sealed class InfoTests : IDisposable
     [Fact]
     public void InfoJson_StoreIsOpen_NamesTheProcessAndLeavesNoTrace()
     {
-        using MappedFileQueue<long> queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        // A queue that flushes at intervals makes the lock of flushes beside the look, a second after it was opened.
+        using MappedFileQueue<long> queue = new(new MappedFileQueueOptions
+        {
+            StorePath = _temp.StorePath,
+            Durability = DurabilityLevel.PageCache,
+        });
         queue.Producer.Produce(1L);
         using MappedFileConsumer<long> consumer = queue.OpenConsumer("reader");
         string[] names = Directory.GetFileSystemEntries(_temp.StorePath, "*", SearchOption.AllDirectories);
