@@ -23,7 +23,7 @@ internal static class Program
         try
         {
             // A process of the bench is on the clock from its start: the command line's own code would be a third of that.
-            if (arguments is ["bench", ChildCommand.Name, string task])
+            if (arguments is ["bench", ChildCommand.Name, .. string[] task])
                 return ChildCommand.Run(task);
             ParseResult parsed = CreateRoot().Parse(arguments);
             if (parsed.Errors.Count > 0)

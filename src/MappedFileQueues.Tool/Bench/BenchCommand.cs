@@ -37,7 +37,6 @@ internal static class BenchCommand
         command.Add(SuiteCommand.Create(FileFigures.Suite));
         command.Add(DotnetIoCommand.Create());
         command.Add(SuiteCommand.Create(PackFigures.Suite));
-        command.Add(ChildCommand.Create());
         command.SetAction(Run);
         return command;
     }

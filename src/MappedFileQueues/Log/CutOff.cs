@@ -18,12 +18,12 @@ namespace MappedFileQueues.Log;
 /// <param name="epoch">The new one: it tells the files of one cut from those of another at the same offset.</param>
 internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
 {
-    public void Apply(long tail, SortedSet<long> segments)
+    public void Apply(long tail, SegmentStarts segments)
     {
         long start = tail - (tail % meta.SegmentLength);
         if (segments.Contains(start))
             CutSegment(start, tail - start);
-        foreach (long later in segments.Where(later => later > start).ToList())
+        foreach (long later in segments.From(start + 1))
         {
 #if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LaterSegmentsLeft))
@@ -38,7 +38,7 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
         }
 
         // The segment before the tail may have been completed, and never synced, in the boot that was cut.
-        foreach (long earlier in segments)
+        foreach (long earlier in segments.From(0))
         {
             using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)
                 ?? throw LogErrors.Missing(directory.Path, earlier, earlier);

@@ -15,7 +15,7 @@ internal static unsafe class FirstOffset
     {
         if (control is not null && control.IsColdBlockValid(meta.StoreId))
             return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 release in LogOrigin.
-        SortedSet<long> segments = List(directory, meta);
+        SegmentStarts segments = List(directory, meta);
         long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? (segments.Count == 0 ? 0 : segments.Min);
         return OfRun(directory, segments, checkpoint, meta.SegmentLength);
     }
@@ -29,7 +29,7 @@ internal static unsafe class FirstOffset
     /// is none of the log before that offset: it was made ahead, or removed, and a cut brought it back. Whoever began there would
     /// wait for ever.
     /// </summary>
-    public static long OfRun(StoreDirectory directory, IReadOnlySet<long> segments, long offset, long segmentLength)
+    public static long OfRun(StoreDirectory directory, SegmentStarts segments, long offset, long segmentLength)
     {
         long start = offset - (offset % segmentLength);
         if (!segments.Contains(start) && segments.Contains(start - segmentLength))
@@ -40,9 +40,9 @@ internal static unsafe class FirstOffset
     }
 
     /// <summary>The starts of the segment files that are there.</summary>
-    public static SortedSet<long> List(StoreDirectory directory, StoreMeta meta)
+    public static SegmentStarts List(StoreDirectory directory, StoreMeta meta)
     {
-        var segments = new SortedSet<long>();
+        var segments = new SegmentStarts();
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
             if (StoreNames.TryParseSegment(name, out long start) && start % meta.SegmentLength == 0)

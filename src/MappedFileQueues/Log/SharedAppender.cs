@@ -296,7 +296,10 @@ internal sealed unsafe class SharedAppender : LogAppender
 internal static class AppenderIds
 {
     private static readonly Lock s_lock = new();
-    private static readonly SortedSet<int> s_free = [];
+
+    /// <summary>The largest first.</summary>
+    private static readonly List<int> s_free = [];
+
     private static int s_next;
 
     public static int Take()
@@ -305,8 +308,8 @@ internal static class AppenderIds
         {
             if (s_free.Count == 0)
                 return s_next++;
-            int id = s_free.Min;
-            s_free.Remove(id);
+            int id = s_free[^1];
+            s_free.RemoveAt(s_free.Count - 1);
             return id;
         }
     }
@@ -314,6 +317,11 @@ internal static class AppenderIds
     public static void Return(int id)
     {
         lock (s_lock)
-            s_free.Add(id);
+        {
+            int place = s_free.Count;
+            while (place > 0 && s_free[place - 1] < id)
+                place--;
+            s_free.Insert(place, id);
+        }
     }
 }

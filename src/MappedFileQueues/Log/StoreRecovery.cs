@@ -60,7 +60,7 @@ internal sealed unsafe class StoreRecovery(
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = IsPoisoned();
         Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
-        SortedSet<long> segments = FirstOffset.List(directory, meta);
+        SegmentStarts segments = FirstOffset.List(directory, meta);
         bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned
             && !isControlValid && !HasCursors();
         bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned);
@@ -75,7 +75,7 @@ internal sealed unsafe class StoreRecovery(
             from = Math.Max(from, *control.TailHint);
 #endif
         if (isPoisoned)
-            new SegmentRewrite(directory, meta).Apply(segments.Where(start => start + meta.SegmentLength > from));
+            new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
         var tail = new TailSearch(directory, meta, _checksum, isCut, checkpoint is not null).Find(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         if (isCut && tail.CorruptAt < 0)
@@ -108,7 +108,7 @@ internal sealed unsafe class StoreRecovery(
     /// what it was, and a segment that is missing above it hides nothing of what lies before it; but above the tail it belongs
     /// to a move of the log's origin that died before its checkpoint, and nobody has appended there.
     /// </summary>
-    private long FindLowWater(long tail, SortedSet<long> segments, bool isTrusted)
+    private long FindLowWater(long tail, SegmentStarts segments, bool isTrusted)
     {
         // P16 acquire: alone; pairs with P16 release in LogOrigin.
         long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
@@ -130,7 +130,7 @@ internal sealed unsafe class StoreRecovery(
         || (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
 
     /// <summary>Where the walk begins: the checkpoint, or the first segment when there is none. Never "empty".</summary>
-    private long CheckStart(CheckpointRecord? checkpoint, SortedSet<long> segments)
+    private long CheckStart(CheckpointRecord? checkpoint, SegmentStarts segments)
     {
         if (checkpoint is null)
             return segments.Count == 0 ? 0 : segments.Min;
@@ -161,7 +161,7 @@ internal sealed unsafe class StoreRecovery(
     /// now: frames of a batch that nobody published may be on the disk already. A message that ends where one begins would
     /// bring it back, if the power went while that message is on the disk and the zeros are not.
     /// </summary>
-    private void ZeroDirtyBytes(long tail, long allocated, SortedSet<long> segments)
+    private void ZeroDirtyBytes(long tail, long allocated, SegmentStarts segments)
     {
         long start = tail - (tail % meta.SegmentLength);
         if (!segments.Contains(start))
@@ -175,7 +175,7 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>Every word anew; nothing of what stood there is merged in.</summary>
     private void Rebuild(
         TailSearchResult tail, CheckpointRecord? checkpoint, long lowWater, Guid boot, long epoch, bool isCut, Dirt dirt,
-        SortedSet<long> segments)
+        SegmentStarts segments)
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
         long confirmed = isCut && tail.CorruptAt < 0 ? tail.Offset : checkpoint?.Offset ?? lowWater;
@@ -212,13 +212,13 @@ internal sealed unsafe class StoreRecovery(
     /// once others are attached. Returns the offset up to which there are blocks; a segment's start is left to who enters it.
     /// On a full disk none are given: the store can be read, and a producer meets the same error itself.
     /// </summary>
-    private long AllocateTail(long tail, SortedSet<long> segments)
+    private long AllocateTail(long tail, SegmentStarts segments)
     {
         long start = tail - (tail % meta.SegmentLength);
         try
         {
             long end = 0;
-            foreach (long segment in segments.Where(segment => segment >= start))
+            foreach (long segment in segments.From(start))
             {
                 using PlatformFile? file = directory.Open(StoreNames.Segment(segment), FileOpening.ReadWrite);
                 if (file is null || file.Length < meta.SegmentLength)

@@ -21,7 +21,7 @@ internal sealed class TailSearch(
 {
     private long _batchStart = -1;
 
-    public TailSearchResult Find(long from, IReadOnlySet<long> segments)
+    public TailSearchResult Find(long from, SegmentStarts segments)
     {
         long offset = from;
         while (true)

@@ -1,5 +1,3 @@
-using System.Collections.Concurrent;
-
 namespace MappedFileQueues.Platform;
 
 /// <summary>
@@ -14,7 +12,9 @@ internal sealed class LinuxLock : PlatformLock
     /// Held locks are rooted here: a finalizer that closed the descriptor of a queue which nobody disposed would let others in
     /// while its mappings and threads are still at work.
     /// </summary>
-    private static readonly ConcurrentDictionary<LinuxLock, bool> s_held = new();
+    private static readonly HashSet<LinuxLock> s_held = [];
+
+    private static readonly Lock s_heldLock = new();
 
     private readonly LinuxHandle? _handle;
     private readonly LinuxDirectory _directory;
@@ -25,8 +25,10 @@ internal sealed class LinuxLock : PlatformLock
         _handle = handle;
         _directory = directory;
         _name = name;
-        if (handle is not null)
-            s_held[this] = true;
+        if (handle is null)
+            return;
+        lock (s_heldLock)
+            s_held.Add(this);
     }
 
     /// <summary>
@@ -87,7 +89,7 @@ internal sealed class LinuxLock : PlatformLock
     /// <inheritdoc/>
     public override void Dispose()
     {
-        if (_handle is null || !s_held.TryRemove(this, out _))
+        if (_handle is null || !TryUnroot())
             return;
 
         // Unlocking by command and not only by closing: a child that is just being started holds copies of all descriptors
@@ -110,5 +112,11 @@ internal sealed class LinuxLock : PlatformLock
         }
 
         return true;
+    }
+
+    private bool TryUnroot()
+    {
+        lock (s_heldLock)
+            return s_held.Remove(this);
     }
 }

@@ -113,10 +113,14 @@ public class MappedFileQueueOptions
         CheckTime(LockTimeout, nameof(LockTimeout));
         Check(ConsumerRetryInterval > TimeSpan.Zero || ConsumerRetryInterval == Timeout.InfiniteTimeSpan,
             nameof(ConsumerRetryInterval), ConsumerRetryInterval, "more than zero, or infinite");
-        Check(Enum.IsDefined(ProducerMode), nameof(ProducerMode), ProducerMode, "a defined mode");
-        Check(Enum.IsDefined(Checksum), nameof(Checksum), Checksum, "a defined mode");
-        Check(Enum.IsDefined(Corruption), nameof(Corruption), Corruption, "a defined policy");
-        Check(Enum.IsDefined(Durability), nameof(Durability), Durability, "a defined level");
+        // Not Enum.IsDefined: a fresh process would compile it once for each enum before its first message.
+        Check(ProducerMode is >= ProducerMode.Shared and <= ProducerMode.Exclusive,
+            nameof(ProducerMode), ProducerMode, "a defined mode");
+        Check(Checksum is >= ChecksumMode.WriteAndVerify and <= ChecksumMode.None, nameof(Checksum), Checksum, "a defined mode");
+        Check(Corruption is >= CorruptionPolicy.Throw and <= CorruptionPolicy.SkipSegment,
+            nameof(Corruption), Corruption, "a defined policy");
+        Check(Durability is >= DurabilityLevel.PageCache and <= DurabilityLevel.Group,
+            nameof(Durability), Durability, "a defined level");
         Check(FlushInterval > TimeSpan.Zero || FlushInterval == Timeout.InfiniteTimeSpan,
             nameof(FlushInterval), FlushInterval, "more than zero, or infinite");
         return new LogSettings

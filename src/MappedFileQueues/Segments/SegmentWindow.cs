@@ -20,7 +20,9 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
 
     private readonly Lock _lock = new();
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
-    private readonly SortedList<long, PlatformFile> _unflushed = [];
+
+    /// <summary>In the order of their starts, which they mostly come in.</summary>
+    private readonly List<Unflushed> _unflushed = [];
 
     public long SegmentLength => segmentLength;
 
@@ -64,7 +66,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
                 return;
             _mapped.Remove(mapping.Start);
             mapping.Unmap();
-            if (!writable || !_unflushed.TryAdd(mapping.Start, mapping.File))
+            if (!writable || !TryKeep(mapping))
                 mapping.File.Dispose();
             else if (_unflushed.Count > KeepUnflushedMax)
                 DropOldest();
@@ -76,7 +78,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     {
         lock (_lock)
         {
-            while (_unflushed.Count > 0 && _unflushed.GetKeyAtIndex(0) + segmentLength <= confirmed)
+            while (_unflushed.Count > 0 && _unflushed[0].Start + segmentLength <= confirmed)
                 DropOldest();
         }
     }
@@ -95,7 +97,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         PlatformFile? unmapped;
         lock (_lock)
         {
-            _unflushed.Remove(start, out unmapped);
+            unmapped = TakeUnflushed(start);
             if (_mapped.TryGetValue(start, out mapping))
                 mapping.References++;
         }
@@ -187,10 +189,37 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         }
     }
 
+    /// <summary>Keeps the descriptor, unless there is an older one of the same segment.</summary>
+    private bool TryKeep(SegmentMapping mapping)
+    {
+        int place = _unflushed.Count;
+        while (place > 0 && _unflushed[place - 1].Start >= mapping.Start)
+            place--;
+        if (place < _unflushed.Count && _unflushed[place].Start == mapping.Start)
+            return false;
+        _unflushed.Insert(place, new Unflushed(mapping.Start, mapping.File));
+        return true;
+    }
+
+    private PlatformFile? TakeUnflushed(long start)
+    {
+        int place = 0;
+        while (place < _unflushed.Count && _unflushed[place].Start != start)
+            place++;
+        if (place == _unflushed.Count)
+            return null;
+        PlatformFile file = _unflushed[place].File;
+        _unflushed.RemoveAt(place);
+        return file;
+    }
+
     private void DropOldest()
     {
-        PlatformFile oldest = _unflushed.GetValueAtIndex(0);
+        PlatformFile oldest = _unflushed[0].File;
         _unflushed.RemoveAt(0);
         oldest.Dispose();
     }
+
+    /// <summary>The descriptor of a segment that is no longer mapped. A class: see <see cref="Log.SegmentStarts"/>.</summary>
+    private sealed record Unflushed(long Start, PlatformFile File);
 }

@@ -14,7 +14,12 @@ namespace MappedFileQueues.Tests.Opening;
 public sealed class NoFallocateTests : IDisposable
 {
     private const int Messages = 40_000;
-    private const int DiskLengthMiB = 64;
+
+    /// <summary>
+    /// 64 were too few once, on a busy machine: the messages take 20, and each of four threads and two preparers may be making
+    /// the same next segment of 8 at once, of which the rename takes one.
+    /// </summary>
+    private const int DiskLengthMiB = 192;
 
     private readonly TempStore _temp = new();
 

@@ -39,8 +39,7 @@ internal sealed class BenchChild : IDisposable
 
     public static BenchChild Start(ChildTask task)
     {
-        string json = JsonSerializer.Serialize(task, BenchJson.Default.ChildTask);
-        ProcessStartInfo start = SelfLauncher.StartInfo("bench", ChildCommand.Name, json);
+        ProcessStartInfo start = SelfLauncher.StartInfo(["bench", ChildCommand.Name, .. task.ToArguments()]);
         Process process = Process.Start(start)
             ?? throw new ToolException($"The process of a figure did not start: role={task.Role}.");
         return new BenchChild(process, task.Role, task.IsQuick ? s_deadlineQuick : s_deadline);

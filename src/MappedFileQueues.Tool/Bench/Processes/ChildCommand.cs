@@ -1,4 +1,3 @@
-using System.CommandLine;
 using System.Diagnostics;
 using System.Text.Json;
 using MappedFileQueues.Tool.Bench.Measuring;
@@ -14,19 +13,9 @@ internal static class ChildCommand
 {
     public const string Name = "child";
 
-    public static Command Create()
+    public static int Run(string[] arguments)
     {
-        Argument<string> task = new("task");
-        Command command = new(Name, "One process of a figure.") { Hidden = true };
-        command.Add(task);
-        command.SetAction(parsed => Run(parsed.GetRequiredValue(task)));
-        return command;
-    }
-
-    public static int Run(string json)
-    {
-        ChildTask task = JsonSerializer.Deserialize(json, BenchJson.Default.ChildTask)
-            ?? throw new ToolException("The task of a bench process is missing.");
+        var task = ChildTask.Parse(arguments);
         EndWithParent();
         using ChildContext context = new(task);
         IReadOnlyList<Samples> samples = task.ProcessCount == 1

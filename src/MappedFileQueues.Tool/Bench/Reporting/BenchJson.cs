@@ -5,11 +5,10 @@ using MappedFileQueues.Tool.Bench.Processes;
 
 namespace MappedFileQueues.Tool.Bench.Reporting;
 
-/// <summary>The generated serialisers: the results for `--json`, the tasks and samples between the processes of a run.</summary>
+/// <summary>The generated serialisers: the results for `--json`, the samples between the processes of a run.</summary>
 [JsonSourceGenerationOptions(JsonSerializerDefaults.Web)]
 [JsonSerializable(typeof(FigureResult[]))]
 [JsonSerializable(typeof(Samples[]))]
-[JsonSerializable(typeof(ChildTask))]
 internal sealed partial class BenchJson : JsonSerializerContext
 {
     /// <summary>Writes the results as an array, indented.</summary>
