@@ -56,17 +56,8 @@ internal sealed unsafe class FlushFollowers
         long group = Volatile.Read(ref _open);
         // P27 acquire: read before the look; pairs with P27 full in Wake and Interrupt.
         word = SharedWord.ReadAcquire(WordOf(group));
-        // P28 acquire: a mark that is high enough needs no store, it is never lowered; pairs with P28 full below.
-        long asleep = Volatile.Read(ref _asleep);
-        while (asleep < group)
-        {
-            // P28 full: raised before the look; pairs with P28 acquire in IsAsleep.
-            long found = Interlocked.CompareExchange(ref _asleep, group, asleep);
-            if (found == asleep)
-                break;
-            asleep = found;
-        }
-
+        // P28 full: raised before the look; one that is high enough needs no store; pairs with P28 acquire in IsAsleep.
+        SharedWord.RaiseTo(ref _asleep, group);
         return group;
     }
 

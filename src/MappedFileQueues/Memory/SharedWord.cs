@@ -57,11 +57,14 @@ internal static unsafe class SharedWord
     public static ulong Add(ulong* word, ulong addend) => Interlocked.Add(ref *word, addend);
 
     /// <summary>Full fence when it changes anything. Raises the word to at least <paramref name="value"/>.</summary>
-    public static void RaiseTo(long* word, long value)
+    public static void RaiseTo(long* word, long value) => RaiseTo(ref *word, value);
+
+    /// <summary>The same for a word of this process.</summary>
+    public static void RaiseTo(ref long word, long value)
     {
-        long seen = ReadAcquire(word);
-        while (seen < value && !CompareExchange(word, seen, value))
-            seen = ReadAcquire(word);
+        long seen = Volatile.Read(ref word);
+        while (seen < value && Interlocked.CompareExchange(ref word, value, seen) != seen)
+            seen = Volatile.Read(ref word);
     }
 
     /// <summary>Full fence when it changes anything. Sets the bits.</summary>

@@ -61,7 +61,8 @@ internal sealed class SegmentPreparer : IDisposable
         if (lead < limit)
             // P23 relaxed: as above.
             Volatile.Write(ref _lead, Math.Min(limit, lead * 2));
-        RaiseTail(tail);
+        // P23 relaxed: only ever raised.
+        SharedWord.RaiseTo(ref _tail, tail);
         if (ProtocolSteps.Background is { } background)
             background(TryPrepare);
         else
@@ -71,7 +72,8 @@ internal sealed class SegmentPreparer : IDisposable
     /// <summary>The first room, before any producer has asked for it.</summary>
     public void Begin(long tail)
     {
-        RaiseTail(tail);
+        // P23 relaxed: only ever raised.
+        SharedWord.RaiseTo(ref _tail, tail);
         _noticed.Set();
     }
 
@@ -164,20 +166,6 @@ internal sealed class SegmentPreparer : IDisposable
 
         lock (_work)
             LetGoBelow(tail);
-    }
-
-    private void RaiseTail(long tail)
-    {
-        // P23 relaxed: only ever raised.
-        long seen = Volatile.Read(ref _tail);
-        while (seen < tail)
-        {
-            // P23 relaxed: as above.
-            long found = Interlocked.CompareExchange(ref _tail, tail, seen);
-            if (found == seen)
-                return;
-            seen = found;
-        }
     }
 
     private SegmentMapping? Hold(long start)

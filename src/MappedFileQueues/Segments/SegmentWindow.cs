@@ -20,9 +20,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
 
     private readonly Lock _lock = new();
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
-
-    /// <summary>In the order of their starts, which they mostly come in.</summary>
-    private readonly List<Unflushed> _unflushed = [];
+    private readonly Dictionary<long, PlatformFile> _unflushed = [];
 
     public long SegmentLength => segmentLength;
 
@@ -66,7 +64,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
                 return;
             _mapped.Remove(mapping.Start);
             mapping.Unmap();
-            if (!writable || !TryKeep(mapping))
+            if (!writable || !_unflushed.TryAdd(mapping.Start, mapping.File))
                 mapping.File.Dispose();
             else if (_unflushed.Count > KeepUnflushedMax)
                 DropOldest();
@@ -78,7 +76,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     {
         lock (_lock)
         {
-            while (_unflushed.Count > 0 && _unflushed[0].Start + segmentLength <= confirmed)
+            while (_unflushed.Count > 0 && FindOldest() + segmentLength <= confirmed)
                 DropOldest();
         }
     }
@@ -97,7 +95,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         PlatformFile? unmapped;
         lock (_lock)
         {
-            unmapped = TakeUnflushed(start);
+            _unflushed.Remove(start, out unmapped);
             if (_mapped.TryGetValue(start, out mapping))
                 mapping.References++;
         }
@@ -189,37 +187,18 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         }
     }
 
-    /// <summary>Keeps the descriptor, unless there is an older one of the same segment.</summary>
-    private bool TryKeep(SegmentMapping mapping)
+    /// <summary>The first of the unflushed segments; there is one.</summary>
+    private long FindOldest()
     {
-        int place = _unflushed.Count;
-        while (place > 0 && _unflushed[place - 1].Start >= mapping.Start)
-            place--;
-        if (place < _unflushed.Count && _unflushed[place].Start == mapping.Start)
-            return false;
-        _unflushed.Insert(place, new Unflushed(mapping.Start, mapping.File));
-        return true;
-    }
-
-    private PlatformFile? TakeUnflushed(long start)
-    {
-        int place = 0;
-        while (place < _unflushed.Count && _unflushed[place].Start != start)
-            place++;
-        if (place == _unflushed.Count)
-            return null;
-        PlatformFile file = _unflushed[place].File;
-        _unflushed.RemoveAt(place);
-        return file;
+        long oldest = long.MaxValue;
+        foreach (long start in _unflushed.Keys)
+            oldest = Math.Min(oldest, start);
+        return oldest;
     }
 
     private void DropOldest()
     {
-        PlatformFile oldest = _unflushed[0].File;
-        _unflushed.RemoveAt(0);
-        oldest.Dispose();
+        _unflushed.Remove(FindOldest(), out PlatformFile? oldest);
+        oldest!.Dispose();
     }
-
-    /// <summary>The descriptor of a segment that is no longer mapped. A class: see <see cref="Log.SegmentStarts"/>.</summary>
-    private sealed record Unflushed(long Start, PlatformFile File);
 }

@@ -1,7 +1,6 @@
 using System.Text.Json;
 using System.Text.Json.Serialization;
 using MappedFileQueues.Tool.Bench.Measuring;
-using MappedFileQueues.Tool.Bench.Processes;
 
 namespace MappedFileQueues.Tool.Bench.Reporting;
 
