@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Files;
 
@@ -16,9 +17,6 @@ namespace MappedFileQueues.Files;
 internal sealed unsafe class AppendBuffer
 {
     private const int Sealed = -1;
-
-    /// <summary>Some 4 us, as in the queue's own appender.</summary>
-    private const int GiveWaySpins = 100;
 
     private readonly int _length;
     private readonly int _alignment;
@@ -69,8 +67,7 @@ internal sealed unsafe class AppendBuffer
             if (seen == state)
                 return (int)state;
 
-            // Another thread is at it: alone it appends some hundred lines in the time that both together take for a few.
-            Thread.SpinWait(GiveWaySpins);
+            Contention.GiveWay();
             state = Volatile.Read(ref _state);
         }
 

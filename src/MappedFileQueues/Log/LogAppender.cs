@@ -137,7 +137,7 @@ internal abstract unsafe class LogAppender
             // Poison is a mapped word: before the mark it may be gone.
             if (Store.Wake.IsPoisoned)
                 throw Store.Poisoned();
-            Store.Roller.MakeRoom(lane, frameLength);
+            MakeRoom(lane, frameLength);
             RecheckDisposed(lane);
         }
         catch
@@ -318,6 +318,20 @@ internal abstract unsafe class LogAppender
     protected ProducerFencedException Fenced(long offset) =>
         new($"The claim was taken away from this producer; the message was not published: offset={offset}, "
             + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
+
+    private void MakeRoom(AppendLane lane, long frameLength)
+    {
+        try
+        {
+            Store.Roller.MakeRoom(lane, frameLength);
+        }
+        catch (QueueDiskException)
+        {
+            // A folder in which no file can be made may be gone, and the store with it.
+            Store.ThrowIfReplaced();
+            throw;
+        }
+    }
 
     /// <summary>False when the claim's thread has ended it meanwhile: its lane may have moved on.</summary>
     private bool TryFence(AppendLane lane)

@@ -18,9 +18,6 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal sealed unsafe class SharedAppender : LogAppender
 {
-    /// <summary>Some 4 us: see <see cref="AppendContended"/>. A third of it gave less, three times as much no more.</summary>
-    private const int GiveWaySpins = 100;
-
     [ThreadStatic]
     private static AppendLane?[]? t_lanes;
 
@@ -174,7 +171,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             if (!hasGivenWay && FrameHeader.State(header) == FrameState.Claimed)
             {
                 hasGivenWay = true;
-                Thread.SpinWait(GiveWaySpins);
+                Contention.GiveWay();
             }
 
             at += FrameHeader.FrameLength(FrameHeader.Length(header));

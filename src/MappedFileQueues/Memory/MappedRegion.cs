@@ -12,10 +12,16 @@ internal sealed unsafe class MappedRegion : IDisposable
     private MappedView? _view;
 
     public MappedRegion(PlatformFile file, long length, bool writable)
+        : this(file.Map(length, writable))
     {
-        _view = file.Map(length, writable);
-        Pointer = _view.Pointer;
-        Length = length;
+    }
+
+    /// <summary>Takes the view over.</summary>
+    public MappedRegion(MappedView view)
+    {
+        _view = view;
+        Pointer = view.Pointer;
+        Length = view.Length;
     }
 
     /// <summary>The first byte; not to be used after <see cref="Dispose"/>.</summary>

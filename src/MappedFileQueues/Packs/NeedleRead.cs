@@ -62,8 +62,8 @@ internal ref struct NeedleRead : IDisposable
     public NeedleMatch Look(Volume entered, long position, int readLength, ReadOnlySpan<byte> key, bool wholeNeedle)
     {
         Begin(entered, position);
-        entered.Around.Ask(position);
         int first = readLength == 0 ? LargeReadLength : readLength;
+        entered.Around.Ask(position, first);
         bool isValid = TryLookAtHeader(wholeNeedle ? first : Math.Min(first, HeaderReadLength));
         NeedleMatch match = !isValid ? NeedleMatch.Damaged : Key.SequenceEqual(key) ? NeedleMatch.Same : NeedleMatch.Other;
         if (match == NeedleMatch.Same && Needle.Kind != NeedleKind.Value)
@@ -91,11 +91,10 @@ internal ref struct NeedleRead : IDisposable
     /// <summary>Reads the data past the buffer, straight to where the caller wants it; false when it is not valid.</summary>
     public readonly bool TryReadData(Span<byte> destination)
     {
-        PlatformFile file = Volume.File;
         Span<byte> end = stackalloc byte[NeedleLayout.Unit + NeedleLayout.FooterLength];
         end = end[..(Needle.Length - Needle.DataAt - Needle.DataLength)];
-        return file.ReadAt(destination, Position + Needle.DataAt) == destination.Length
-            && file.ReadAt(end, Position + Needle.DataAt + Needle.DataLength) == end.Length
+        return Volume.ReadAt(destination, Position + Needle.DataAt) == destination.Length
+            && Volume.ReadAt(end, Position + Needle.DataAt + Needle.DataLength) == end.Length
             && Needle.IsEndValid(end, HeaderChecksum, NeedleLayout.ContentCrc(destination));
     }
 
@@ -157,6 +156,6 @@ internal ref struct NeedleRead : IDisposable
             _buffer = larger;
         }
 
-        _read += Volume.File.ReadAt(_buffer[_read..wanted], Position + _read);
+        _read += Volume.ReadAt(_buffer[_read..wanted], Position + _read);
     }
 }

@@ -25,7 +25,7 @@ internal sealed class PackAppender
     }
 
     /// <summary>Held by whoever changes tail, sequence or index.</summary>
-    public Lock Gate { get; } = new();
+    public PackGate Gate { get; } = new();
 
     /// <summary>Bytes written since the pack was opened.</summary>
     public long Written { get; private set; }
@@ -44,7 +44,7 @@ internal sealed class PackAppender
         var source = new NeedleSource(kind, key, data);
         try
         {
-            lock (Gate)
+            using (durability == PackDurability.PageCache ? Gate.EnterAfterOthers() : Gate.Enter())
             {
                 ThrowIfUnusable();
                 bool isKnown = _core.TryFindPlace(key, hash, out NeedlePlace old);
@@ -76,7 +76,7 @@ internal sealed class PackAppender
     public void Flush()
     {
         ulong sequence;
-        lock (Gate)
+        using (Gate.Enter())
         {
             ThrowIfUnusable();
             sequence = _core.Sequence;
@@ -109,7 +109,7 @@ internal sealed class PackAppender
     /// <summary>Nothing is written from here on.</summary>
     public void Close()
     {
-        lock (Gate)
+        using (Gate.Enter())
             _isClosed = true;
     }
 
@@ -249,7 +249,7 @@ internal sealed class PackAppender
         Volume? volume;
         long tail;
         ulong sequence;
-        lock (Gate)
+        using (Gate.Enter())
         {
             ThrowIfPoisoned();
             (volume, tail, sequence) = (_active, _active?.Tail ?? 0, _core.Sequence);

@@ -48,7 +48,7 @@ internal sealed class PackCompactor(PackWriter writer)
     /// <summary>The volume that takes puts is compacted too when it is worth it: the next put goes into a new one.</summary>
     private void EndActive(double garbageMin)
     {
-        lock (writer.Appender.Gate)
+        using (writer.Appender.Gate.Enter())
         {
             if (writer.Appender.Active is { } active && IsWorth(active, garbageMin))
                 writer.Appender.EndVolume();
@@ -58,7 +58,7 @@ internal sealed class PackCompactor(PackWriter writer)
     /// <summary>All volumes that take no puts any more.</summary>
     private List<Volume> Full()
     {
-        lock (writer.Appender.Gate)
+        using (writer.Appender.Gate.Enter())
             return [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
     }
 
@@ -170,7 +170,7 @@ internal sealed class PackCompactor(PackWriter writer)
     private Volume Copy(List<Volume> run, VolumeName name)
     {
         ulong cleanAsOf;
-        lock (writer.Appender.Gate)
+        using (writer.Appender.Gate.Enter())
             cleanAsOf = Core.Sequence;
         ulong olderCleanAsOf = CleanAsOfBefore(name.First);
         uint seed = NeedleLayout.VolumeSeed(Core.Meta.PackId, name.Last, name.Generation);
@@ -242,7 +242,7 @@ internal sealed class PackCompactor(PackWriter writer)
         foreach (MovedNeedle needle in _moved)
         {
             ulong entry = Core.Layout.Pack(needle.Hash, made.Slot, (long)needle.Units * NeedleLayout.Unit, needle.Length);
-            lock (writer.Appender.Gate)
+            using (writer.Appender.Gate.Enter())
             {
                 if (!Core.Index.Replace(needle.Hash, needle.Entry, entry))
                     continue;

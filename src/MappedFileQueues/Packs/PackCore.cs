@@ -10,13 +10,13 @@ internal sealed class PackCore : IDisposable
 {
     private readonly List<PackDamage> _damages = [];
 
-    public PackCore(StoreDirectory directory, PackMeta meta)
+    public PackCore(StoreDirectory directory, PackMeta meta, bool mapsVolumes = false)
     {
         Directory = directory;
         Meta = meta;
         Layout = new IndexEntry(meta.VolumeLength);
         Index = new PackIndex(Layout);
-        Volumes = new VolumeTable(directory.Path);
+        Volumes = new VolumeTable(directory.Path, mapsVolumes ? meta.VolumeLength : 0);
         Lookup = new PackLookup(Index, Volumes, new KeyHash(meta.PackId));
     }
 

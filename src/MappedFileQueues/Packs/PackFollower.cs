@@ -10,15 +10,16 @@ internal sealed class PackFollower : IDisposable
 {
     private readonly StoreDirectory _directory;
     private readonly PackMeta _meta;
+    private readonly bool _mapsVolumes;
     private readonly bool _hasIdentities = !OperatingSystemServices.Current.IsPortable;
     private PackCore _core;
     private PlatformFile? _checkpoint;
     private Volume? _last;
     private VolumeName _next;
 
-    public PackFollower(StoreDirectory directory, PackMeta meta)
+    public PackFollower(StoreDirectory directory, PackMeta meta, bool mapsVolumes)
     {
-        (_directory, _meta) = (directory, meta);
+        (_directory, _meta, _mapsVolumes) = (directory, meta, mapsVolumes);
         _core = Load();
     }
 
@@ -58,7 +59,7 @@ internal sealed class PackFollower : IDisposable
         PlatformFile? checkpoint = OpenCheckpoint();
         try
         {
-            LoadedPack loaded = new PackLoader(_directory, _meta).Load(useCheckpoint: true, writable: false);
+            LoadedPack loaded = new PackLoader(_directory, _meta, _mapsVolumes).Load(useCheckpoint: true, writable: false);
             SetLast(loaded.Core.Volumes.InOrder.LastOrDefault(), loaded.LastNumber);
             Hold(checkpoint);
             return loaded.Core;

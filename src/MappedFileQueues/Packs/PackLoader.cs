@@ -15,7 +15,7 @@ internal sealed record LoadedPack(
 /// Opens a pack's volumes and makes the index: from the checkpoint and what came after it, or from the volumes alone. Changes no
 /// file.
 /// </summary>
-internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
+internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool mapsVolumes)
 {
     /// <summary>How often a reader begins anew because a compaction removes the files that it is about to open.</summary>
     private const int TriesMax = 1000;
@@ -23,7 +23,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
     /// <summary>More needles than a volume can hold: 16 GiB of the shortest ones.</summary>
     private const ulong NeedlesOfAVolume = 1UL << 32;
 
-    private PackCore _core = new(directory, meta);
+    private PackCore _core = new(directory, meta, mapsVolumes);
     private bool _hasMissing;
     private uint _lastNumber;
     private long _scannedLength;
@@ -82,7 +82,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta)
     private void Restart()
     {
         _core.Dispose();
-        _core = new PackCore(directory, meta);
+        _core = new PackCore(directory, meta, mapsVolumes);
         (_scannedLength, _coveredTail) = (0, VolumeHeader.Length);
         _hasMissing = false;
     }

@@ -29,7 +29,7 @@ internal static class PackOpening
                 ?? throw PackErrors.InUse(directory.Path, directory.NameLockHolders(PackNames.WriterLock));
             PackMeta meta = PackLoader.ReadMeta(directory) ?? Create(directory, options);
             RemoveTemporaries(directory);
-            LoadedPack loaded = new PackLoader(directory, meta).Load(useCheckpoint, writable: true);
+            LoadedPack loaded = new PackLoader(directory, meta, options.MapsVolumes).Load(useCheckpoint, writable: true);
             try
             {
                 return new OpenedPack(loaded, PutInOrder(loaded), writerLock);

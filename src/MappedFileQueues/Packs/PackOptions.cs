@@ -58,6 +58,14 @@ public sealed class PackOptions
         }
     }
 
+    /// <summary>
+    /// Whether gets of up to 16 KiB copy from a mapping of the volume instead of reading its file; default false. For a pack
+    /// that fits into memory a get is twice as fast (docs/BENCHMARKS.md). The price: a place that the disk cannot read, or a
+    /// volume that somebody truncates, ends the process (SIGBUS) where a read is an exception, and what was got counts as
+    /// memory of the process.
+    /// </summary>
+    public bool MapsVolumes { get; set; }
+
     /// <summary>Whether a pack is made where there is none; default true.</summary>
     public bool CreateIfMissing { get; set; } = true;
 

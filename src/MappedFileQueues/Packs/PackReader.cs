@@ -34,9 +34,10 @@ public sealed class PackReader : IDisposable
     /// True: each call first looks for what the writer has added, which costs two or three calls of the system. False: the
     /// reader sees the pack as of the opening, or of the last <see cref="Refresh"/>.
     /// </param>
+    /// <param name="mapsVolumes">As <see cref="PackOptions.MapsVolumes"/>.</param>
     /// <exception cref="QueueFormatException">There is no pack here, or one of another version.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    public static PackReader Open(string path, bool followsAlways = true)
+    public static PackReader Open(string path, bool followsAlways = true, bool mapsVolumes = false)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
         StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
@@ -44,7 +45,7 @@ public sealed class PackReader : IDisposable
         try
         {
             PackMeta meta = PackLoader.ReadMeta(directory) ?? throw PackErrors.NoPack(path);
-            return new PackReader(directory, new PackFollower(directory, meta), followsAlways);
+            return new PackReader(directory, new PackFollower(directory, meta, mapsVolumes), followsAlways);
         }
         catch
         {

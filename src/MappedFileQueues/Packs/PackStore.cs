@@ -54,9 +54,11 @@ public sealed class PackStore : IDisposable
     /// <summary>Opens a pack for reading, beside a writer in any process; the same as <see cref="PackReader.Open"/>.</summary>
     /// <param name="path">The pack's directory.</param>
     /// <param name="followsAlways">Whether each call first looks for what the writer has added.</param>
+    /// <param name="mapsVolumes">As <see cref="PackOptions.MapsVolumes"/>.</param>
     /// <exception cref="QueueFormatException">There is no pack here, or one of another version.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    public static PackReader OpenReader(string path, bool followsAlways = true) => PackReader.Open(path, followsAlways);
+    public static PackReader OpenReader(string path, bool followsAlways = true, bool mapsVolumes = false) =>
+        PackReader.Open(path, followsAlways, mapsVolumes);
 
     /// <summary>
     /// Puts an object in place of the one that the key has, if any, damaged or not. Allocates nothing in steady state.

@@ -53,7 +53,7 @@ internal sealed class PackWriter : IDisposable
         ulong sequence;
         List<CoveredVolume> volumes;
         ulong[][] shards = new ulong[PackIndex.ShardCount][];
-        lock (Appender.Gate)
+        using (Appender.Gate.Enter())
         {
             (written, sequence) = (Appender.Written, Core.Sequence);
             bool isCovered = written == _checkpointedAt && !_isDirty;
@@ -93,7 +93,7 @@ internal sealed class PackWriter : IDisposable
             ObjectDisposedException.ThrowIf(_isDisposed, typeof(PackStore));
             using var verifier = new PackVerifier(Core, besideWriter: false);
             verifier.Scan();
-            lock (Appender.Gate)
+            using (Appender.Gate.Enter())
             {
                 verifier.Scan();
                 return verifier.Compare();

@@ -15,8 +15,8 @@ internal sealed class ReadAround(PlatformFile file)
     private readonly Lock _growing = new();
     private uint[] _asked = [];
 
-    /// <summary>Somebody looks at this position now.</summary>
-    public void Ask(long position)
+    /// <summary>Somebody reads here now.</summary>
+    public void Ask(long position, int length)
     {
         long window = position >> WindowBits;
         int word = (int)(window >> 5);
@@ -36,6 +36,8 @@ internal sealed class ReadAround(PlatformFile file)
             _asked[word] |= bit;
         }
 
+        // What is wanted now first, as a request of its own: it does not wait for the rest.
+        file.AdviseWillNeed(position, length);
         file.AdviseWillNeed(window << WindowBits, 1L << WindowBits);
     }
 }

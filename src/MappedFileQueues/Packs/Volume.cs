@@ -23,6 +23,9 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
 
     public PlatformFile File { get; } = file;
 
+    /// <summary>Set when gets copy from a mapping; null when they read the file.</summary>
+    public VolumeMapping? Mapping { get; set; }
+
     /// <summary>The reading around what is looked up.</summary>
     public ReadAround Around { get; } = new(file);
 
@@ -50,6 +53,11 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
 
     /// <summary>How many needles the index points to.</summary>
     public long LiveCount => Volatile.Read(ref _liveCount);
+
+    /// <summary>Reads for a get, of what lies before the tail. For holders of a lease.</summary>
+    public int ReadAt(Span<byte> destination, long position) => Mapping?.TryRead(destination, position, Tail) == true
+        ? destination.Length
+        : File.ReadAt(destination, position);
 
     public void AddLive(long length, long count)
     {
@@ -90,6 +98,7 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
 
     private void Close()
     {
+        Mapping?.Dispose();
         if (owner is null)
             File.Dispose();
         else

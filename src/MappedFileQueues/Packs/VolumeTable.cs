@@ -6,7 +6,9 @@ namespace MappedFileQueues.Packs;
 /// The open volumes, each in a slot whose number stands in the index's entries. Any thread may look; volumes come and go under
 /// the table's lock.
 /// </summary>
-internal sealed class VolumeTable(string packPath) : IDisposable
+/// <param name="packPath">The pack's directory, for messages.</param>
+/// <param name="mappedLength">How long volumes may become that are to be mapped for gets; 0 when they are read.</param>
+internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposable
 {
     private readonly Lock _gate = new();
     private readonly Volume?[] _slots = new Volume?[IndexEntry.SlotCount];
@@ -48,6 +50,8 @@ internal sealed class VolumeTable(string packPath) : IDisposable
             if (slot is < 0 or >= IndexEntry.SlotCount || _slots[slot] is not null)
                 throw Full();
             volume.Slot = slot;
+            if (mappedLength > 0)
+                volume.Mapping = new VolumeMapping(volume.File, mappedLength);
             Volatile.Write(ref _slots[slot], volume);
             _slotsUsed = Math.Max(_slotsUsed, slot + 1);
             _count++;

@@ -108,12 +108,17 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         long fileLength = Length;
         if (fileLength < length)
             throw ZeroFill.TooShort(path, fileLength, length);
-        int protection = LinuxNative.PROT_READ | (writable ? LinuxNative.PROT_WRITE : 0);
-        nint address = LinuxNative.mmap(0, (nint)length, protection, LinuxNative.MAP_SHARED, handle, 0);
-        int errno = LinuxErrors.Last;
-        return address != -1
-            ? new LinuxView((byte*)address, length, writable)
-            : throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
+        return MapAny(length, writable);
+    }
+
+    /// <inheritdoc/>
+    public override MappedView MapAhead(long length)
+    {
+        LinuxView view = MapAny(length, writable: false);
+
+        // Without it each page that is not in the cache brings 128 KiB along.
+        _ = LinuxNative.madvise(view.Pointer, (nint)length, LinuxNative.MADV_RANDOM);
+        return view;
     }
 
     /// <inheritdoc/>
@@ -139,6 +144,16 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             ZeroFill.Write(this, hole, data);
             hole = data < end ? Seek(data, LinuxNative.SEEK_HOLE) : end;
         }
+    }
+
+    private LinuxView MapAny(long length, bool writable)
+    {
+        int protection = LinuxNative.PROT_READ | (writable ? LinuxNative.PROT_WRITE : 0);
+        nint address = LinuxNative.mmap(0, (nint)length, protection, LinuxNative.MAP_SHARED, handle, 0);
+        int errno = LinuxErrors.Last;
+        return address != -1
+            ? new LinuxView((byte*)address, length, writable)
+            : throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
     }
 
     private bool TryFallocate(int mode, long offset, long length)

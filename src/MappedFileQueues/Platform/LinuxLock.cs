@@ -8,13 +8,7 @@ internal sealed class LinuxLock : PlatformLock
     /// <summary>How often a lock file may be replaced under our eyes before we give up.</summary>
     private const int ReplacedTriesMax = 1000;
 
-    /// <summary>
-    /// Held locks are rooted here: a finalizer that closed the descriptor of a queue which nobody disposed would let others in
-    /// while its mappings and threads are still at work.
-    /// </summary>
-    private static readonly HashSet<LinuxLock> s_held = [];
-
-    private static readonly Lock s_heldLock = new();
+    private static readonly RootedObjects s_held = new();
 
     private readonly LinuxHandle? _handle;
     private readonly LinuxDirectory _directory;
@@ -25,9 +19,7 @@ internal sealed class LinuxLock : PlatformLock
         _handle = handle;
         _directory = directory;
         _name = name;
-        if (handle is null)
-            return;
-        lock (s_heldLock)
+        if (handle is not null)
             s_held.Add(this);
     }
 
@@ -89,7 +81,7 @@ internal sealed class LinuxLock : PlatformLock
     /// <inheritdoc/>
     public override void Dispose()
     {
-        if (_handle is null || !TryUnroot())
+        if (_handle is null || !s_held.TryRemove(this))
             return;
 
         // Unlocking by command and not only by closing: a child that is just being started holds copies of all descriptors
@@ -112,11 +104,5 @@ internal sealed class LinuxLock : PlatformLock
         }
 
         return true;
-    }
-
-    private bool TryUnroot()
-    {
-        lock (s_heldLock)
-            return s_held.Remove(this);
     }
 }

@@ -8,17 +8,33 @@ namespace MappedFileQueues.Platform;
 /// </summary>
 internal static class LinuxLockHolders
 {
+    /// <summary>The system gives out a table in pieces of at most a page.</summary>
+    private const int PieceLength = 4096;
+
+    /// <summary>
+    /// How often a table of several pieces is read: where locks come and go between two pieces the lines move, and one is missed
+    /// (in one look of 200, where the lines of half a table of 400 come and go).
+    /// </summary>
+    private const int LooksMax = 5;
+
     /// <summary>The process ids, each once.</summary>
     public static IReadOnlyList<int> Find(LinuxHandle file, FileIdentity identity)
     {
-        string? locks = ProcFiles.ReadOrNull("/proc/locks");
-        if (locks is null)
-            return [];
-
         // btrfs and overlay give each file a device of its own in stat, while /proc/locks prints the one of the whole file
         // system, which the mount table knows.
         string? mounted = MountDevice(file);
-        return Parse(locks, identity.Inode, device => device == identity.Device || device == ParseDevice(mounted, hex: false));
+        List<int> holders = [];
+        for (int look = 0; look < LooksMax; look++)
+        {
+            string locks = ProcFiles.ReadOrNull("/proc/locks") ?? "";
+            holders.AddRange(Parse(locks, identity.Inode, IsDevice));
+            if (locks.Length < PieceLength)
+                break;
+        }
+
+        return [.. holders.Distinct()];
+
+        bool IsDevice(ulong device) => device == identity.Device || device == ParseDevice(mounted, hex: false);
     }
 
     /// <summary>The holders of an inode on one of the accepted devices (major in the upper half).</summary>

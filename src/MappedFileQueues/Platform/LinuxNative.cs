@@ -34,6 +34,7 @@ internal static unsafe partial class LinuxNative
     public const int PROT_READ = 1;
     public const int PROT_WRITE = 2;
     public const int MAP_SHARED = 1;
+    public const int MADV_RANDOM = 1;
     public const int MADV_DONTNEED = 4;
     public const int MADV_POPULATE_READ = 22;
     public const int MADV_POPULATE_WRITE = 23;

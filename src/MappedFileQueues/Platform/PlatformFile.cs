@@ -89,6 +89,12 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public abstract MappedView Map(long length, bool writable);
 
+    /// <summary>
+    /// Maps [0, <paramref name="length"/>) for reading here and there, whatever the file's length is; what it grows by is seen. A
+    /// look beyond its end ends the process. Portable: as much as the file has now, which must not be empty.
+    /// </summary>
+    public virtual MappedView MapAhead(long length) => Map(Length, writable: false);
+
     /// <summary>Closes the file; views stay.</summary>
     public abstract void Dispose();
 }

@@ -1,4 +1,3 @@
-using System.Collections.Concurrent;
 using System.Diagnostics;
 using Microsoft.Win32.SafeHandles;
 
@@ -12,8 +11,7 @@ internal sealed class PortableLock : PlatformLock
 {
     private static readonly TimeSpan s_downgradeLimit = TimeSpan.FromSeconds(5);
 
-    // Rooted while held: a finalizer must not let others in.
-    private static readonly ConcurrentDictionary<PortableLock, bool> s_held = new();
+    private static readonly RootedObjects s_held = new();
 
     private readonly string _path;
     private SafeFileHandle? _handle;
@@ -23,7 +21,7 @@ internal sealed class PortableLock : PlatformLock
         _path = path;
         _handle = handle;
         if (handle is not null)
-            s_held[this] = true;
+            s_held.Add(this);
     }
 
     /// <summary>Takes the lock, making the file; null when another holds it.</summary>
@@ -85,7 +83,7 @@ internal sealed class PortableLock : PlatformLock
     /// <inheritdoc/>
     public override void Dispose()
     {
-        if (s_held.TryRemove(this, out _))
+        if (s_held.TryRemove(this))
             _handle!.Dispose();
     }
 

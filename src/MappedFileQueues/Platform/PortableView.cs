@@ -1,4 +1,3 @@
-using System.Collections.Concurrent;
 using System.IO.MemoryMappedFiles;
 using Microsoft.Win32.SafeHandles;
 
@@ -7,8 +6,8 @@ namespace MappedFileQueues.Platform;
 /// <summary>A view of the BCL.</summary>
 internal sealed unsafe class PortableView : MappedView
 {
-    // Rooted until disposed: the handle of the view has a finalizer, which would unmap under a span that is still out.
-    private static readonly ConcurrentDictionary<PortableView, bool> s_mapped = new();
+    // The handle of the view has a finalizer.
+    private static readonly RootedObjects s_mapped = new();
 
     private readonly SafeMemoryMappedViewHandle _handle;
     private readonly long _length;
@@ -23,7 +22,7 @@ internal sealed unsafe class PortableView : MappedView
         byte* pointer = null;
         _handle.AcquirePointer(ref pointer);
         _start = pointer + view.PointerOffset;
-        s_mapped[this] = true;
+        s_mapped.Add(this);
     }
 
     /// <inheritdoc/>
@@ -45,7 +44,7 @@ internal sealed unsafe class PortableView : MappedView
     /// <inheritdoc/>
     public override void Dispose()
     {
-        if (!s_mapped.TryRemove(this, out _))
+        if (!s_mapped.TryRemove(this))
             return;
         _handle.ReleasePointer();
         _handle.Dispose();

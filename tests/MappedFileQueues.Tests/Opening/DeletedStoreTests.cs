@@ -91,6 +91,20 @@ public sealed class DeletedStoreTests : IDisposable
         Refusal.CheckMessage(error.Message, _temp.StorePath);
     }
 
+    /// <summary>
+    /// Where the preparing thread had no time to make the next segment, the producer makes it: the missing folder was reported
+    /// as an error of the disk (once in a few hundred rolls on a busy machine). Here it makes the first one.
+    /// </summary>
+    [Fact]
+    public void Produce_SegmentOfAStoreThatIsGone_Throws()
+    {
+        using MappedFileQueue queue = Open();
+        MappedFileProducer producer = queue.Producer;
+        Remove("delete");
+        QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => producer.Produce([1]));
+        Refusal.CheckMessage(error.Message, _temp.StorePath);
+    }
+
     [Theory]
     [InlineData("delete")]
     [InlineData("replace")]

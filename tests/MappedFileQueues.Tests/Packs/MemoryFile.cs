@@ -13,6 +13,9 @@ internal sealed class MemoryFile(string name) : PlatformFile
     /// <summary>Called before each read.</summary>
     public Action? BeforeRead { get; set; }
 
+    /// <summary>What was asked for ahead.</summary>
+    public List<(long Position, long Length)> Advised { get; } = [];
+
     public override string Path => name;
 
     public override long Length => Lengths.TryDequeue(out long length) ? length : _bytes.Length;
@@ -45,6 +48,8 @@ internal sealed class MemoryFile(string name) : PlatformFile
     public override void FlushData()
     {
     }
+
+    public override void AdviseWillNeed(long offset, long length) => Advised.Add((offset, length));
 
     public override MappedView Map(long length, bool writable) => throw new NotSupportedException();
 

@@ -26,14 +26,16 @@ public sealed class PackModelTests
     }
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
-    public void AnySteps_OnTinyVolumes_AsADictionary(bool portable)
+    [InlineData(false, false)]
+    [InlineData(false, true)]
+    [InlineData(true, false)]
+    [InlineData(true, true)]
+    public void AnySteps_OnTinyVolumes_AsADictionary(bool portable, bool mapsVolumes)
     {
         Property property = Prop.ForAll(Steps(), taken =>
         {
             PlatformScope.Use(portable);
-            using var run = new Run();
+            using var run = new Run(mapsVolumes);
             foreach (Step step in taken)
                 run.Take(step);
             run.Take(new Step(Operation.CheckAll, 0, 0));
@@ -83,18 +85,18 @@ public sealed class PackModelTests
 
     private sealed class Run : IDisposable
     {
-        private static readonly PackOptions s_options = new() { VolumeSize = 4096, CheckpointInterval = 20_000 };
-
         private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+        private readonly PackOptions _options;
         private readonly PackReader _reader;
         private ImmutableDictionary<string, byte[]> _model = ImmutableDictionary<string, byte[]>.Empty;
         private PackStore _pack;
         private int _seed;
 
-        public Run()
+        public Run(bool mapsVolumes)
         {
-            _pack = PackStore.Open(_temp.StorePath, s_options);
-            _reader = PackStore.OpenReader(_temp.StorePath);
+            _options = new PackOptions { VolumeSize = 4096, CheckpointInterval = 20_000, MapsVolumes = mapsVolumes };
+            _pack = PackStore.Open(_temp.StorePath, _options);
+            _reader = PackStore.OpenReader(_temp.StorePath, mapsVolumes: mapsVolumes);
         }
 
         public void Take(Step step)
@@ -118,7 +120,7 @@ public sealed class PackModelTests
                     _pack.Dispose();
                     if (step.Operation == Operation.Rebuild && File.Exists(_temp.PathOf("index.checkpoint")))
                         File.WriteAllText(_temp.PathOf("index.checkpoint"), "damaged");
-                    _pack = PackStore.Open(_temp.StorePath, s_options);
+                    _pack = PackStore.Open(_temp.StorePath, _options);
                     break;
                 case Operation.Compact:
                     _pack.Compact(step.Length % 100 / 100.0);

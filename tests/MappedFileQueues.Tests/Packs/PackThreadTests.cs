@@ -18,14 +18,16 @@ public sealed class PackThreadTests : IDisposable
     /// <summary>
     /// Each writer's keys count upwards, so that a reader knows what it may see: never less than what it has seen before.
     /// </summary>
-    [Fact]
-    public void PutGetDeleteCompact_AllAtOnce_NobodySeesAnOldOrWrongValue()
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void PutGetDeleteCompact_AllAtOnce_NobodySeesAnOldOrWrongValue(bool mapsVolumes)
     {
         int seed = Environment.TickCount;
         TestContext.Current.TestOutputHelper?.WriteLine($"seed {seed}");
-        PackOptions options = new() { VolumeSize = 64 * 1024, CheckpointInterval = 100_000 };
+        PackOptions options = new() { VolumeSize = 64 * 1024, CheckpointInterval = 100_000, MapsVolumes = mapsVolumes };
         using PackStore pack = PackStore.Open(_temp.StorePath, options);
-        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath, mapsVolumes: mapsVolumes);
         int[][] written = [.. Enumerable.Range(0, WriterCount).Select(_ => new int[KeyCount])];
         ConcurrentQueue<string> wrong = [];
         int writersLeft = WriterCount;

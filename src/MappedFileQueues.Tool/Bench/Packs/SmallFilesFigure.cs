@@ -15,6 +15,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
 {
     public const string PutName = "pack_put";
     public const string WarmName = "pack_get_warm";
+    public const string MappedName = "pack_get_mapped";
     public const string ColdName = "pack_get_cold";
 
     private const int DataLength = 2048;
@@ -22,8 +23,8 @@ internal sealed class SmallFilesFigure(ChildContext context)
     private const int CountMaxQuick = 32_000;
     private const int FilesPerFolder = 1000;
 
-    /// <summary>A cold read of a file takes a tenth of a millisecond and more.</summary>
-    private const int ColdCountMax = 20_000;
+    /// <summary>A cold read of a file takes a tenth of a millisecond.</summary>
+    private const int ColdCountMaxQuick = 20_000;
 
     private const int WarmUpCount = 20;
 
@@ -48,11 +49,16 @@ internal sealed class SmallFilesFigure(ChildContext context)
         int[] order = [.. Enumerable.Range(0, count)];
         new Random(2).Shuffle(order);
         List<Samples> all = [new Samples(PutName, "ns", [.. puts.Select(put => put.RawPut)], [.. puts.Select(put => put.Put)])];
-        using PackStore pack = PackStore.Open(PackPath);
-        all.Add(Interleaved.Run(
-            WarmName, "ns", context.Repetitions, () => ReadFiles(order), () => _gets.Measure(pack, order)));
+        all.Add(MeasureWarm(WarmName, order, new PackOptions()));
+        all.Add(MeasureWarm(MappedName, order, new PackOptions { MapsVolumes = true }));
         Directory.Delete(FilesPath, recursive: true);
         return all;
+    }
+
+    private Samples MeasureWarm(string name, int[] order, PackOptions options)
+    {
+        using PackStore pack = PackStore.Open(PackPath, options);
+        return Interleaved.Run(name, "ns", context.Repetitions, () => ReadFiles(order), () => _gets.Measure(pack, order));
     }
 
     /// <summary>
@@ -65,7 +71,8 @@ internal sealed class SmallFilesFigure(ChildContext context)
         _ = Round(count);
         int[] order = [.. Enumerable.Range(0, count)];
         new Random(2).Shuffle(order);
-        order = order[..Math.Min(ColdCountMax, count)];
+        if (context.Task.IsQuick)
+            order = order[..Math.Min(ColdCountMaxQuick, count)];
         List<Samples> all = [];
         if (SystemCache.TryDrop(PackPath))
             all.Add(Interleaved.Run(ColdName, "ns", context.Repetitions, () => ReadFilesCold(order), () => ReadPackCold(order)));
