@@ -39,15 +39,26 @@ internal sealed unsafe class HoleRepair(
         return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
     }
 
+    /// <inheritdoc cref="ILogView.IsDamage"/>
+    public bool IsDamage(ulong* header, ulong claim, long offset)
+    {
+        if (IsNobodys(claim))
+            return true;
+
+        // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
+        bool isFlushed = offset < SharedWord.ReadAcquire(control.Confirmed);
+        // P4 acquire: so a real claim is gone at this look; pairs with P3 full in SharedAppender.
+        return isFlushed && SharedWord.ReadAcquire(header) == claim;
+    }
+
     /// <summary>Whose claim this is, changing nothing.</summary>
     public ClaimOwner OwnerOf(ulong claim)
     {
         uint owner = FrameHeader.HighHalf(claim);
         int slot = SlotLayout.Slot(owner);
-        uint generation = slots.Generation(slot);
-        if (SlotLayout.Generation(owner) == 0 || SlotLayout.Generation(owner) > generation)
+        if (IsNobodys(claim))
             return ClaimOwner.Nobody;
-        if (SlotLayout.Generation(owner) < generation)
+        if (SlotLayout.Generation(owner) < slots.Generation(slot))
             return ClaimOwner.Dead;
         using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
         return probe is null ? ClaimOwner.Living : ClaimOwner.Dead;
@@ -69,6 +80,13 @@ internal sealed unsafe class HoleRepair(
 #endif
         wake.WakeIfAwaited();
         return true;
+    }
+
+    private bool IsNobodys(ulong claim)
+    {
+        uint owner = FrameHeader.HighHalf(claim);
+        uint generation = SlotLayout.Generation(owner);
+        return generation == 0 || generation > slots.Generation(SlotLayout.Slot(owner));
     }
 
     private bool TurnIntoPadding(ulong* header, ulong claim, long offset)

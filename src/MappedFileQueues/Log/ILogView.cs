@@ -72,6 +72,12 @@ internal unsafe interface ILogView
     /// <summary>Whether a claimed header among damaged bytes is a claim at all, and whether its owner lives.</summary>
     ClaimOwner OwnerOf(ulong claim);
 
+    /// <summary>
+    /// Whether a claimed header that was read at this place is damage that looks like a claim: it stands below what was
+    /// flushed, where everything is published, or its owner has never been.
+    /// </summary>
+    bool IsDamage(ulong* header, ulong claim, long offset);
+
     /// <summary>Looks after a claim in the way.</summary>
     HoleFate Repair(ulong* header, ulong claim, long offset);
 

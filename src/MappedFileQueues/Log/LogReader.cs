@@ -205,7 +205,7 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
                 throw log.Corrupt(Offset, header, room);
             FrameState state = FrameHeader.State(header);
             if (state == FrameState.Claimed)
-                return ReadStatus.Hole;
+                return log.IsDamage((ulong*)_next, header, Offset) ? throw log.Corrupt(Offset, header, room) : ReadStatus.Hole;
             length = FrameHeader.Length(header);
             ThrowIfTruncated(length);
             if ((_verifies || state == FrameState.Padding) && !_checksum.Matches(header, Offset, ref _next[FrameHeader.Size]))

@@ -229,8 +229,12 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             return SharedWord.ReadAcquire(header) != claim;
         }
 
-        return Holes.TryRepair(header, claim, offset);
+        return IsDamage(header, claim, offset)
+            ? throw Corrupt(offset, claim, Window.StartOf(offset) + Window.SegmentLength - offset)
+            : Holes.TryRepair(header, claim, offset);
     }
+
+    public bool IsDamage(ulong* header, ulong claim, long offset) => Holes.IsDamage(header, claim, offset);
 
     /// <inheritdoc/>
     // P14 acquire: read before low water, which goes up first; pairs with P14 full in SegmentRoller.

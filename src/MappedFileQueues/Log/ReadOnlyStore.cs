@@ -176,6 +176,9 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         return isDead ? HoleFate.StepOver : HoleFate.Living;
     }
 
+    /// <summary>By the checkpoint alone: in a copy of a store the generations of the owners may be missing.</summary>
+    public bool IsDamage(ulong* header, ulong claim, long offset) => offset < _checkpoint;
+
     public ClaimOwner OwnerOf(ulong claim)
     {
         uint owner = FrameHeader.HighHalf(claim);

@@ -1,3 +1,6 @@
+using System.Buffers.Binary;
+using MappedFileQueues.Format;
+
 namespace MappedFileQueues.Tests.Hostile;
 
 /// <summary>One random way in which the segments of a <see cref="DamagedLog"/> are not what they were.</summary>
@@ -21,6 +24,12 @@ internal sealed class LogDamage
     public IReadOnlyDictionary<string, byte[]> Files => _files;
 
     public override string ToString() => string.Join("; ", _steps);
+
+    /// <summary>
+    /// Eight random bytes looked like the claim of a producer that is gone, for 10,000 bytes: everything in it became padding.
+    /// </summary>
+    private static void MakeClaim(Span<byte> lowHalf, int length) =>
+        BinaryPrimitives.WriteUInt32LittleEndian(lowHalf, FrameHeader.LowHalf(length, FrameState.Claimed));
 
     private void Add(DamagedLog log, Random random, bool keepsLengths, long before)
     {
@@ -50,6 +59,8 @@ internal sealed class LogDamage
                 break;
             case 4:
                 random.NextBytes(bytes.AsSpan(at, 8));
+                if (random.Next(2) == 0)
+                    MakeClaim(bytes.AsSpan(at, 4), random.Next(room - 7));
                 break;
             case 5:
                 bytes.AsSpan(at, Math.Min(random.Next(8, 3000), room)).Clear();
@@ -70,6 +81,7 @@ internal sealed class LogDamage
         }
 
         _files[path] = bytes;
-        _steps.Add($"kind {kind} at {frame.Offset}");
+        string header = at + 8 <= bytes.Length ? $", now {BitConverter.ToUInt64(bytes, at):x16}" : "";
+        _steps.Add($"kind {kind} at {frame.Offset}{header}");
     }
 }

@@ -103,6 +103,8 @@ public sealed unsafe class AwaitedSegmentTests
             _view.ThrowIfReadingEnded(reader);
         }
 
+        public bool IsDamage(ulong* header, ulong claim, long offset) => _view.IsDamage(header, claim, offset);
+
         public void ThrowIfReplaced() => _view.ThrowIfReplaced();
 
         public void ThrowIfWrongLength(int length, long offset) => _view.ThrowIfWrongLength(length, offset);
