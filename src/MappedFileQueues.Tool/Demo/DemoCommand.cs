@@ -36,7 +36,7 @@ internal static class DemoCommand
         };
         Option<int> seconds = new("--seconds")
         {
-            Description = "After so many seconds nothing more is sent, once 50 MB are.",
+            Description = "After so many seconds nothing more is sent, once 50 MB are, or 22 s are over.",
             HelpName = "N",
             DefaultValueFactory = _ => SecondsDefault,
         };

@@ -18,10 +18,12 @@ internal sealed class DemoRun : IDisposable
     private const long BurstLengthMax = 48_000_000;
 
     /// <summary>
-    /// A kill that came too late, after the burst, is tried again, the last time in a burst at the even pace, which takes long
-    /// enough on any machine.
+    /// A kill that came too late, after the burst, is tried again, in the end in bursts at the even pace, which take long enough
+    /// on most machines.
     /// </summary>
-    private const int KillAttemptsMax = 3;
+    private const int KillAttemptsMax = 5;
+
+    private const int FastKillAttempts = 2;
 
     private const long SteadyMessagesPerSecond = 50_000;
     private static readonly TimeSpan s_steadyTimeMax = TimeSpan.FromSeconds(2);
@@ -150,7 +152,7 @@ internal sealed class DemoRun : IDisposable
         for (int attempt = 0; attempt < KillAttemptsMax && !isMidBurst && !IsAtEnd; attempt++)
         {
             DemoProgress from = _producer.Progress;
-            long end = WaitForMiddleOfBurst(isSlow: attempt == KillAttemptsMax - 1);
+            long end = WaitForMiddleOfBurst(isSlow: attempt >= FastKillAttempts);
             int killed = _producer.ProcessId;
             TimeSpan at = Elapsed;
             _producer.Kill();

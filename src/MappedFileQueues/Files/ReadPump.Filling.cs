@@ -94,8 +94,10 @@ internal sealed partial class ReadPump
     {
         if (_thread is not null)
             return;
-        _thread = new Thread(static pump => ((ReadPump)pump!).FillAlways()) { IsBackground = true, Name = "mfq read ahead" };
-        _thread.UnsafeStart(this);
+        var thread = new Thread(static pump => ((ReadPump)pump!).FillAlways()) { IsBackground = true, Name = "mfq read ahead" };
+        thread.UnsafeStart(this);
+        // Not before: without it, because the system gave none, the next read tries again, and nobody waits for its end.
+        _thread = thread;
     }
 
     /// <summary>The thread: reads while there is room, and looks for growth while a consumer waits for it.</summary>

@@ -90,7 +90,15 @@ internal abstract unsafe class LogAppender
     public void Prepare(long bytes)
     {
         long tail = TailOffset;
-        Store.Preparer?.PrepareTo(tail, tail + bytes);
+        try
+        {
+            Store.Preparer?.PrepareTo(tail, tail + bytes);
+        }
+        catch (QueueDiskException)
+        {
+            Store.ThrowIfReplaced();
+            throw;
+        }
     }
 
     /// <summary>

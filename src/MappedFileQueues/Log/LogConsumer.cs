@@ -240,7 +240,16 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         lock (_disposing)
         {
             ObjectDisposedException.ThrowIf(_disposed, this);
-            _cursorFile.Flush();
+            try
+            {
+                _cursorFile.Flush();
+            }
+            catch (QueueDiskException)
+            {
+                // The folder whose names cannot be flushed may be gone with the store.
+                Store.ThrowIfReplaced();
+                throw;
+            }
         }
     }
 

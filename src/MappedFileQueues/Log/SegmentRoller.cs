@@ -20,8 +20,11 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     /// </summary>
     private const long BoundStep = 256 * 1024;
 
-    /// <summary>Far longer than a process takes from the closing of one descriptor to the closing of the next.</summary>
-    private static readonly TimeSpan OwnerExitMax = TimeSpan.FromSeconds(1);
+    /// <summary>
+    /// Far longer than a process takes from the closing of one descriptor to the closing of the next, also where it has to wait
+    /// for its turn.
+    /// </summary>
+    private static readonly TimeSpan OwnerExitMax = TimeSpan.FromSeconds(5);
 
     /// <summary>
     /// On return the lane stands at a free header (when it was looked at) with room for the frame in its segment, blocks

@@ -58,7 +58,9 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
     {
         for (int tries = 0; ; tries++)
         {
-            FileIdentity? checkpoint = directory.Identify(PackNames.Checkpoint);
+            // Held open: the inode of a checkpoint that is replaced is given to a later one, which would pass for this one.
+            using PlatformFile? held = directory.Open(PackNames.Checkpoint, FileOpening.Read);
+            FileIdentity? checkpoint = held?.Identity;
             List<VolumeName> files = ListVolumes();
             List<VolumeName> leftovers = [];
             bool isCovered = useCheckpoint && TryLoadCheckpoint(files, leftovers, writable);

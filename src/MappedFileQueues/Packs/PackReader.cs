@@ -23,7 +23,7 @@ public sealed class PackReader : IDisposable
     public string Path => _directory.Path;
 
     /// <summary>How many objects there are.</summary>
-    public long Count => Call(static core => core.Index.Count);
+    public long Count => Follow().Index.Count;
 
     /// <summary>What was found damaged on the way, and passed over. Empty for a pack in order.</summary>
     public IReadOnlyList<PackDamage> Damages => _follower.Core.Damages;
@@ -203,7 +203,17 @@ public sealed class PackReader : IDisposable
     }
 
     /// <inheritdoc cref="PackStore.GetInfo"/>
-    public PackInfo GetInfo() => Call(PackView.Info);
+    public PackInfo GetInfo()
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            PackInfo info = PackView.Info(core);
+            // A compaction came between, and its volumes were let go.
+            if (!IsReplaced(core))
+                return info;
+        }
+    }
 
     /// <summary>Ends all calls and closes the files.</summary>
     public void Dispose()
@@ -226,6 +236,4 @@ public sealed class PackReader : IDisposable
     }
 
     private bool IsReplaced(PackCore core) => !Volatile.Read(ref _isDisposed) && core != _follower.Core;
-
-    private T Call<T>(Func<PackCore, T> ask) => ask(Follow());
 }

@@ -28,6 +28,7 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>The most segments that are made at once.</summary>
     private const int GroupMax = 32;
 
+    private readonly Lock _flushingNames = new();
     private readonly Lock _wholeLock = new();
     private readonly HashSet<long> _whole = [];
     private volatile bool _allocatesInPlace = allocatesInPlace;
@@ -114,14 +115,19 @@ internal sealed unsafe class SegmentMaker(
 #endif
         // P20 acquire: all segments below it were there before the flush; pairs with P20 full in TryEnsureAllocated.
         bool isInTurn = window.StartOf(first - 1) < SharedWord.ReadAcquire(control.Allocated);
-        try
+        // One at a time: the kernel tells an error once, and the next flush would vouch for what was lost before the one that
+        // was told has said so.
+        lock (_flushingNames)
         {
-            directory.FlushEntries(StoreNames.CommitLog);
-        }
-        catch (QueueDiskException error) when (error.MayHaveLostData)
-        {
-            NamesLost?.Invoke();
-            throw;
+            try
+            {
+                directory.FlushEntries(StoreNames.CommitLog);
+            }
+            catch (QueueDiskException error) when (error.MayHaveLostData)
+            {
+                NamesLost?.Invoke();
+                throw;
+            }
         }
 
         // Not for a segment far ahead, where a move of the log's origin may still be taken back: those before it are not made

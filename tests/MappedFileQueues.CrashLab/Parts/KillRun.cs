@@ -15,7 +15,7 @@ internal sealed class KillRun : IDisposable
     private const int ReaderLines = 2;
     private const int FirstProducerLine = 8;
 
-    private static readonly TimeSpan s_promise = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan s_promise = TimeSpan.FromSeconds(20);
 
     private static readonly string[] s_producerSteps =
     [

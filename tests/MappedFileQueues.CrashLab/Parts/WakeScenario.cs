@@ -11,8 +11,8 @@ namespace MappedFileQueues.CrashLab.Parts;
 /// </summary>
 internal static class WakeScenario
 {
-    private static readonly TimeSpan s_long = TimeSpan.FromSeconds(20);
-    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(4);
+    private static readonly TimeSpan s_long = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(10);
 
     public static void Run(int seed)
     {

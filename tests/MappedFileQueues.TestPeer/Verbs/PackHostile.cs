@@ -17,7 +17,7 @@ internal static class PackHostile
     private const int WriteEvery = 3;
 
     private static readonly PackOptions s_options = new() { VolumeSize = 4096 };
-    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(60);
 
     /// <summary>The values that each key has had, the newest last; null: deleted or not there yet.</summary>
     private static readonly Dictionary<string, List<byte[]?>> s_history = new(StringComparer.Ordinal);

@@ -136,7 +136,7 @@ public abstract partial class QueueContract
     [Theory, MemberData(nameof(Places))]
     public void Flush_ConfirmsForEveryQueueOnThePath(Segments segments, bool two)
     {
-        using QueuePair pair = Open(segments, two);
+        using QueuePair pair = Open(segments, two, NoInterval);
         ProduceMany(pair.Producer, Many);
         long tail = pair.Producer.Offset;
 

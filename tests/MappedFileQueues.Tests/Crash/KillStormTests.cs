@@ -1,3 +1,4 @@
+using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Globalization;
 
@@ -109,7 +110,7 @@ public sealed class KillStormTests(ITestOutputHelper output)
         // Where the machine itself hands a word from thread to thread late, the store cannot be faster. Nor where it is the
         // survivor's turn late: beside three suites (load 16) one in a hundred of all its messages took 34 ms, which 200 deaths
         // among some 30,000 messages do not explain, a hand-off 3.6 ms, and the next one after a death 78 ms.
-        Assert.True(delays[delays.Count / 2].Delay <= s_promise, report);
+        Assert.True(delays[delays.Count / 2].Delay <= s_promise + handOff.P99, report);
         Assert.True(p99 <= s_promise + (5 * handOff.P99) + (2 * survivors.Clock.P99), report);
     }
 
@@ -132,14 +133,17 @@ public sealed class KillStormTests(ITestOutputHelper output)
     }
 }
 
-/// <summary>How long a hand-off between two sleeping threads takes on this machine at the same time.</summary>
+/// <summary>
+/// How long a hand-off between two sleeping threads takes on this machine at the same time. Each has its own time: when the taker
+/// stood still for a third of a second, 150 hand-offs were late.
+/// </summary>
 internal sealed class HandOffClock : IDisposable
 {
     private readonly SemaphoreSlim _given = new(0);
+    private readonly ConcurrentQueue<long> _times = [];
     private readonly List<TimeSpan> _delays = [];
     private readonly Thread _giver;
     private readonly Thread _taker;
-    private long _gave;
     private volatile bool _stopping;
 
     public HandOffClock()
@@ -175,7 +179,7 @@ internal sealed class HandOffClock : IDisposable
         while (!_stopping)
         {
             Thread.Sleep(2);
-            Volatile.Write(ref _gave, Stopwatch.GetTimestamp());
+            _times.Enqueue(Stopwatch.GetTimestamp());
             _given.Release();
         }
 
@@ -187,7 +191,10 @@ internal sealed class HandOffClock : IDisposable
         while (!_stopping)
         {
             _given.Wait();
-            TimeSpan delay = Stopwatch.GetElapsedTime(Volatile.Read(ref _gave));
+            // The last one, at the end, has no time.
+            if (!_times.TryDequeue(out long gave))
+                return;
+            TimeSpan delay = Stopwatch.GetElapsedTime(gave);
             lock (_delays)
                 _delays.Add(delay);
         }

@@ -160,7 +160,7 @@ public sealed class OriginStepTests
 
         queue.Flush();
         disk.Before = null;
-        int named = calls.IndexOf("Renamed commitlog/00000000000001048576.log");
+        int named = calls.IndexOf("Rename commitlog/00000000000001048576.log");
         Assert.True(named >= 0 && calls.IndexOf("SyncEntries commitlog", named) > named, string.Join('\n', calls));
     }
 

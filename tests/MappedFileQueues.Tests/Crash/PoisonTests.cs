@@ -223,6 +223,8 @@ public sealed unsafe class PoisonTests : IDisposable
         StorePath = _temp.StorePath,
         SegmentSize = 1 << 20,
         Checksum = checksum,
+        // The first error is for the test's own call.
+        FlushInterval = Timeout.InfiniteTimeSpan,
     });
 
     private static void Produce(MappedFileQueue queue, int count)

@@ -57,6 +57,7 @@ public sealed class UnsyncedCheckpointTests : IDisposable
         StorePath = _temp.StorePath,
         SegmentSize = 1 << 20,
         Checksum = ChecksumMode.None,
+        FlushInterval = Timeout.InfiniteTimeSpan,
     });
 
     private static long Produce(MappedFileQueue queue)

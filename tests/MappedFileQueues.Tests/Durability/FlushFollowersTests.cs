@@ -10,7 +10,7 @@ namespace MappedFileQueues.Tests.Durability;
 /// A flush wakes those whom it has served and one more. The rules that keep the others from being forgotten are in
 /// models/followers.pml; here is that the code wakes whom the model wakes, and that nobody is forgotten at full speed.
 /// </summary>
-[Collection(nameof(CrashCollection))]
+[Collection(CrashCollection.Name)]
 public sealed unsafe class FlushFollowersTests
 {
     private readonly RecordingServices _os = new();
@@ -96,7 +96,7 @@ public sealed unsafe class FlushFollowersTests
     [InlineData(24, 8)]
     public void Produce_NoTimeOutToFallBackOn_EveryCallerReturns(int threads, int impatient)
     {
-        const int each = 300;
+        const int each = 200;
         using CrashStore store = new();
         using MappedFileQueue queue = store.Open();
         using PeerAgent agent = PeerAgent.Start();

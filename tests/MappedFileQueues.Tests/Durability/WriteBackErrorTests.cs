@@ -76,7 +76,8 @@ public sealed class WriteBackErrorTests : IDisposable
         }));
 
         Assert.Throws<QueuePoisonedException>(() => queue.Flush());
-        Assert.True(queue.ConfirmedOffset <= 64 * 1024);
+        // The names of four segments were on the disk before; up to eight are made at once.
+        Assert.True(queue.ConfirmedOffset <= 8 * 64 * 1024);
     }
 
     private MappedFileQueue Open(DurabilityLevel level, long segment) => new(new MappedFileQueueOptions

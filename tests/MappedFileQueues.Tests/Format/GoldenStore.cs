@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Log;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Support;
 
@@ -51,8 +52,16 @@ internal sealed class GoldenStore : IDisposable
         Array.Fill(almostFull, (byte)0xC3);
         _queue.Producer.Produce(almostFull);
         _queue.Producer.Produce(almostFull);
-        // The roll has told the background thread to write a checkpoint; this either finds it done or does it.
-        Core(_queue).Store.Flusher.FlushCompletedSegments();
+        // The roll has told the background thread to write a checkpoint, which may be at it for a while.
+        LogStore store = Core(_queue).Store;
+        var checkpoints = new CheckpointFile(store.Directory, store.Meta.StoreId);
+        Eventually.True(
+            () =>
+            {
+                store.Flusher.FlushCompletedSegments();
+                return checkpoints.Read()?.Offset > 0;
+            },
+            "the checkpoint of the first segment is written");
         Consume("", 2);
         Consume("Second.Reader", 4);
     }

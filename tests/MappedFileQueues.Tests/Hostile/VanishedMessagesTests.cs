@@ -114,7 +114,13 @@ public sealed class VanishedMessagesTests : IDisposable
     }
 
     private MappedFileQueue Open(long segment = Segment) =>
-        new(new MappedFileQueueOptions { StorePath = _store.StorePath, SegmentSize = segment });
+        new(new MappedFileQueueOptions
+        {
+            StorePath = _store.StorePath,
+            SegmentSize = segment,
+            // What is damaged is not flushed yet.
+            FlushInterval = Timeout.InfiniteTimeSpan,
+        });
 
     private string[] Segments() => [.. Directory.GetFiles(_store.PathOf("commitlog")).Order(StringComparer.Ordinal)];
 

@@ -105,6 +105,26 @@ public sealed class DeletedStoreTests : IDisposable
         Refusal.CheckMessage(error.Message, _temp.StorePath);
     }
 
+    [Fact]
+    public void Prepare_SegmentOfAStoreThatIsGone_Throws()
+    {
+        using MappedFileQueue queue = Open();
+        MappedFileProducer producer = queue.Producer;
+        Remove("delete");
+        Assert.Throws<QueueDeletedException>(() => producer.Prepare(1 << 20));
+    }
+
+    [Fact]
+    public void CommitDurable_FirstOneInAStoreThatIsGone_Throws()
+    {
+        using MappedFileQueue queue = Open();
+        queue.Producer.Produce([1]);
+        MappedFileConsumer consumer = queue.Consumer;
+        _ = consumer.Consume();
+        Remove("delete");
+        Assert.Throws<QueueDeletedException>(() => consumer.Commit(durable: true));
+    }
+
     [Theory]
     [InlineData("delete")]
     [InlineData("replace")]

@@ -102,6 +102,7 @@ public sealed class PackFaultTests : IDisposable
             Assert.Equal([1], pack.Get("before"));
         }
 
+        Assert.False(File.Exists(_temp.PathOf("index.checkpoint")), "nothing was checkpointed");
         List<string> rewritten = [];
         disk.Before = (call, name) =>
         {

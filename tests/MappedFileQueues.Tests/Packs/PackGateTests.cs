@@ -31,22 +31,25 @@ public sealed class PackGateTests
         }))];
         foreach (Thread thread in putting)
             thread.Start();
-        long passed = 0;
+        long[] passed = new long[Rounds];
         for (int round = 0; round < Rounds; round++)
         {
             Thread.Sleep(5);
             long before = Volatile.Read(ref turns);
             using (gate.Enter())
-                passed += turns - before;
+                passed[round] = turns - before;
         }
 
         Volatile.Write(ref isOver, true);
         foreach (Thread thread in putting)
             thread.Join();
 
-        TestContext.Current.TestOutputHelper?.WriteLine($"passed by {passed} in {Rounds} rounds, {turns} turns in all");
+        // This thread may stand still between its look and its word that it waits: so the median.
+        Array.Sort(passed);
+        TestContext.Current.TestOutputHelper?.WriteLine(
+            $"passed by {passed[Rounds / 2]} in the median, {passed[^1]} at most, {turns} turns in all");
         Assert.True(turns > 0);
-        Assert.True(passed < Rounds * 2000, $"{passed} turns went by in {Rounds} rounds.");
+        Assert.InRange(passed[Rounds / 2], 0, 2000);
     }
 
     [Fact]

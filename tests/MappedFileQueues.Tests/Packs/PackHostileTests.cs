@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tests.Packs;
 /// </summary>
 public sealed class PackHostileTests : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(4);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(15);
 
     private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
 

@@ -26,8 +26,12 @@ public abstract partial class PlatformContractTests
         TimeSpan timeout = TimeSpan.FromMilliseconds(20);
         long start = Stopwatch.GetTimestamp();
         int calls = 0;
-        for (; Stopwatch.GetElapsedTime(start) < 5 * timeout; calls++)
+        do
+        {
             Services.WaitOnWord((uint*)view.Pointer, uint.MaxValue, timeout);
+            calls++;
+        }
+        while (Stopwatch.GetElapsedTime(start) < 5 * timeout);
         Assert.InRange(calls, 1, 50);
         Services.WaitOnWord((uint*)view.Pointer, uint.MaxValue, TimeSpan.Zero);
         Assert.True(Stopwatch.GetElapsedTime(start) < Eventually.DefaultDeadline);

@@ -14,21 +14,26 @@ public sealed class WakeTests
     private const int Rounds = 50;
     private const int Attempts = 4;
 
+    /// <summary>
+    /// A wake-up that is missing each time gives 50 ms and more; three hops on a CPU that two test runs use beside give up to 15.
+    /// </summary>
+    private const double MedianMsMax = 25;
+
     [Theory]
-    [InlineData(ProducerMode.Shared, false, false, 5)]
-    [InlineData(ProducerMode.Exclusive, false, false, 5)]
-    [InlineData(ProducerMode.Shared, false, true, 5)]
-    [InlineData(ProducerMode.Exclusive, false, true, 5)]
-    [InlineData(ProducerMode.Shared, true, false, 10)]
-    [InlineData(ProducerMode.Exclusive, true, true, 10)]
+    [InlineData(ProducerMode.Shared, false, false)]
+    [InlineData(ProducerMode.Exclusive, false, false)]
+    [InlineData(ProducerMode.Shared, false, true)]
+    [InlineData(ProducerMode.Exclusive, false, true)]
+    [InlineData(ProducerMode.Shared, true, false)]
+    [InlineData(ProducerMode.Exclusive, true, true)]
     public async Task Sleeping_TwoNames_BothWakeFarBeforeTheirSleepEnds(
-        ProducerMode mode, bool portable, bool isAsync, double medianMsMax)
+        ProducerMode mode, bool portable, bool isAsync)
     {
         List<string> seen = [];
         for (int attempt = 0; attempt < Attempts; attempt++)
         {
             (double[] near, double[] far) = await Measure(mode, portable, isAsync);
-            if (near[Rounds / 2] < medianMsMax && far[Rounds / 2] < medianMsMax)
+            if (near[Rounds / 2] < MedianMsMax && far[Rounds / 2] < MedianMsMax)
                 return;
             seen.Add($"near: median={near[Rounds / 2]:F3} ms, most={near[^1]:F3}; "
                 + $"far: median={far[Rounds / 2]:F3} ms, most={far[^1]:F3}");

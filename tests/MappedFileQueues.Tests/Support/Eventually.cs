@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Support;
 internal static class Eventually
 {
     /// <summary>Long enough for a loaded machine with one core.</summary>
-    public static readonly TimeSpan DefaultDeadline = TimeSpan.FromSeconds(30);
+    public static readonly TimeSpan DefaultDeadline = TimeSpan.FromMinutes(2);
 
     private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(1);
 

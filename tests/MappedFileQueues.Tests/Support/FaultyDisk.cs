@@ -41,7 +41,8 @@ internal sealed class FaultyDisk : ForwardingServices
 
     /// <summary>
     /// The next sync of a file whose name begins so fails, once; as in the kernel, the one after it does not. Not of a
-    /// file that is still being made: the thread that prepares segments does that at any time, and then makes another one.
+    /// file that is still being made, unless that is the one: the thread that prepares segments does that at any time, and then
+    /// makes another one.
     /// </summary>
     public void FailNextSync(string prefix)
     {
@@ -49,11 +50,13 @@ internal sealed class FaultyDisk : ForwardingServices
         Before = (call, name) =>
         {
             bool isIt = call is DiskCall.Sync or DiskCall.SyncEntries && name.StartsWith(prefix, StringComparison.Ordinal)
-                && !name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
+                && IsTemporary(name) == IsTemporary(prefix);
             if (isIt && Interlocked.Decrement(ref left) == 0)
                 throw Broken(name);
         };
     }
+
+    private static bool IsTemporary(string name) => name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
 
     /// <summary>Called when a sync was told of <see cref="FailWriteBack"/>, before it throws.</summary>
     public Action<string>? Told { get; set; }

@@ -11,6 +11,10 @@ namespace MappedFileQueues.Tests.Tool;
 public sealed partial class DemoTests : IDisposable
 {
     private const int LeastLength = 50_000_000;
+
+    /// <summary>Seconds in which any machine sends the least.</summary>
+    private const string Enough = "100";
+
     private const string TemporaryFolderVariable = "TMPDIR";
 
     private readonly TempStore _temp = new();
@@ -26,7 +30,7 @@ public sealed partial class DemoTests : IDisposable
         string file = Write("input.txt", bytes);
         string[] platform = isPortable ? ["--portable"] : [];
 
-        ToolRun run = ToolRun.Of([.. platform, "demo", file, "--seconds", "2"]).Expect(0);
+        ToolRun run = ToolRun.Of([.. platform, "demo", file, "--seconds", Enough]).Expect(0);
 
         AssertDigests(bytes, run);
         AssertDeaths(run);
@@ -48,7 +52,8 @@ public sealed partial class DemoTests : IDisposable
         Write("bin/out.txt", "left out\n"u8.ToArray());
         Write("obj/out.txt", "left out\n"u8.ToArray());
 
-        ToolRun run = ToolRun.In(_temp.Root, [], "demo", "--seconds", "2", "--dir", Path.Combine(_temp.Root, "demo")).Expect(0);
+        ToolRun run =
+            ToolRun.In(_temp.Root, [], "demo", "--seconds", Enough, "--dir", Path.Combine(_temp.Root, "demo")).Expect(0);
 
         byte[] round =
         [
@@ -67,7 +72,7 @@ public sealed partial class DemoTests : IDisposable
         string executable = Path.ChangeExtension(Repository.ToolPath, OperatingSystem.IsWindows() ? ".exe" : null);
         byte[] bytes = TextOfLength(LeastLength, seed: 3);
 
-        ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", "1"]);
+        ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", Enough]);
         start.Environment[TemporaryFolderVariable] = _temp.Root;
         ToolRun run = ToolRun.Start(start, []).Expect(0);
 
@@ -107,7 +112,7 @@ public sealed partial class DemoTests : IDisposable
         using (FileStream stream = new(output, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
             stream.WriteByte((byte)'#');
 
-        demo.ExpectExit(1);
+        demo.ExpectExit(1, TimeSpan.FromMinutes(5));
         Assert.Contains(demo.Lines, line => line.StartsWith("DIFFERENT", StringComparison.Ordinal));
     }
 

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// <param name="Error">Standard error.</param>
 internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(2);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     /// <summary>Standard output as text.</summary>
     public string Text => Encoding.UTF8.GetString(Output);

@@ -7,7 +7,7 @@ using MappedFileQueues.Tool.Bench.Processes;
 namespace MappedFileQueues.Tool.Bench.Packs;
 
 /// <summary>
-/// Nanoseconds for each of up to 200,000 objects of 2 KiB (32,000 with `--quick`), written and then read in random order, in
+/// Nanoseconds for each of up to 200,000 objects of 2 KiB (16,000 with `--quick`), written and then read in random order, in
 /// the system's cache or not: a pack beside a file for each (File.WriteAllBytes, File.ReadAllBytes, a thousand in a directory).
 /// Both have handed the bytes to the system when a put returns, and neither flushes.
 /// </summary>
@@ -20,11 +20,8 @@ internal sealed class SmallFilesFigure(ChildContext context)
 
     private const int DataLength = 2048;
     private const int CountMax = 200_000;
-    private const int CountMaxQuick = 32_000;
+    private const int CountMaxQuick = 16_000;
     private const int FilesPerFolder = 1000;
-
-    /// <summary>A cold read of a file takes a tenth of a millisecond.</summary>
-    private const int ColdCountMaxQuick = 20_000;
 
     private const int WarmUpCount = 20;
 
@@ -71,8 +68,6 @@ internal sealed class SmallFilesFigure(ChildContext context)
         _ = Round(count);
         int[] order = [.. Enumerable.Range(0, count)];
         new Random(2).Shuffle(order);
-        if (context.Task.IsQuick)
-            order = order[..Math.Min(ColdCountMaxQuick, count)];
         List<Samples> all = [];
         if (SystemCache.TryDrop(PackPath))
             all.Add(Interleaved.Run(ColdName, "ns", context.Repetitions, () => ReadFilesCold(order), () => ReadPackCold(order)));
