@@ -128,7 +128,7 @@ public sealed class AllocationTests
             // Taken out of the pool of sources and given back; the wait itself is not the append's.
             ValueTask<long> call = producer.ProduceAsync(tick);
             while (!call.IsCompleted)
-                Thread.SpinWait(10);
+                Thread.Yield();
             _ = call.Result;
         });
         AssertNothing("force flush", () => queue.Flush());
