@@ -42,7 +42,7 @@ internal sealed unsafe class HoleRepair(
     /// <inheritdoc cref="ILogView.IsDamage"/>
     public bool IsDamage(ulong* header, ulong claim, long offset)
     {
-        if (IsNobodys(claim))
+        if (IsNobodys(FrameHeader.HighHalf(claim), GenerationNow(claim)))
             return true;
 
         // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
@@ -52,15 +52,17 @@ internal sealed unsafe class HoleRepair(
     }
 
     /// <summary>Whose claim this is, changing nothing.</summary>
-    public ClaimOwner OwnerOf(ulong claim)
+    public ClaimOwner OwnerOf(ulong claim) => OwnerOf(directory, claim, GenerationNow(claim));
+
+    /// <summary>The same for whoever knows which generation the claim's slot has now.</summary>
+    public static ClaimOwner OwnerOf(StoreDirectory directory, ulong claim, uint generationNow)
     {
         uint owner = FrameHeader.HighHalf(claim);
-        int slot = SlotLayout.Slot(owner);
-        if (IsNobodys(claim))
+        if (IsNobodys(owner, generationNow))
             return ClaimOwner.Nobody;
-        if (SlotLayout.Generation(owner) < slots.Generation(slot))
+        if (SlotLayout.Generation(owner) < generationNow)
             return ClaimOwner.Dead;
-        using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
+        using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(SlotLayout.Slot(owner)));
         return probe is null ? ClaimOwner.Living : ClaimOwner.Dead;
     }
 
@@ -82,12 +84,11 @@ internal sealed unsafe class HoleRepair(
         return true;
     }
 
-    private bool IsNobodys(ulong claim)
-    {
-        uint owner = FrameHeader.HighHalf(claim);
-        uint generation = SlotLayout.Generation(owner);
-        return generation == 0 || generation > slots.Generation(SlotLayout.Slot(owner));
-    }
+    /// <summary>A generation that its slot has not reached.</summary>
+    private static bool IsNobodys(uint owner, uint generationNow) =>
+        SlotLayout.Generation(owner) == 0 || SlotLayout.Generation(owner) > generationNow;
+
+    private uint GenerationNow(ulong claim) => slots.Generation(SlotLayout.Slot(FrameHeader.HighHalf(claim)));
 
     private bool TurnIntoPadding(ulong* header, ulong claim, long offset)
     {

@@ -179,19 +179,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>By the checkpoint alone: in a copy of a store the generations of the owners may be missing.</summary>
     public bool IsDamage(ulong* header, ulong claim, long offset) => offset < _checkpoint;
 
-    public ClaimOwner OwnerOf(ulong claim)
-    {
-        uint owner = FrameHeader.HighHalf(claim);
-        int slot = SlotLayout.Slot(owner);
-        uint generation = SlotLayout.Generation(owner);
-        uint now = Generation(slot) ?? 0;
-        if (generation == 0 || generation > now)
-            return ClaimOwner.Nobody;
-        if (generation < now)
-            return ClaimOwner.Dead;
-        using PlatformLock? probe = _directory.Probe(StoreNames.SlotLock(slot));
-        return probe is null ? ClaimOwner.Living : ClaimOwner.Dead;
-    }
+    public ClaimOwner OwnerOf(ulong claim) =>
+        HoleRepair.OwnerOf(_directory, claim, Generation(SlotLayout.Slot(FrameHeader.HighHalf(claim))) ?? 0);
 
     public void ThrowIfReadingEnded(LogReader reader) => ObjectDisposedException.ThrowIf(reader.IsClosed, reader);
 

@@ -76,8 +76,13 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     {
         lock (_lock)
         {
-            while (_unflushed.Count > 0 && FindOldest() + segmentLength <= confirmed)
-                DropOldest();
+            foreach ((long start, PlatformFile file) in _unflushed)
+            {
+                if (start + segmentLength > confirmed)
+                    continue;
+                _unflushed.Remove(start);
+                file.Dispose();
+            }
         }
     }
 
@@ -169,8 +174,9 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     {
         lock (_lock)
         {
-            while (_unflushed.Count > 0)
-                DropOldest();
+            foreach (PlatformFile file in _unflushed.Values)
+                file.Dispose();
+            _unflushed.Clear();
         }
     }
 
@@ -187,18 +193,13 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         }
     }
 
-    /// <summary>The first of the unflushed segments; there is one.</summary>
-    private long FindOldest()
+    /// <summary>Lets go of the first of the unflushed segments; there is one.</summary>
+    private void DropOldest()
     {
         long oldest = long.MaxValue;
         foreach (long start in _unflushed.Keys)
             oldest = Math.Min(oldest, start);
-        return oldest;
-    }
-
-    private void DropOldest()
-    {
-        _unflushed.Remove(FindOldest(), out PlatformFile? oldest);
-        oldest!.Dispose();
+        _unflushed.Remove(oldest, out PlatformFile? file);
+        file!.Dispose();
     }
 }

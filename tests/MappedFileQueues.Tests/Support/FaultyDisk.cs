@@ -56,8 +56,6 @@ internal sealed class FaultyDisk : ForwardingServices
         };
     }
 
-    private static bool IsTemporary(string name) => name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
-
     /// <summary>Called when a sync was told of <see cref="FailWriteBack"/>, before it throws.</summary>
     public Action<string>? Told { get; set; }
 
@@ -72,6 +70,8 @@ internal sealed class FaultyDisk : ForwardingServices
     }
 
     protected override StoreDirectory Wrap(StoreDirectory directory) => new FaultyDirectory(this, directory);
+
+    private static bool IsTemporary(string name) => name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
 
     private void Reach(DiskCall call, string name) => Before?.Invoke(call, name);
 

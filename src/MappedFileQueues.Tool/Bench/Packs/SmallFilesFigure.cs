@@ -52,12 +52,6 @@ internal sealed class SmallFilesFigure(ChildContext context)
         return all;
     }
 
-    private Samples MeasureWarm(string name, int[] order, PackOptions options)
-    {
-        using PackStore pack = PackStore.Open(PackPath, options);
-        return Interleaved.Run(name, "ns", context.Repetitions, () => ReadFiles(order), () => _gets.Measure(pack, order));
-    }
-
     /// <summary>
     /// In a process of its own, since it drops the caches of the whole machine; empty where the rights are missing.
     /// </summary>
@@ -75,6 +69,12 @@ internal sealed class SmallFilesFigure(ChildContext context)
             Console.Error.WriteLine($"{ColdName} is left out: dropping the system's caches needs root, on Linux.");
         Directory.Delete(FilesPath, recursive: true);
         return all;
+    }
+
+    private Samples MeasureWarm(string name, int[] order, PackOptions options)
+    {
+        using PackStore pack = PackStore.Open(PackPath, options);
+        return Interleaved.Run(name, "ns", context.Repetitions, () => ReadFiles(order), () => _gets.Measure(pack, order));
     }
 
     private double ReadFilesCold(int[] order)
