@@ -129,9 +129,10 @@ internal sealed class Agent
         MappedFileProducer producer = Producer;
         int impatient = command.Number("impatient", 0);
         int count = command.Number("count", 1);
+        int size = command.Number("size", 64);
         Task[] callers = [.. Enumerable.Range(0, command.Number("threads", 1)).Select(number => Task.Factory.StartNew(() =>
         {
-            byte[] message = CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"caller-{number}"), 64);
+            byte[] message = CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"caller-{number}"), size);
             var options = new ProduceOptions
             {
                 Durability = DurabilityLevel.Group,

@@ -71,7 +71,11 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     public long FindPublishedEnd() => new FlushWalk(store).FindPublishedEnd(ConfirmedOffset);
 
     /// <summary>A caller waits for a flush from now on, whoever leads it.</summary>
-    public void Expect() => _company.Come();
+    public void Expect()
+    {
+        _company.Come();
+        store.Preparer?.NoticeFlush();
+    }
 
     /// <summary>
     /// Returns once everything before the goal, which was published before, is on disk, by this thread's flush or another's.

@@ -59,7 +59,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
                 continue;
             }
 
-            SetBound(lane, segment, position);
+            SetBound(lane, segment, position, frameLength);
             return;
         }
     }
@@ -179,14 +179,15 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         store.Maker.Make(segment.End, SegmentMaker.FirstBlocks);
     }
 
-    private void SetBound(AppendLane lane, SegmentMapping segment, long position)
+    private void SetBound(AppendLane lane, SegmentMapping segment, long position, long frameLength)
     {
         // P20 acquire: pairs with P20 full in SegmentMaker.
         long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
         long limit = Math.Min(Math.Min(segment.SegmentLength, allocated - segment.Start), position + BoundStep);
         lane.Bound = segment.Pointer + limit;
         Raise(segment.Start + position);
-        store.Preparer?.Notice(segment.Start + position, allocated);
+        // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.
+        store.Preparer?.Notice(segment.Start + position + frameLength, allocated);
     }
 
     /// <summary>

@@ -47,5 +47,8 @@ internal sealed unsafe class MappedRegion : IDisposable
     /// <inheritdoc cref="MappedView.LetGoOfPages"/>
     public void LetGoOfPages(long position, long length) => _view?.LetGoOfPages(position, length);
 
+    /// <inheritdoc cref="MappedView.StopReadAhead"/>
+    public void StopReadAhead(long position) => _view?.StopReadAhead(position);
+
     public void Dispose() => Interlocked.Exchange(ref _view, null)?.Dispose();
 }

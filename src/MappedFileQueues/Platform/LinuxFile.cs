@@ -100,6 +100,16 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         _ = LinuxNative.posix_fadvise(handle, offset, length, LinuxNative.POSIX_FADV_WILLNEED);
 
     /// <inheritdoc/>
+    public override void CacheSinglePages(long offset, long length)
+    {
+        // What this advice brings comes in the smallest pieces that the file system has (mm/readahead.c, force_page_cache_ra);
+        // a call brings no more than the device's read-ahead, 128 KiB by default.
+        const int AdviceMax = 128 * 1024;
+        for (long end = offset + length; offset < end; offset += AdviceMax)
+            AdviseWillNeed(offset, Math.Min(AdviceMax, end - offset));
+    }
+
+    /// <inheritdoc/>
     public override MappedView Map(long length, bool writable)
     {
         ArgumentOutOfRangeException.ThrowIfNegativeOrZero(length);

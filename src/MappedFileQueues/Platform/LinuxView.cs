@@ -31,6 +31,13 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     }
 
     /// <inheritdoc/>
+    public override void StopReadAhead(long position)
+    {
+        long start = Math.Clamp(position, 0, Length) & -Environment.SystemPageSize;
+        _ = LinuxNative.madvise(Pointer + start, (nint)(Length - start), LinuxNative.MADV_RANDOM);
+    }
+
+    /// <inheritdoc/>
     public override void Dispose()
     {
         nint mapped = Interlocked.Exchange(ref _pointer, 0);

@@ -12,6 +12,7 @@ namespace MappedFileQueues.Segments;
 internal sealed unsafe class SegmentMapping
 {
     private readonly MappedRegion? _region;
+    private bool _readsAhead = true;
 
     public SegmentMapping(PlatformFile file, long start, long segmentLength, bool writable)
     {
@@ -59,13 +60,25 @@ internal sealed unsafe class SegmentMapping
     /// <summary>
     /// Makes pages present for writing up to a position, from where that was done before or from <paramref name="from"/>.
     /// </summary>
+    /// <param name="from">Where to begin.</param>
+    /// <param name="to">Where to end.</param>
+    /// <param name="singly">Each page by itself, for flushes that come often (<see cref="MappedView.StopReadAhead"/>).</param>
     /// <returns>False when that was done before.</returns>
-    public bool TouchTo(long from, long to)
+    public bool TouchTo(long from, long to, bool singly)
     {
         from = Math.Max(from, TouchedTo);
         if (_region is null || to <= from)
             return false;
-        _region.Touch(from & ~4095L, to - (from & ~4095L));
+        from &= ~4095L;
+        if (singly)
+        {
+            if (_readsAhead)
+                _region.StopReadAhead(from);
+            _readsAhead = false;
+            File.CacheSinglePages(from, to - from);
+        }
+
+        _region.Touch(from, to - from);
         TouchedTo = to;
         return true;
     }

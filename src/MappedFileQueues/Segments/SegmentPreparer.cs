@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Segments;
@@ -10,7 +11,8 @@ namespace MappedFileQueues.Segments;
 /// not reported here: it would end the process, and the producer that needs the room meets the same error in its own call.</para>
 /// <para>Where flushes have to be quick it also syncs what it has touched. Touching dirties pages without changing a byte, so
 /// it may be done beside producers that store there already, and the sync turns blocks that were only allocated into written
-/// ones: a flush behind it needs no commit of the file system's journal.</para>
+/// ones: a flush behind it needs no commit of the file system's journal. While flushes are waited for, pages are brought in one
+/// by one: a page that is part of a larger piece takes all of that to the disk (docs/BENCHMARKS.md, `durable_1`).</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
@@ -19,6 +21,9 @@ internal sealed class SegmentPreparer : IDisposable
 
     /// <summary>Tiny segments are made many at once, but not without end.</summary>
     private const int SegmentsAheadMax = 32;
+
+    /// <summary>Flushes that nobody has waited for in this time need not be quick.</summary>
+    private static readonly TimeSpan FlushMemory = TimeSpan.FromSeconds(1);
 
     private readonly SegmentMaker _maker;
     private readonly SegmentWindow _window;
@@ -30,6 +35,7 @@ internal sealed class SegmentPreparer : IDisposable
     private readonly Thread _thread;
     private long _tail;
     private long _lead = LeadFirst;
+    private long _flushNoticed;
     private volatile bool _stopping;
 
     /// <param name="maker">Makes segments and gives them blocks.</param>
@@ -42,6 +48,7 @@ internal sealed class SegmentPreparer : IDisposable
         _window = window;
         _prepareAhead = prepareAhead;
         _sync = sync;
+        _flushNoticed = sync is null ? 0 : Stopwatch.GetTimestamp();
         _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues preparer" };
         if (ProtocolSteps.Background is null)
             _thread.Start();
@@ -68,6 +75,10 @@ internal sealed class SegmentPreparer : IDisposable
         else
             _noticed.Set();
     }
+
+    /// <summary>Somebody waits for a flush: the room that is made ready next is for more of those.</summary>
+    // P23 relaxed: a hint.
+    public void NoticeFlush() => Volatile.Write(ref _flushNoticed, Stopwatch.GetTimestamp());
 
     /// <summary>The first room, before any producer has asked for it.</summary>
     public void Begin(long tail)
@@ -96,7 +107,8 @@ internal sealed class SegmentPreparer : IDisposable
                 if (mapping is null)
                     return false;
                 _maker.EnsureDirectoryFlushed(start);
-                bool touched = mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable));
+                long from = Math.Max(0, tail - start);
+                bool touched = mapping.TouchTo(from, Math.Min(target - start, mapping.Usable), AreFlushesAwaited);
                 if (touched)
                     _sync?.Invoke(start);
             }
@@ -125,6 +137,16 @@ internal sealed class SegmentPreparer : IDisposable
         lock (_work)
             LetGoBelow(long.MaxValue);
         _noticed.Dispose();
+    }
+
+    private bool AreFlushesAwaited
+    {
+        get
+        {
+            // P23 relaxed: a hint.
+            long noticed = Volatile.Read(ref _flushNoticed);
+            return noticed != 0 && Stopwatch.GetElapsedTime(noticed) < FlushMemory;
+        }
     }
 
     private void Run()

@@ -7,12 +7,16 @@ namespace MappedFileQueues.Tool.Bench.Figures;
 
 /// <summary>
 /// Messages a second that threads, or tasks, append at the level Group, each waiting until its message is on disk, beside the
-/// rate of one thread that rewrites and flushes one block. The default options but for the level.
+/// rate of one thread that rewrites and flushes one block. The default options but for the level. They go into the middle of a
+/// segment: its start is flushed faster where the system caches files in pieces that grow.
 /// </summary>
 internal sealed class DurableFigure(ChildContext context, int callerCount, bool isAsynchronous = false)
 {
     /// <summary>Callers share flushes, so they get more done in the same time.</summary>
     private const int SharingMax = 16;
+
+    /// <summary>What stands in the store before.</summary>
+    private const long FilledLength = 32L << 20;
 
     private int RawCount => CountFor(context.Messages);
 
@@ -29,6 +33,7 @@ internal sealed class DurableFigure(ChildContext context, int callerCount, bool 
         using (MappedFileQueue<Message64> queue = Open(path))
         {
             MappedFileProducer<Message64> producer = queue.Producer;
+            Fill(producer);
             WarmUp.UntilCompiled(() =>
             {
                 raw.Run(2);
@@ -66,6 +71,13 @@ internal sealed class DurableFigure(ChildContext context, int callerCount, bool 
             message.Number = (ulong)i;
             producer.Produce(ref message);
         }
+    }
+
+    private static void Fill(MappedFileProducer<Message64> producer)
+    {
+        Message64[] batch = [.. Enumerable.Repeat(Message64.Create(), 4096)];
+        while (producer.Offset < FilledLength)
+            producer.ProduceBatch(batch);
     }
 
     private double MeasureQueue(MappedFileQueue<Message64> queue)
