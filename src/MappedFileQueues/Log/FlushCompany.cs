@@ -24,20 +24,25 @@ internal sealed class FlushCompany(TimeSpan patienceMax)
     /// <returns>How many have come since the last time.</returns>
     public int Gather()
     {
-        long began = Stopwatch.GetTimestamp();
-        int came;
-        while (true)
+        int came = CameSince();
+        if (came < _expected)
         {
-            came = Volatile.Read(ref _came) - _cameBefore; // P25 relaxed: a hint; pairs with P25 relaxed in Come.
-            if (came >= _expected || Stopwatch.GetElapsedTime(began) >= _patience)
-                break;
-            Thread.Yield();
+            long began = Stopwatch.GetTimestamp();
+            do
+            {
+                Thread.Yield();
+                came = CameSince();
+            }
+            while (came < _expected && Stopwatch.GetElapsedTime(began) < _patience);
         }
 
         _cameBefore += came;
         return _expected = came;
     }
 
-    /// <summary>How long the flush took. The leader alone.</summary>
+    /// <summary>How long a flush for several took. The leader alone.</summary>
     public void NoteFlush(TimeSpan time) => _patience = time / 2 < patienceMax ? time / 2 : patienceMax;
+
+    // P25 relaxed: a hint; pairs with P25 relaxed in Come.
+    private int CameSince() => Volatile.Read(ref _came) - _cameBefore;
 }

@@ -359,10 +359,11 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         try
         {
-            _company.Gather();
-            long began = Stopwatch.GetTimestamp();
+            bool hasCompany = _company.Gather() > 1;
+            long began = hasCompany ? Stopwatch.GetTimestamp() : 0;
             Round(checkpoint);
-            _company.NoteFlush(Stopwatch.GetElapsedTime(began));
+            if (hasCompany)
+                _company.NoteFlush(Stopwatch.GetElapsedTime(began));
         }
         finally
         {

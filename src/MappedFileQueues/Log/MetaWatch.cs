@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log;
 internal sealed class MetaWatch : IDisposable
 {
     /// <summary>How long a look counts for those who look thousands of times a second: three system calls, 4.4 us.</summary>
-    private static readonly TimeSpan LookLastsFor = TimeSpan.FromMilliseconds(1);
+    private static readonly TimeSpan LookLastsFor = TimeSpan.FromMilliseconds(10);
 
     private readonly StoreDirectory _directory;
     private readonly FileIdentity? _identity;
@@ -45,7 +45,7 @@ internal sealed class MetaWatch : IDisposable
     }
 
     /// <summary>
-    /// The same by a look that may be a millisecond old, for the leader of a flush alone. What is confirmed in that time goes
+    /// The same by a look that may be some milliseconds old, for the leader of a flush alone. What is confirmed in that time goes
     /// where everything goes that was confirmed just before the store was deleted.
     /// </summary>
     public void ThrowIfSeenReplaced()

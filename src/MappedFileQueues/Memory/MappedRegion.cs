@@ -48,7 +48,8 @@ internal sealed unsafe class MappedRegion : IDisposable
     public void LetGoOfPages(long position, long length) => _view?.LetGoOfPages(position, length);
 
     /// <inheritdoc cref="MappedView.StopReadAhead"/>
-    public void StopReadAhead(long position) => _view?.StopReadAhead(position);
+    public void StopReadAhead(long position, long length) =>
+        _view?.StopReadAhead(position, Math.Min(length, Length - position));
 
     public void Dispose() => Interlocked.Exchange(ref _view, null)?.Dispose();
 }

@@ -1,13 +1,23 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Platform;
 
-/// <summary>flock(2) on one open file: taking it is a system call and a look at the name, and allocates nothing.</summary>
+/// <summary>
+/// flock(2) on one open file: taking it is a system call, and once in a while a look at the name, and allocates nothing.
+/// <para>The name may have come to mean another file; a lock on the old one protects nothing. That may happen just behind the
+/// look as well, which costs as much as the lock: so it is repeated only when the last one is some milliseconds old.</para>
+/// </summary>
 internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) : RepeatedLock(directory, name)
 {
+    /// <summary>How long a look counts for those who take the lock thousands of times a second.</summary>
+    private static readonly TimeSpan LookLastsFor = TimeSpan.FromMilliseconds(10);
+
     private readonly LinuxDirectory _directory = directory;
     private readonly string _name = name;
     private readonly string _path = directory.FullName(name);
     private LinuxHandle? _handle;
     private FileIdentity _identity;
+    private long _looked;
 
     /// <inheritdoc/>
     public override bool TryTake()
@@ -18,10 +28,15 @@ internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) :
             LinuxHandle handle = _handle ??= Open();
             if (!LinuxLock.TryFlock(handle, LockKind.Exclusive, _path))
                 return false;
-
-            // The name may have come to mean another file; a lock on the old one protects nothing.
-            if (_directory.Identify(_name) == _identity)
+            long now = Stopwatch.GetTimestamp();
+            if (_looked != 0 && Stopwatch.GetElapsedTime(_looked, now) < LookLastsFor)
                 return true;
+            if (_directory.Identify(_name) == _identity)
+            {
+                _looked = now;
+                return true;
+            }
+
             Close();
         }
 
@@ -43,6 +58,7 @@ internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) :
     {
         LinuxHandle handle = _directory.OpenForLock(_name);
         _identity = LinuxDirectory.Stat(handle, _path).Identity;
+        _looked = 0;
         return handle;
     }
 

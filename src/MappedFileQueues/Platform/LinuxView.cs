@@ -31,10 +31,10 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     }
 
     /// <inheritdoc/>
-    public override void StopReadAhead(long position)
+    public override void StopReadAhead(long position, long length)
     {
         long start = Math.Clamp(position, 0, Length) & -Environment.SystemPageSize;
-        _ = LinuxNative.madvise(Pointer + start, (nint)(Length - start), LinuxNative.MADV_RANDOM);
+        _ = LinuxNative.madvise(Pointer + start, (nint)(position + length - start), LinuxNative.MADV_RANDOM);
     }
 
     /// <inheritdoc/>

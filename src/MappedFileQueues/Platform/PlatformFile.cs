@@ -129,11 +129,11 @@ internal abstract unsafe class MappedView : IDisposable
     public abstract void TouchForReading(long position, long length);
 
     /// <summary>
-    /// From a position on a missing page brings no others along. Left to itself the system takes larger and larger pieces when
-    /// a file is touched in order (2 MiB with Linux 6.18 and ext4), and a store into one byte of a mapped piece makes the next
-    /// flush write all of it. Portable: nothing. Never fails: it is a hint.
+    /// A missing page of the range brings no others along. Left to itself the system takes larger and larger pieces when a file
+    /// is touched in order (2 MiB with Linux 6.18 and ext4): that is quick, but a store into one byte of a mapped piece makes
+    /// the next flush write all of it. Portable: nothing. Never fails: it is a hint.
     /// </summary>
-    public virtual void StopReadAhead(long position)
+    public virtual void StopReadAhead(long position, long length)
     {
     }
 

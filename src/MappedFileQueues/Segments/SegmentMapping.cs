@@ -12,7 +12,6 @@ namespace MappedFileQueues.Segments;
 internal sealed unsafe class SegmentMapping
 {
     private readonly MappedRegion? _region;
-    private bool _readsAhead = true;
 
     public SegmentMapping(PlatformFile file, long start, long segmentLength, bool writable)
     {
@@ -62,7 +61,7 @@ internal sealed unsafe class SegmentMapping
     /// </summary>
     /// <param name="from">Where to begin.</param>
     /// <param name="to">Where to end.</param>
-    /// <param name="singly">Each page by itself, for flushes that come often (<see cref="MappedView.StopReadAhead"/>).</param>
+    /// <param name="singly">Each page by itself (<see cref="MappedView.StopReadAhead"/>).</param>
     /// <returns>False when that was done before.</returns>
     public bool TouchTo(long from, long to, bool singly)
     {
@@ -72,9 +71,7 @@ internal sealed unsafe class SegmentMapping
         from &= ~4095L;
         if (singly)
         {
-            if (_readsAhead)
-                _region.StopReadAhead(from);
-            _readsAhead = false;
+            _region.StopReadAhead(from, to - from);
             File.CacheSinglePages(from, to - from);
         }
 

@@ -1,4 +1,3 @@
-using System.Diagnostics;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Segments;
@@ -11,8 +10,7 @@ namespace MappedFileQueues.Segments;
 /// not reported here: it would end the process, and the producer that needs the room meets the same error in its own call.</para>
 /// <para>Where flushes have to be quick it also syncs what it has touched. Touching dirties pages without changing a byte, so
 /// it may be done beside producers that store there already, and the sync turns blocks that were only allocated into written
-/// ones: a flush behind it needs no commit of the file system's journal. While flushes are waited for, pages are brought in one
-/// by one: a page that is part of a larger piece takes all of that to the disk (docs/BENCHMARKS.md, `durable_1`).</para>
+/// ones: a flush behind it needs no commit of the file system's journal.</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
@@ -22,20 +20,17 @@ internal sealed class SegmentPreparer : IDisposable
     /// <summary>Tiny segments are made many at once, but not without end.</summary>
     private const int SegmentsAheadMax = 32;
 
-    /// <summary>Flushes that nobody has waited for in this time need not be quick.</summary>
-    private static readonly TimeSpan FlushMemory = TimeSpan.FromSeconds(1);
-
     private readonly SegmentMaker _maker;
     private readonly SegmentWindow _window;
     private readonly long _prepareAhead;
     private readonly Action<long>? _sync;
+    private readonly PageDemand _demand;
     private readonly Lock _work = new();
     private readonly Dictionary<long, SegmentMapping> _held = [];
     private readonly AutoResetEvent _noticed = new(false);
     private readonly Thread _thread;
     private long _tail;
     private long _lead = LeadFirst;
-    private long _flushNoticed;
     private volatile bool _stopping;
 
     /// <param name="maker">Makes segments and gives them blocks.</param>
@@ -48,7 +43,7 @@ internal sealed class SegmentPreparer : IDisposable
         _window = window;
         _prepareAhead = prepareAhead;
         _sync = sync;
-        _flushNoticed = sync is null ? 0 : Stopwatch.GetTimestamp();
+        _demand = new PageDemand(awaitsFlushes: sync is not null);
         _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues preparer" };
         if (ProtocolSteps.Background is null)
             _thread.Start();
@@ -59,6 +54,7 @@ internal sealed class SegmentPreparer : IDisposable
     /// <param name="ready">Up to here there are blocks.</param>
     public void Notice(long tail, long ready)
     {
+        _demand.NoticeTail(tail);
         // P23 relaxed: a hint; a lead that is raised twice or once does no harm.
         long lead = Volatile.Read(ref _lead);
         if (ready - tail > lead / 2)
@@ -77,8 +73,7 @@ internal sealed class SegmentPreparer : IDisposable
     }
 
     /// <summary>Somebody waits for a flush: the room that is made ready next is for more of those.</summary>
-    // P23 relaxed: a hint.
-    public void NoticeFlush() => Volatile.Write(ref _flushNoticed, Stopwatch.GetTimestamp());
+    public void NoticeFlush() => _demand.NoticeFlush();
 
     /// <summary>The first room, before any producer has asked for it.</summary>
     public void Begin(long tail)
@@ -95,26 +90,7 @@ internal sealed class SegmentPreparer : IDisposable
     public bool PrepareTo(long tail, long target)
     {
         lock (_work)
-        {
-            if (_stopping)
-                return false;
-            bool isAll = _maker.TryEnsureAllocated(target);
-            if (!isAll)
-                target = Math.Min(target, _maker.Allocated);
-            for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
-            {
-                SegmentMapping? mapping = Hold(start);
-                if (mapping is null)
-                    return false;
-                _maker.EnsureDirectoryFlushed(start);
-                long from = Math.Max(0, tail - start);
-                bool touched = mapping.TouchTo(from, Math.Min(target - start, mapping.Usable), AreFlushesAwaited);
-                if (touched)
-                    _sync?.Invoke(start);
-            }
-
-            return isAll;
-        }
+            return PrepareTo(tail, target, _demand.AwaitsFlushes());
     }
 
     /// <summary>
@@ -137,16 +113,6 @@ internal sealed class SegmentPreparer : IDisposable
         lock (_work)
             LetGoBelow(long.MaxValue);
         _noticed.Dispose();
-    }
-
-    private bool AreFlushesAwaited
-    {
-        get
-        {
-            // P23 relaxed: a hint.
-            long noticed = Volatile.Read(ref _flushNoticed);
-            return noticed != 0 && Stopwatch.GetElapsedTime(noticed) < FlushMemory;
-        }
     }
 
     private void Run()
@@ -183,11 +149,34 @@ internal sealed class SegmentPreparer : IDisposable
         for (long target = tail; goesOn && target < end && !_stopping;)
         {
             target = Math.Min(end, target + SegmentMaker.StepMax);
-            goesOn = PrepareTo(tail, target);
+            lock (_work)
+                goesOn = PrepareTo(tail, target, _demand.WantsSinglePages());
         }
 
         lock (_work)
             LetGoBelow(tail);
+    }
+
+    /// <summary>Under the lock.</summary>
+    private bool PrepareTo(long tail, long target, bool singly)
+    {
+        if (_stopping)
+            return false;
+        bool isAll = _maker.TryEnsureAllocated(target);
+        if (!isAll)
+            target = Math.Min(target, _maker.Allocated);
+        for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
+        {
+            SegmentMapping? mapping = Hold(start);
+            if (mapping is null)
+                return false;
+            _maker.EnsureDirectoryFlushed(start);
+            bool touched = mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable), singly);
+            if (touched)
+                _sync?.Invoke(start);
+        }
+
+        return isAll;
     }
 
     private SegmentMapping? Hold(long start)

@@ -20,6 +20,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
 
     private readonly Lock _lock = new();
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
+    private SegmentMapping? _lastFound;
     private readonly Dictionary<long, PlatformFile> _unflushed = [];
 
     public long SegmentLength => segmentLength;
@@ -32,7 +33,8 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     {
         lock (_lock)
         {
-            if (!_mapped.TryGetValue(start, out SegmentMapping? mapping))
+            SegmentMapping? mapping = Find(start);
+            if (mapping is null)
             {
                 PlatformFile? file = directory.Open(
                     StoreNames.Segment(start), writable ? FileOpening.ReadWrite : FileOpening.Read);
@@ -63,6 +65,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
             if (--mapping.References > 0)
                 return;
             _mapped.Remove(mapping.Start);
+            _lastFound = null;
             mapping.Unmap();
             if (!writable || !_unflushed.TryAdd(mapping.Start, mapping.File))
                 mapping.File.Dispose();
@@ -74,6 +77,9 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     /// <summary>Lets go of the descriptors of segments that end at or before the confirmed offset.</summary>
     public void ForgetFlushed(long confirmed)
     {
+        // A look without the lock: each durable message comes here, and what it misses the next one sees.
+        if (_unflushed.Count == 0)
+            return;
         lock (_lock)
         {
             foreach ((long start, PlatformFile file) in _unflushed)
@@ -100,8 +106,11 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         PlatformFile? unmapped;
         lock (_lock)
         {
-            _unflushed.Remove(start, out unmapped);
-            if (_mapped.TryGetValue(start, out mapping))
+            unmapped = null;
+            if (_unflushed.Count > 0)
+                _unflushed.Remove(start, out unmapped);
+            mapping = Find(start);
+            if (mapping is not null)
                 mapping.References++;
         }
 
@@ -152,7 +161,8 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         SegmentMapping? mapping;
         lock (_lock)
         {
-            if (_mapped.TryGetValue(start, out mapping))
+            mapping = Find(start);
+            if (mapping is not null)
                 mapping.References++;
         }
 
@@ -178,6 +188,16 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
                 file.Dispose();
             _unflushed.Clear();
         }
+    }
+
+    /// <summary>Under the lock. Mostly it is the one of before: the tail's, at each step of each durable message.</summary>
+    private SegmentMapping? Find(long start)
+    {
+        if (_lastFound is { } last && last.Start == start)
+            return last;
+        if (_mapped.TryGetValue(start, out SegmentMapping? mapping))
+            _lastFound = mapping;
+        return mapping;
     }
 
     private SegmentMapping Map(PlatformFile file, long start)

@@ -34,6 +34,27 @@ public sealed partial class FlushedBytesTests
         Assert.InRange(Written(agent) - before, 4096, Count * BytesMax);
     }
 
+    [Fact]
+    public void Produce_SlowlyWithoutWaiting_LaterFlushesWriteTheirPagesAlone()
+    {
+        using CrashStore store = new(segmentSize: 64 << 20);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask(store.OpenCommand);
+        for (int i = 0; i < 36; i++)
+        {
+            agent.Ask(string.Create(CultureInfo.InvariantCulture, $"append prefix=slow count=1 size={(1 << 20) - 100}"));
+            // 10 MiB a second at most.
+            Thread.Sleep(100);
+        }
+
+        long before = WrittenOnceQuiet(agent);
+
+        agent.Ask(string.Create(CultureInfo.InvariantCulture, $"group threads=1 count={Count}"));
+
+        // The first of them writes what nobody has flushed yet, which was counted when it became dirty.
+        Assert.InRange(Written(agent) - before, 4096, Count * BytesMax);
+    }
+
     /// <summary>What the process has written, once the room ahead is ready.</summary>
     private static long WrittenOnceQuiet(PeerAgent agent)
     {
