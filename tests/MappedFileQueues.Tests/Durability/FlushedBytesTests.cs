@@ -30,8 +30,7 @@ public sealed partial class FlushedBytesTests
 
         agent.Ask(string.Create(CultureInfo.InvariantCulture, $"group threads=1 count={Count}"));
 
-        // Zero would be a file system that does not count (tmpfs): this test would show nothing there.
-        Assert.InRange(Written(agent) - before, 4096, Count * BytesMax);
+        AssertLittle(store, Written(agent) - before);
     }
 
     [Fact]
@@ -52,7 +51,14 @@ public sealed partial class FlushedBytesTests
         agent.Ask(string.Create(CultureInfo.InvariantCulture, $"group threads=1 count={Count}"));
 
         // The first of them writes what nobody has flushed yet, which was counted when it became dirty.
-        Assert.InRange(Written(agent) - before, 4096, Count * BytesMax);
+        AssertLittle(store, Written(agent) - before);
+    }
+
+    private static void AssertLittle(CrashStore store, long written)
+    {
+        // A file system in memory writes nothing; anywhere else nothing would mean that this test sees nothing.
+        bool isInMemory = new DriveInfo(store.Path).DriveFormat is "tmpfs" or "ramfs";
+        Assert.InRange(written, isInMemory ? 0 : 4096, Count * BytesMax);
     }
 
     /// <summary>What the process has written, once the room ahead is ready.</summary>
