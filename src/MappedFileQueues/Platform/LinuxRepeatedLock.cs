@@ -1,5 +1,3 @@
-using System.Diagnostics;
-
 namespace MappedFileQueues.Platform;
 
 /// <summary>
@@ -9,15 +7,12 @@ namespace MappedFileQueues.Platform;
 /// </summary>
 internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) : RepeatedLock(directory, name)
 {
-    /// <summary>How long a look counts for those who take the lock thousands of times a second.</summary>
-    private static readonly TimeSpan LookLastsFor = TimeSpan.FromMilliseconds(10);
-
     private readonly LinuxDirectory _directory = directory;
     private readonly string _name = name;
     private readonly string _path = directory.FullName(name);
     private LinuxHandle? _handle;
     private FileIdentity _identity;
-    private long _looked;
+    private RecentLook _look;
 
     /// <inheritdoc/>
     public override bool TryTake()
@@ -28,12 +23,11 @@ internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) :
             LinuxHandle handle = _handle ??= Open();
             if (!LinuxLock.TryFlock(handle, LockKind.Exclusive, _path))
                 return false;
-            long now = Stopwatch.GetTimestamp();
-            if (_looked != 0 && Stopwatch.GetElapsedTime(_looked, now) < LookLastsFor)
+            if (_look.IsFresh(out long now))
                 return true;
             if (_directory.Identify(_name) == _identity)
             {
-                _looked = now;
+                _look.Note(now);
                 return true;
             }
 
@@ -58,7 +52,7 @@ internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) :
     {
         LinuxHandle handle = _directory.OpenForLock(_name);
         _identity = LinuxDirectory.Stat(handle, _path).Identity;
-        _looked = 0;
+        _look = default;
         return handle;
     }
 

@@ -20,8 +20,8 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
 
     private readonly Lock _lock = new();
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
-    private SegmentMapping? _lastFound;
     private readonly Dictionary<long, PlatformFile> _unflushed = [];
+    private SegmentMapping? _lastFound;
 
     public long SegmentLength => segmentLength;
 
@@ -106,9 +106,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         PlatformFile? unmapped;
         lock (_lock)
         {
-            unmapped = null;
-            if (_unflushed.Count > 0)
-                _unflushed.Remove(start, out unmapped);
+            _unflushed.Remove(start, out unmapped);
             mapping = Find(start);
             if (mapping is not null)
                 mapping.References++;

@@ -17,15 +17,7 @@ public sealed class PageDemandTests
     }
 
     [Fact]
-    public void WantsSinglePages_TailMovesFast_False()
-    {
-        var demand = new PageDemand(false);
-        demand.NoticeTail(1);
-        // A terabyte since the line before: fast on any machine.
-        demand.NoticeTail(Mebibyte * Mebibyte);
-
-        Assert.False(demand.WantsSinglePages());
-    }
+    public void WantsSinglePages_TailMovesFast_False() => Assert.False(MovingFast().WantsSinglePages());
 
     [Fact]
     public void WantsSinglePages_TailMovesSlowly_TrueOnceItIsNoPause()
@@ -44,9 +36,7 @@ public sealed class PageDemandTests
     [Fact]
     public void WantsSinglePages_FlushIsAwaited_TrueHoweverFast()
     {
-        var demand = new PageDemand(false);
-        demand.NoticeTail(1);
-        demand.NoticeTail(Mebibyte * Mebibyte);
+        PageDemand demand = MovingFast();
         demand.NoticeFlush();
 
         Assert.True(demand.WantsSinglePages());
@@ -59,5 +49,14 @@ public sealed class PageDemandTests
 
         Assert.True(demand.AwaitsFlushes());
         Eventually.True(() => !demand.AwaitsFlushes(), "a second has passed");
+    }
+
+    private static PageDemand MovingFast()
+    {
+        var demand = new PageDemand(false);
+        demand.NoticeTail(1);
+        // A terabyte since the line before: fast on any machine.
+        demand.NoticeTail(Mebibyte * Mebibyte);
+        return demand;
     }
 }
