@@ -44,6 +44,10 @@ internal sealed unsafe class MappedRegion : IDisposable
     public void TouchForReading(long position, long length) =>
         _view?.TouchForReading(position, Math.Min(length, Length - position));
 
+    /// <inheritdoc cref="MappedView.TryTouchForReading"/>
+    public bool TryTouchForReading(long position, long length) =>
+        _view?.TryTouchForReading(position, Math.Min(length, Length - position)) == true;
+
     /// <inheritdoc cref="MappedView.LetGoOfPages"/>
     public void LetGoOfPages(long position, long length) => _view?.LetGoOfPages(position, length);
 

@@ -59,12 +59,13 @@ public sealed class PackOptions
     }
 
     /// <summary>
-    /// Whether gets of up to 16 KiB copy from a mapping of the volume instead of reading its file; default false. For a pack
-    /// that fits into memory a get is twice as fast (docs/BENCHMARKS.md). The price: a place that the disk cannot read, or a
-    /// volume that somebody truncates, ends the process (SIGBUS) where a read is an exception, and what was got counts as
-    /// memory of the process.
+    /// Whether gets of up to 16 KiB copy from a mapping of the volume, on Linux, instead of reading its file; default true. For a
+    /// pack that fits into memory a get is twice as fast then (docs/BENCHMARKS.md). A place that the disk cannot read, or that
+    /// the file does not have, is an exception either way. With a mapping the process is ended (SIGBUS) in two cases that false
+    /// makes exceptions too: somebody truncates a volume while it is open, or the disk loses a place that it could read before
+    /// and that the system has dropped from memory since. What was got counts as memory of the process.
     /// </summary>
-    public bool MapsVolumes { get; set; }
+    public bool MapsVolumes { get; set; } = true;
 
     /// <summary>Whether a pack is made where there is none; default true.</summary>
     public bool CreateIfMissing { get; set; } = true;

@@ -37,7 +37,7 @@ public sealed class PackReader : IDisposable
     /// <param name="mapsVolumes">As <see cref="PackOptions.MapsVolumes"/>.</param>
     /// <exception cref="QueueFormatException">There is no pack here, or one of another version.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    public static PackReader Open(string path, bool followsAlways = true, bool mapsVolumes = false)
+    public static PackReader Open(string path, bool followsAlways = true, bool mapsVolumes = true)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
         StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(

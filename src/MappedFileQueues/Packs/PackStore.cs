@@ -57,7 +57,7 @@ public sealed class PackStore : IDisposable
     /// <param name="mapsVolumes">As <see cref="PackOptions.MapsVolumes"/>.</param>
     /// <exception cref="QueueFormatException">There is no pack here, or one of another version.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    public static PackReader OpenReader(string path, bool followsAlways = true, bool mapsVolumes = false) =>
+    public static PackReader OpenReader(string path, bool followsAlways = true, bool mapsVolumes = true) =>
         PackReader.Open(path, followsAlways, mapsVolumes);
 
     /// <summary>

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Packs;
 internal sealed class ReadAround(PlatformFile file)
 {
     /// <summary>What the system itself reads around a fault in a mapping (Linux: read_ahead_kb, 128 by default).</summary>
-    private const int WindowBits = 17;
+    public const int WindowBits = 17;
 
     private readonly Lock _growing = new();
     private uint[] _asked = [];

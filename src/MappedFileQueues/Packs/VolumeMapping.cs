@@ -5,8 +5,10 @@ namespace MappedFileQueues.Packs;
 
 /// <summary>
 /// A volume in memory, for gets that copy from there instead of asking the system (<see cref="PackOptions.MapsVolumes"/>). It is
-/// made by the first get, once, and on Linux as long as the volume may become: a put is seen in it as soon as it is
-/// written. Any thread that holds a lease on the volume.
+/// made by the first get, once, and as long as the volume may become: a put is seen in it as soon as it is written. A look at a
+/// place that the disk or the file does not have would end the process, so a window of the volume is looked into only
+/// after the system has said that all of it is there; until then, and where it is not, the file is read, and its error is an
+/// exception. Any thread that holds a lease on the volume.
 /// </summary>
 /// <param name="file">The volume's file.</param>
 /// <param name="volumeLength">How long volumes become that hold no single larger needle.</param>
@@ -18,8 +20,19 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
     /// </summary>
     private const int LengthMax = 16 * 1024;
 
+    private const int PageLength = 4096;
+    private const int WindowLength = 1 << ReadAround.WindowBits;
+
+    // What is known of a window; above LookedAt, so many of its first pages are there.
+    private const byte Unseen = 0;
+    private const byte LookedAt = 1;
+    private const byte Unreadable = byte.MaxValue;
+
     private readonly Lock _making = new();
     private MappedRegion? _region;
+
+    /// <summary>Made before the region.</summary>
+    private byte[] _windows = [];
     private bool _isRefused;
 
     /// <summary>
@@ -27,20 +40,54 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
     /// </summary>
     public bool TryRead(Span<byte> destination, long position, long tail)
     {
-        if (destination.Length > LengthMax || (Volatile.Read(ref _region) ?? Make(tail)) is not { } region)
+        long end = position + destination.Length;
+        if (destination.Length > LengthMax || end > volumeLength || (Volatile.Read(ref _region) ?? Make()) is not { } region)
             return false;
-        if (position + destination.Length > region.Length)
-            return false;
+        for (long window = position / WindowLength; window * WindowLength < end; window++)
+        {
+            if (!IsThere(region, window, end - window * WindowLength, tail))
+                return false;
+        }
+
         new ReadOnlySpan<byte>(region.Pointer + position, destination.Length).CopyTo(destination);
         return true;
     }
 
     public void Dispose() => _region?.Dispose();
 
+    private static int PagesOf(long length) => (int)((Math.Min(length, WindowLength) + PageLength - 1) / PageLength);
+
     /// <summary>
-    /// Null when the system has no room for it, or the file is shorter than its needles say: who looks there is killed.
+    /// Whether the window's first <paramref name="length"/> bytes can be looked at. Two threads that find out at once may write
+    /// the smaller answer over the larger one: then it is asked for once more.
     /// </summary>
-    private MappedRegion? Make(long tail)
+    private bool IsThere(MappedRegion region, long window, long length, long tail)
+    {
+        byte known = Volatile.Read(ref _windows[window]);
+        if (known == Unreadable)
+            return false;
+        if (known - LookedAt >= PagesOf(length))
+            return true;
+        byte answer = known == Unseen ? LookedAt : Bring(region, window, tail);
+        Volatile.Write(ref _windows[window], answer);
+        return answer is not (LookedAt or Unreadable);
+    }
+
+    /// <summary>
+    /// By the second look: the first has asked for the window (<see cref="ReadAround"/>), and waits for what it wants alone.
+    /// </summary>
+    private byte Bring(MappedRegion region, long window, long tail)
+    {
+        long start = window * WindowLength;
+        int pages = PagesOf(tail - start);
+
+        // What the system has dropped meanwhile comes in one piece, and not page by page.
+        file.AdviseWillNeed(start, pages * PageLength);
+        return region.TryTouchForReading(start, pages * PageLength) ? (byte)(LookedAt + pages) : Unreadable;
+    }
+
+    /// <summary>Null when the system has no room for it, or cannot tell what is there.</summary>
+    private MappedRegion? Make()
     {
         if (Volatile.Read(ref _isRefused))
             return null;
@@ -50,8 +97,11 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
                 return _region;
             try
             {
-                if (file.Length >= tail)
-                    Volatile.Write(ref _region, new MappedRegion(file.MapAhead(volumeLength)));
+                if (file.MapAhead(volumeLength) is { } view)
+                {
+                    _windows = new byte[(volumeLength + WindowLength - 1) / WindowLength];
+                    Volatile.Write(ref _region, new MappedRegion(view));
+                }
             }
             catch (QueueDiskException)
             {

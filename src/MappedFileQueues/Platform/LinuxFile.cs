@@ -127,7 +127,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         LinuxView view = MapAny(length, writable: false);
 
         // Without it each page that is not in the cache brings 128 KiB along.
-        _ = LinuxNative.madvise(view.Pointer, (nint)length, LinuxNative.MADV_RANDOM);
+        view.StopReadAhead(0, length);
         return view;
     }
 

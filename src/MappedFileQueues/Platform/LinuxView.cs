@@ -20,6 +20,13 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         Populate(position, length, LinuxNative.MADV_POPULATE_READ);
 
     /// <inheritdoc/>
+    public override bool TryTouchForReading(long position, long length)
+    {
+        (long start, long end) = PagesOf(position, length);
+        return end > start && Advise(start, end, LinuxNative.MADV_POPULATE_READ);
+    }
+
+    /// <inheritdoc/>
     public override void LetGoOfPages(long position, long length)
     {
         // A shared mapping's DONTNEED drops page table entries alone: stores go on into the same pages of the file.
@@ -27,14 +34,14 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         long start = (Math.Clamp(position, 0, Length) + page - 1) & -page;
         long end = Math.Min(position + length, Length) & -page;
         if (end > start)
-            _ = LinuxNative.madvise(Pointer + start, (nint)(end - start), LinuxNative.MADV_DONTNEED);
+            _ = Advise(start, end, LinuxNative.MADV_DONTNEED);
     }
 
     /// <inheritdoc/>
     public override void StopReadAhead(long position, long length)
     {
-        long start = Math.Clamp(position, 0, Length) & -Environment.SystemPageSize;
-        _ = LinuxNative.madvise(Pointer + start, (nint)(position + length - start), LinuxNative.MADV_RANDOM);
+        (long start, long end) = PagesOf(position, length);
+        _ = Advise(start, end, LinuxNative.MADV_RANDOM);
     }
 
     /// <inheritdoc/>
@@ -47,11 +54,8 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
 
     private void Populate(long position, long count, int advice)
     {
-        long start = Math.Clamp(position, 0, length) & -Environment.SystemPageSize;
-        long end = Math.Min(position + count, length);
-        if (end <= start)
-            return;
-        if (LinuxNative.madvise(Pointer + start, (nint)(end - start), advice) == 0)
+        (long start, long end) = PagesOf(position, count);
+        if (end <= start || Advise(start, end, advice))
             return;
         int errno = LinuxErrors.Last;
 
@@ -59,4 +63,10 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         if (errno == DiskErrors.EINVAL)
             PageTouch.Read(Pointer, start, end);
     }
+
+    private (long Start, long End) PagesOf(long position, long count) =>
+        (Math.Clamp(position, 0, length) & -Environment.SystemPageSize, Math.Min(position + count, length));
+
+    private bool Advise(long start, long end, int advice) =>
+        LinuxNative.madvise(Pointer + start, (nint)(end - start), advice) == 0;
 }

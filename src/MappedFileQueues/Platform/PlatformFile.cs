@@ -99,9 +99,9 @@ internal abstract class PlatformFile : IDisposable
 
     /// <summary>
     /// Maps [0, <paramref name="length"/>) for reading here and there, whatever the file's length is; what it grows by is seen. A
-    /// look beyond its end ends the process. Portable: as much as the file has now, which must not be empty.
+    /// look beyond its end ends the process. Null on Portable, where nothing tells whether a look is safe.
     /// </summary>
-    public virtual MappedView MapAhead(long length) => Map(Length, writable: false);
+    public virtual MappedView? MapAhead(long length) => null;
 
     /// <summary>Closes the file; views stay.</summary>
     public abstract void Dispose();
@@ -127,6 +127,12 @@ internal abstract unsafe class MappedView : IDisposable
 
     /// <summary>The same for reading (MADV_POPULATE_READ).</summary>
     public abstract void TouchForReading(long position, long length);
+
+    /// <summary>
+    /// Brings a range in and says whether all of it is there. False where it lies beyond the end of the file or the disk cannot
+    /// give it, so that a look would end the process; and where nobody can tell (before Linux 5.14, and Portable).
+    /// </summary>
+    public virtual bool TryTouchForReading(long position, long length) => false;
 
     /// <summary>
     /// A missing page of the range brings no others along. Left to itself the system takes larger and larger pieces when a file

@@ -7,7 +7,7 @@ public sealed class PackBenchTests
 {
     /// <summary>`pack_get_cold` needs root, and drops the caches of the whole machine: not in a test.</summary>
     private static readonly string[] s_names =
-        ["pack_put", "pack_get_warm", "pack_get_mapped", "pack_index_bytes", "pack_open", "pack_get_many"];
+        ["pack_put", "pack_get_warm", "pack_get_read", "pack_index_bytes", "pack_open", "pack_get_many"];
 
     [Fact]
     public void BenchPacks_TinyInput_WritesEveryFigureAndLeavesNoFiles()

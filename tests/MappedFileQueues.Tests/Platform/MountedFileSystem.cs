@@ -10,15 +10,19 @@ internal sealed class MountedFileSystem : IDisposable
 {
     private const int DefaultLengthMiB = 4;
 
-    private MountedFileSystem(string path) => Path = path;
+    private MountedFileSystem(string path, string imagePath) => (Path, ImagePath) = (path, imagePath);
 
     /// <summary>Where it is mounted.</summary>
     public string Path { get; }
+
+    /// <summary>The file that is its disk; tmpfs has none.</summary>
+    public string ImagePath { get; }
 
     /// <summary>Makes one, of 4 MiB by default: "tmpfs", or a kind that mkfs knows, on a loop device.</summary>
     public static MountedFileSystem Make(string kind, string folder, int lengthMiB = DefaultLengthMiB)
     {
         string path = System.IO.Path.Combine(folder, "mounted");
+        string image = System.IO.Path.Combine(folder, "image");
         Directory.CreateDirectory(path);
         string? failure;
         if (kind == "tmpfs")
@@ -27,15 +31,15 @@ internal sealed class MountedFileSystem : IDisposable
         }
         else
         {
-            string image = System.IO.Path.Combine(folder, "image");
             using (FileStream file = new(image, FileMode.CreateNew))
                 file.SetLength(lengthMiB * 1024L * 1024);
-            failure = TryRun($"mkfs.{kind}", "-q", "-F", image) ?? TryRun("mount", "-o", "loop", image, path);
+            string force = kind.StartsWith("ext", StringComparison.Ordinal) ? "-F" : "-f";
+            failure = TryRun($"mkfs.{kind}", "-q", force, image) ?? TryRun("mount", "-o", "loop", image, path);
         }
 
         if (failure is not null)
             Assert.Skip($"Mounting a file system is not possible here: {failure}");
-        return new MountedFileSystem(path);
+        return new MountedFileSystem(path, image);
     }
 
     /// <summary>Runs a program and fails when it does.</summary>

@@ -7,7 +7,7 @@ internal static class PackFigures
         "packs",
         "Measures packs beside what a user would take instead: a file for each object, a dictionary, bare reads.",
         [
-            BenchSuite.Group(SmallFilesFigure.PutName, SmallFilesFigure.WarmName, SmallFilesFigure.MappedName),
+            BenchSuite.Group(SmallFilesFigure.PutName, SmallFilesFigure.WarmName, SmallFilesFigure.ReadName),
             BenchSuite.Group(SmallFilesFigure.ColdName),
             BenchSuite.Group(ManyObjectsFigure.BytesName, ManyObjectsFigure.OpenName, ManyObjectsFigure.GetName),
         ]);

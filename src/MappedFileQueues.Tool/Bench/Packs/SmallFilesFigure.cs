@@ -15,7 +15,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
 {
     public const string PutName = "pack_put";
     public const string WarmName = "pack_get_warm";
-    public const string MappedName = "pack_get_mapped";
+    public const string ReadName = "pack_get_read";
     public const string ColdName = "pack_get_cold";
 
     private const int DataLength = 2048;
@@ -47,7 +47,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
         new Random(2).Shuffle(order);
         List<Samples> all = [new Samples(PutName, "ns", [.. puts.Select(put => put.RawPut)], [.. puts.Select(put => put.Put)])];
         all.Add(MeasureWarm(WarmName, order, new PackOptions()));
-        all.Add(MeasureWarm(MappedName, order, new PackOptions { MapsVolumes = true }));
+        all.Add(MeasureWarm(ReadName, order, new PackOptions { MapsVolumes = false }));
         Directory.Delete(FilesPath, recursive: true);
         return all;
     }
