@@ -1,8 +1,12 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Files;
 
 /// <summary>The way to the file: the draining role, the background thread, flushes, the end.</summary>
 internal sealed partial class AppendPipe
 {
+    private static readonly TimeSpan s_lingering = TimeSpan.FromMicroseconds(100);
+
     /// <summary>Returns once everything before the place is with the system, or on disk.</summary>
     public void FlushUpTo(long end, bool isDurable)
     {
@@ -125,7 +129,22 @@ internal sealed partial class AppendPipe
             {
                 EndRole();
             }
+
+            if (!isTicked)
+                Linger();
         }
+    }
+
+    /// <summary>
+    /// Behind a full buffer the next one is near. A thread that sleeps comes back after some 50 us, in which others would fill
+    /// most of the next buffer; and then it puts somebody aside who may be in the middle of a write. So it stays awake for as
+    /// long, and lets everybody else run first.
+    /// </summary>
+    private void Linger()
+    {
+        long begun = Stopwatch.GetTimestamp();
+        while (Volatile.Read(ref _sealed) is null && Stopwatch.GetElapsedTime(begun) < s_lingering)
+            Thread.Yield();
     }
 
     private bool HasWork() => !_isDraining && (_sealed is not null || _isTicked);

@@ -4,11 +4,11 @@ namespace MappedFileQueues.Files;
 
 /// <summary>
 /// Two buffers, of which one takes what is written while the other is on its way to the file.
-/// <para>A writer claims room in the active buffer without a lock and copies. Where no room is left it swaps the buffers under
-/// the gate, or waits there while the other one is still on its way. Draining is a role that one thread has at a time: the
-/// background thread, which takes full buffers and works when the timer ticks, or whoever flushes, who thereby need not wait to
-/// be served. Every write to the file begins at a block; the last block, when it is not full, is copied to the head of the next
-/// buffer and written again from there.</para>
+/// <para>A writer claims room in the active buffer and copies (<see cref="AppendBuffer"/>). Where no room is left it swaps the
+/// buffers under the gate, or waits there while the other one is still on its way. Draining is a role that one thread has at a
+/// time: the background thread, which takes full buffers and works when the timer ticks, or whoever flushes, who thereby need not
+/// wait to be served. Every write to the file begins at a block; the last block, when it is not full, is copied to the head of
+/// the next buffer and written again from there.</para>
 /// <para>A write that fits no buffer takes the active one for itself (it stays sealed), fills and swaps as often as it needs, and
 /// opens it again: the others wait at the gate, so that its bytes stay together.</para>
 /// </summary>
@@ -85,19 +85,12 @@ internal sealed partial class AppendPipe
     /// <summary>Appends the bytes in one piece; the place behind them.</summary>
     public long Write(ReadOnlySpan<byte> bytes)
     {
-        AppendBuffer buffer = _active;
-        int start = buffer.TryClaim(bytes.Length);
-        if (start < 0)
-        {
-            if (bytes.Length > _lengthMax)
-                return WriteLong(bytes);
-            buffer = WaitForRoom(bytes.Length, out start);
-        }
-
-        // The place is read before the copy is told: from then on the buffer may begin another life.
-        long end = buffer.Origin + start + bytes.Length;
-        buffer.Fill(start, bytes);
-        return end;
+        if (_active.TryAppend(bytes, out long end))
+            return end;
+        if (bytes.Length > _lengthMax)
+            return WriteLong(bytes);
+        AppendBuffer buffer = WaitForRoom(bytes.Length, out int start);
+        return buffer.Fill(start, bytes);
     }
 
     /// <summary>Throws what every call throws after the first error, or after the end.</summary>
@@ -251,9 +244,9 @@ internal sealed partial class AppendPipe
         lock (_gate)
         {
             _isTakenByOne = false;
+            Monitor.PulseAll(_gate);
             if (_failure is null && !_isClosed)
                 _active.Open(_active.End);
-            Monitor.PulseAll(_gate);
         }
     }
 
