@@ -6,7 +6,7 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
-/// MB/s of reading a file from front to back and summing it, four times the bytes of the other figures (twice with `--quick`):
+/// MB/s of reading a file from front to back and summing it, four times the bytes of the other figures (as many with `--quick`):
 /// by `Read` into a buffer of 1 MiB and by blocks without a copy, beside the fastest of what a program would do itself. Warm: the
 /// file is in the system's cache. Cold: it is not, as far as this machine's own cache goes. What the peers that are not the
 /// fastest reach stands beside it too.
@@ -17,7 +17,6 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     public const string ColdName = "read_seq_cold";
 
     private const int LengthFactor = 4;
-    private const int LengthFactorQuick = 2;
     private const int WarmUpLength = 1024 * 1024;
 
     private static readonly string[] s_sides = ["", "_blocks", .. ReadPeers.All.Select(peer => peer.Suffix)];
@@ -35,7 +34,7 @@ internal sealed class ReadSequentialFigure(ChildContext context)
         File.Delete(small);
 
         string path = context.Path("read");
-        Make(path, context.Bytes * (context.Task.IsQuick ? LengthFactorQuick : LengthFactor));
+        Make(path, context.Bytes * (context.Task.IsQuick ? 1 : LengthFactor));
         List<Samples> samples = [.. Measure(path, WarmName, isCold: false)];
         if (ReadPeers.TryDropCache(path))
             samples.AddRange(Measure(path, ColdName, isCold: true));
