@@ -22,6 +22,7 @@ internal static class Program
         ["append"] = Verbs.AppendVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,
+        ["read-blocks"] = Verbs.ReadBlocksVerb.Run,
         ["read-lines"] = Verbs.ReadLinesVerb.Run,
         ["pack-hostile"] = Verbs.PackHostile.Run,
         ["pack-write"] = Verbs.PackWriteVerb.Run,

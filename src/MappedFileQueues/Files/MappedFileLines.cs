@@ -61,12 +61,19 @@ public sealed class MappedFileLines : IDisposable
     /// <param name="path">A regular file.</param>
     /// <param name="options">How to read; copied. Null means the defaults.</param>
     /// <returns>The lines, from the first one on.</returns>
-    /// <exception cref="ArgumentException">The path is empty.</exception>
+    /// <exception cref="ArgumentException">The path is empty; or <see cref="ReadAheadOptions.MapsBlocks"/> is set.</exception>
     /// <exception cref="FileNotFoundException">There is no such file.</exception>
     /// <exception cref="QueueDiskException">The system refused; or it is a folder, a pipe or a device.</exception>
     public static MappedFileLines Open(string path, MappedFileLinesOptions? options = null)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
+        if (options?.MapsBlocks == true)
+        {
+            throw new ArgumentException(
+                "Lines are not handed out from a mapping, so that a truncated file is an exception: MapsBlocks=true.",
+                nameof(options));
+        }
+
         return Open(ReadableFile.Open(path), options ?? new MappedFileLinesOptions());
     }
 

@@ -120,7 +120,7 @@ public sealed class ReadAheadStream : Stream
     {
         if (RestCount() == 0 && !Advance(CancellationToken.None))
             return -1;
-        return _block!.Array[_block.Start + _offset++];
+        return _block!.Span[_offset++];
     }
 
     /// <summary>
@@ -163,7 +163,8 @@ public sealed class ReadAheadStream : Stream
     public bool TryReadBlock(out ReadOnlySpan<byte> block, CancellationToken cancellationToken = default)
     {
         bool isThere = RestCount() > 0 || Advance(cancellationToken);
-        block = isThere ? TakeRest().Span : default;
+        block = isThere ? _block!.Span[_offset..] : default;
+        _offset += block.Length;
         return isThere;
     }
 
@@ -289,7 +290,7 @@ public sealed class ReadAheadStream : Stream
     private int CopyTo(Span<byte> destination)
     {
         int count = Math.Min(RestCount(), destination.Length);
-        _block!.Array.AsSpan(_block.Start + _offset, count).CopyTo(destination);
+        _block!.Span.Slice(_offset, count).CopyTo(destination);
         _offset += count;
 
         // Given back here and not with the next call, so that it is read into while the caller works on its copy.
@@ -300,7 +301,7 @@ public sealed class ReadAheadStream : Stream
 
     private ReadOnlyMemory<byte> TakeRest()
     {
-        ReadOnlyMemory<byte> rest = _block!.Array.AsMemory(_block.Start + _offset, _block.Count - _offset);
+        ReadOnlyMemory<byte> rest = _block!.Memory[_offset..];
         _offset = _block.Count;
         return rest;
     }

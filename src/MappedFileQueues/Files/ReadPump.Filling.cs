@@ -1,5 +1,3 @@
-using System.Diagnostics.CodeAnalysis;
-
 namespace MappedFileQueues.Files;
 
 /// <summary>The side that reads.</summary>
@@ -27,6 +25,7 @@ internal sealed partial class ReadPump
     private static readonly TimeSpan s_firstPoll = TimeSpan.FromMilliseconds(1);
 
     private readonly int _headroom;
+    private readonly FileMapping? _mapping;
     private readonly bool _usesCache;
     private readonly int _blockLengthMax;
     private readonly int _blockCountMax;
@@ -90,6 +89,22 @@ internal sealed partial class ReadPump
         _isAtEnd = false;
     }
 
+    /// <summary>
+    /// A mapped block of which the end was cut off since must not be looked into: what is left of it is found anew.
+    /// </summary>
+    private bool IsWhole(ReadBlock block) => !block.IsMapped || block.End <= _file.Length;
+
+    private bool BeginAgain(long position)
+    {
+        while (_filled.TryDequeue(out ReadBlock? block))
+            _free.Enqueue(block);
+        _epoch++;
+        _nextPosition = position;
+        _error = null;
+        _isAtEnd = false;
+        return false;
+    }
+
     private void StartThread()
     {
         if (_thread is not null)
@@ -135,8 +150,7 @@ internal sealed partial class ReadPump
     {
         int length = LengthOfNext(_blockLengthMax);
         (long position, long lengthSeen, int epoch, int ask) = (_nextPosition, _lengthSeen, _epoch, _ask);
-        if (!TryGetFree(length, out ReadBlock? block))
-            return;
+        ReadBlock block = TakeFree();
         _isFilling = true;
         Monitor.Exit(_gate);
         Outcome outcome;
@@ -189,11 +203,17 @@ internal sealed partial class ReadPump
     private void FillCached()
     {
         int length = LengthOfNext(CachedLengthMax);
-        if (!TryGetFree(length, out ReadBlock? block))
-            return;
-        block.Position = _nextPosition;
-        block.Count = ReadCached(block.Array.AsSpan(block.Start, length));
-        (block.Count > 0 ? _filled : _free).Enqueue(block);
+        ReadBlock block = TakeFree();
+        (block.Position, block.Count) = (_nextPosition, 0);
+        try
+        {
+            block.Count = ReadCached(block.Reserve(length));
+        }
+        finally
+        {
+            (block.Count > 0 ? _filled : _free).Enqueue(block);
+        }
+
         Grow(block, length);
     }
 
@@ -267,39 +287,24 @@ internal sealed partial class ReadPump
             _nextLength = (int)Math.Min((long)_nextLength * Growth, _blockLengthMax);
     }
 
-    /// <summary>A block of at least this length; false, with the error kept for the consumer, when there is no memory.</summary>
-    private bool TryGetFree(int length, [NotNullWhen(true)] out ReadBlock? block)
+    private ReadBlock TakeFree()
     {
-        bool isNew = !_free.TryDequeue(out block);
-        try
-        {
-            if (isNew || block!.Length < length)
-                block = new ReadBlock(_headroom, length);
-            _blockCount += isNew ? 1 : 0;
-            return true;
-        }
-        catch (OutOfMemoryException error)
-        {
-            _blockCount -= isNew ? 0 : 1;
-            _error = error;
-            WakeAll();
-            return false;
-        }
+        if (_free.TryDequeue(out ReadBlock? block))
+            return block;
+        _blockCount++;
+        return new ReadBlock(_headroom);
     }
 
     /// <summary>Not under the lock; never throws.</summary>
     private Outcome Read(ReadBlock block, long position, int length, long lengthSeen)
     {
-        block.Position = position;
-        block.Count = 0;
         try
         {
             if (_askAhead > 0)
                 AskAhead(position, position + length + _askAhead);
             for (int tries = 0; ; tries++)
             {
-                int count = _file.ReadAt(block.Array.AsSpan(block.Start, length), position);
-                block.Count = count;
+                int count = block.Fill(_file, _mapping, position, length);
                 if (count == length && block.End <= lengthSeen)
                     return new Outcome(lengthSeen, false, null);
 

@@ -38,8 +38,9 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         _file = file;
         _owner = owner;
         _headroom = headroom;
-        _usesCache = usesCache;
-        _isCached = usesCache;
+        _mapping = options.MapsBlocks ? new FileMapping(file) : null;
+        _usesCache = usesCache && !options.MapsBlocks;
+        _isCached = _usesCache;
         _blockLengthMax = options.BlockSize;
         _blockCountMax = options.BlocksAhead + 1;
         _askAhead = options.AskAhead;
@@ -210,7 +211,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             EndCall();
             while (_filled.TryDequeue(out ReadBlock? block))
             {
-                if (position >= block.Position && position < block.End)
+                if (position >= block.Position && position < block.End && IsWhole(block))
                     return block;
                 _free.Enqueue(block);
             }
@@ -250,6 +251,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
 
         thread?.Join();
+        _mapping?.Dispose();
         _file.Dispose();
     }
 
@@ -296,8 +298,8 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     private bool TryTake(out ReadBlock? block)
     {
         ThrowIfDisposed();
-        if (_filled.TryDequeue(out block))
-            return true;
+        if (_filled.TryPeek(out block))
+            return IsWhole(block) ? _filled.TryDequeue(out block) : BeginAgain(block.Position);
         if (_error is not null)
             ExceptionDispatchInfo.Throw(_error);
         return _isAtEnd && _answer == _ask && !_isFollowing;

@@ -48,6 +48,10 @@ internal sealed unsafe class MappedRegion : IDisposable
     public bool TryTouchForReading(long position, long length) =>
         _view?.TryTouchForReading(position, Math.Min(length, Length - position)) == true;
 
+    /// <inheritdoc cref="MappedView.TryTouchCached"/>
+    public bool TryTouchCached(long position, long length) =>
+        _view?.TryTouchCached(position, Math.Min(length, Length - position)) == true;
+
     /// <inheritdoc cref="MappedView.LetGoOfPages"/>
     public void LetGoOfPages(long position, long length) => _view?.LetGoOfPages(position, length);
 

@@ -156,15 +156,9 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         }
     }
 
-    private LinuxView MapAny(long length, bool writable)
-    {
-        int protection = LinuxNative.PROT_READ | (writable ? LinuxNative.PROT_WRITE : 0);
-        nint address = LinuxNative.mmap(0, (nint)length, protection, LinuxNative.MAP_SHARED, handle, 0);
-        int errno = LinuxErrors.Last;
-        return address != -1
-            ? new LinuxView((byte*)address, length, writable)
-            : throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
-    }
+    private LinuxView MapAny(long length, bool writable) =>
+        LinuxView.TryMap(handle, 0, length, writable, out int errno) ??
+            throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
 
     private bool TryFallocate(int mode, long offset, long length)
     {

@@ -166,6 +166,9 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int madvise(byte* address, nint length, int advice);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int mincore(byte* address, nint length, byte* pages);
 }
 
 /// <summary>struct timespec of 64-bit Linux.</summary>

@@ -79,6 +79,15 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
         _ = LinuxNative.posix_fadvise(_handle, position, length, LinuxNative.POSIX_FADV_WILLNEED);
 
     /// <inheritdoc/>
+    public override MappedView? TryMap(long position, long length)
+    {
+        long fileLength = Length;
+        LinuxView? view = LinuxView.TryMap(_handle, position, length, writable: false, out _);
+        view?.AskForCached(_handle, fileLength);
+        return view;
+    }
+
+    /// <inheritdoc/>
     public override void Dispose() => _handle.Dispose();
 
     private static QueueDiskException Refused(string failed, string path, int errno) =>

@@ -3,6 +3,12 @@ namespace MappedFileQueues.Platform;
 /// <summary>mmap(2), shared.</summary>
 internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable) : MappedView
 {
+    /// <summary>
+    /// A missing page that is in the page cache brings its neighbours there along (mm/memory.c, fault_around_bytes; what it is
+    /// set to matters for speed alone).
+    /// </summary>
+    private const int FaultAround = 64 * 1024;
+
     private nint _pointer = (nint)pointer;
 
     /// <inheritdoc/>
@@ -10,6 +16,30 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
 
     /// <inheritdoc/>
     public override long Length => length;
+
+    /// <summary>
+    /// Whether mincore(2) says of this file what is in the page cache. To who neither owns the file nor may write to it the
+    /// system says that everything is (mm/mincore.c, can_do_mincore), also of what no file can have there.
+    /// </summary>
+    public bool TellsWhatIsCached { get; private set; }
+
+    /// <summary>Maps a range, whatever the file's length is; null with the errno when the system refuses.</summary>
+    public static LinuxView? TryMap(LinuxHandle file, long position, long length, bool writable, out int errno)
+    {
+        int protection = LinuxNative.PROT_READ | (writable ? LinuxNative.PROT_WRITE : 0);
+        nint address = LinuxNative.mmap(0, (nint)length, protection, LinuxNative.MAP_SHARED, file, position);
+        errno = LinuxErrors.Last;
+        return address == -1 ? null : new LinuxView((byte*)address, length, writable);
+    }
+
+    /// <summary>Finds out <see cref="TellsWhatIsCached"/>, by a page that lies far behind the end of the file.</summary>
+    public void AskForCached(LinuxHandle file, long fileLength)
+    {
+        const long Far = 1L << 30;
+        long page = Environment.SystemPageSize;
+        using LinuxView? beyond = TryMap(file, (fileLength + Far) & -page, page, writable: false, out _);
+        TellsWhatIsCached = beyond?.IsCached(0, page) == false;
+    }
 
     /// <inheritdoc/>
     public override void Touch(long position, long length) =>
@@ -24,6 +54,19 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     {
         (long start, long end) = PagesOf(position, length);
         return end > start && Advise(start, end, LinuxNative.MADV_POPULATE_READ);
+    }
+
+    /// <inheritdoc/>
+    public override bool TryTouchCached(long position, long length)
+    {
+        (long start, long end) = PagesOf(position, length);
+        for (long around = start; around < end && TellsWhatIsCached; around += FaultAround)
+        {
+            if (!Advise(around, Math.Min(around + Environment.SystemPageSize, end), LinuxNative.MADV_POPULATE_READ))
+                return false;
+        }
+
+        return (TellsWhatIsCached && IsCached(start, end)) || TryTouchForReading(position, length);
     }
 
     /// <inheritdoc/>
@@ -62,6 +105,28 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         // EINVAL: a kernel before 5.14. Every other answer (no room for a hole, a device that fails) is a reason not to go there.
         if (errno == DiskErrors.EINVAL)
             PageTouch.Read(Pointer, start, end);
+    }
+
+    /// <summary>Whether a look at any page of the range finds it in the page cache: mincore(2).</summary>
+    private bool IsCached(long start, long end)
+    {
+        const int PagesMax = 1024;
+        long page = Environment.SystemPageSize;
+        byte* pages = stackalloc byte[PagesMax];
+        for (long next = start; next < end; next += PagesMax * page)
+        {
+            nint count = (nint)Math.Min(PagesMax * page, end - next);
+            if (LinuxNative.mincore(Pointer + next, count, pages) != 0)
+                return false;
+            for (long i = 0; i * page < count; i++)
+            {
+                // The other bits are reserved.
+                if ((pages[i] & 1) == 0)
+                    return false;
+            }
+        }
+
+        return end > start;
     }
 
     private (long Start, long End) PagesOf(long position, long count) =>

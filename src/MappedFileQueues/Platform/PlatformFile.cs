@@ -135,6 +135,12 @@ internal abstract unsafe class MappedView : IDisposable
     public virtual bool TryTouchForReading(long position, long length) => false;
 
     /// <summary>
+    /// As <see cref="TryTouchForReading"/>, in less than half the time where the range is in the page cache and the system tells
+    /// this user so (18 ms/GiB instead of 42). The pages may be left for the next look to map, which finds them in memory.
+    /// </summary>
+    public virtual bool TryTouchCached(long position, long length) => TryTouchForReading(position, length);
+
+    /// <summary>
     /// A missing page of the range brings no others along. Left to itself the system takes larger and larger pieces when a file
     /// is touched in order (2 MiB with Linux 6.18 and ext4): that is quick, but a store into one byte of a mapped piece makes
     /// the next flush write all of it. Portable: nothing. Never fails: it is a hint.

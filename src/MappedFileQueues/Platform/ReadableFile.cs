@@ -40,6 +40,13 @@ internal abstract class ReadableFile : IDisposable
     /// <summary>Asks the system to begin to read the range now. A hint; never fails; Portable: nothing.</summary>
     public abstract void AdviseWillNeed(long position, long length);
 
+    /// <summary>
+    /// Maps a range for reading, whatever the file's length is; the position is a multiple of a page. A look beyond the end of
+    /// the file ends the process. Null where the system refuses (too many mappings, a file of /proc), and on Portable, where
+    /// nothing tells whether a look is safe. The view outlives this object.
+    /// </summary>
+    public virtual MappedView? TryMap(long position, long length) => null;
+
     /// <summary>Closes the file.</summary>
     public abstract void Dispose();
 

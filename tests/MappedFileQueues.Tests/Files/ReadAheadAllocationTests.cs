@@ -19,11 +19,13 @@ public sealed class ReadAheadAllocationTests
 
     private readonly byte[] _buffer = new byte[5000];
 
-    [Fact]
-    public void Read_SteadyState_AllocatesNothing()
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Read_SteadyState_AllocatesNothing(bool maps)
     {
         using FileUnderTest file = new(FileUnderTest.Bytes(1, ContentLength));
-        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BlockSize = BlockSize });
+        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BlockSize = BlockSize, MapsBlocks = maps });
         AssertNothing(() =>
         {
             if (stream.Read(_buffer) == 0)

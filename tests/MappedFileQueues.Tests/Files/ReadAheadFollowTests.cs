@@ -9,16 +9,20 @@ public sealed class ReadAheadFollowTests
     private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
 
     [Theory]
-    [InlineData(false, false)]
-    [InlineData(false, true)]
-    [InlineData(true, false)]
-    [InlineData(true, true)]
-    public async Task Follow_AThreadAppends_EveryByteComesInOrder(bool portable, bool isAsync)
+    [InlineData(false, false, false)]
+    [InlineData(false, true, false)]
+    [InlineData(false, false, true)]
+    [InlineData(false, true, true)]
+    [InlineData(true, false, false)]
+    [InlineData(true, true, false)]
+    public async Task Follow_AThreadAppends_EveryByteComesInOrder(bool portable, bool isAsync, bool maps)
     {
         const int Total = 3_000_000;
         byte[] content = FileUnderTest.Bytes(11, Total);
         using FileUnderTest file = new([], portable);
-        await using ReadAheadStream stream = new(file.Path, Following());
+        ReadAheadOptions options = Following();
+        options.MapsBlocks = maps;
+        await using ReadAheadStream stream = new(file.Path, options);
         Task appending = Task.Run(() =>
         {
             System.Random random = new(12);

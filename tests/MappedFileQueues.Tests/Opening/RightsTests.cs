@@ -119,10 +119,7 @@ public sealed class RightsTests : IDisposable
 
     private static string AsNobody(string how, string path)
     {
-        Assert.SkipUnless(OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess, "Giving up rights needs root on Linux.");
-        ProcessStartInfo start = new("setpriv",
-            ["--reuid=65534", "--regid=65534", "--clear-groups", "dotnet", "exec", Repository.TestPeerPath, "open", how, path]);
-        using ChildProcess child = ChildProcess.Start(start, new Dictionary<string, string> { ["HOME"] = "/nonexistent" });
+        using ChildProcess child = ChildProcess.StartPeerAsNobody("open", how, path);
         child.ExpectExit();
         return Assert.Single(child.Lines);
     }

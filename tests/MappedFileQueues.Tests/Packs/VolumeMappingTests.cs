@@ -145,9 +145,7 @@ public sealed class VolumeMappingTests : IDisposable
         string path = disk.PathOf("pack");
         Fill(path);
         string volume = FirstVolume(path);
-        MountedFileSystem.Run("sync", "-f", volume);
-        Spoil(disk.ImagePath, PackBytes.Make(2000, 7));
-        MountedFileSystem.Run("dd", $"if={volume}", "iflag=nocache", "count=0");
+        disk.Spoil(volume, PackBytes.Make(2000, 7));
 
         using PackStore pack = PackStore.Open(path, s_options);
         for (int round = 0; round < 3; round++)
@@ -167,18 +165,6 @@ public sealed class VolumeMappingTests : IDisposable
 
     private static string FirstVolume(string path) =>
         Directory.GetFiles(Path.Combine(path, "volumes")).Order(StringComparer.Ordinal).First();
-
-    /// <summary>Changes one byte of the only place of the image that holds this, on the disk itself.</summary>
-    private static void Spoil(string image, byte[] content)
-    {
-        byte[] all = File.ReadAllBytes(image);
-        int place = all.AsSpan().IndexOf(content);
-        Assert.True(place > 0);
-        using FileStream file = File.OpenWrite(image);
-        file.Position = place;
-        file.WriteByte((byte)~content[0]);
-        file.Flush(flushToDisk: true);
-    }
 
     /// <summary>What a look needs that finds the window in the mapping.</summary>
     private static void Look(VolumeMapping mapping, long position, long tail) =>

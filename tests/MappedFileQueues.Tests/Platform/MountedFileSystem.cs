@@ -53,6 +53,26 @@ internal sealed class MountedFileSystem : IDisposable
     public string PathOf(params ReadOnlySpan<string> parts) => System.IO.Path.Combine([Path, .. parts]);
 
     /// <summary>
+    /// Changes the first byte of what stands at only one place of the disk, on the disk itself, and takes the file that it is in
+    /// out of memory. A file system that knows the checksums of its content (btrfs) cannot give that block any more: EIO.
+    /// </summary>
+    public void Spoil(string path, ReadOnlySpan<byte> content)
+    {
+        Run("sync", "-f", path);
+        byte[] all = File.ReadAllBytes(ImagePath);
+        int place = all.AsSpan().IndexOf(content);
+        Assert.True(place > 0);
+        using (FileStream image = File.OpenWrite(ImagePath))
+        {
+            image.Position = place;
+            image.WriteByte((byte)~content[0]);
+            image.Flush(flushToDisk: true);
+        }
+
+        Run("dd", $"if={path}", "iflag=nocache", "count=0");
+    }
+
+    /// <summary>
     /// Deletes a file whose room is there at once. Truncated first: a child that another test is starting holds this process's
     /// open files until it has become its own program, and a deleted file keeps its room for so long.
     /// </summary>

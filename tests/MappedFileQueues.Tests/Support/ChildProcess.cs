@@ -70,6 +70,15 @@ internal sealed partial class ChildProcess : IDisposable
     /// <summary>Starts the tests' own child program with a verb and its arguments.</summary>
     public static ChildProcess StartPeer(params IEnumerable<string> arguments) => Start(Repository.TestPeerPath, arguments);
 
+    /// <summary>Starts the tests' own child program with the rights of nobody; skips the test where that is impossible.</summary>
+    public static ChildProcess StartPeerAsNobody(params IEnumerable<string> arguments)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess, "Giving up rights needs root on Linux.");
+        string[] rights = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        ProcessStartInfo start = new("setpriv", [.. rights, "dotnet", "exec", Repository.TestPeerPath, .. arguments]);
+        return Start(start, new Dictionary<string, string> { ["HOME"] = "/nonexistent" });
+    }
+
     /// <summary>Starts the command line tool.</summary>
     public static ChildProcess StartTool(params IEnumerable<string> arguments) => Start(Repository.ToolPath, arguments);
 

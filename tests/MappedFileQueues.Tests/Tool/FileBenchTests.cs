@@ -22,6 +22,7 @@ public sealed class FileBenchTests
     {
         ["read_seq_warm"] = "MB/s",
         ["read_seq_warm_blocks"] = "MB/s",
+        ["read_seq_warm_copied"] = "MB/s",
         ["read_lines"] = "ns",
     };
 

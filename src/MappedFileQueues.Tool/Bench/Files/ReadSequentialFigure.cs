@@ -7,9 +7,9 @@ namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
 /// MB/s of reading a file from front to back and summing it, four times the bytes of the other figures (as many with `--quick`):
-/// by `Read` into a buffer of 1 MiB and by blocks without a copy, beside the fastest of what a program would do itself. Warm: the
-/// file is in the system's cache. Cold: it is not, as far as this machine's own cache goes. What the peers that are not the
-/// fastest reach stands beside it too.
+/// by blocks that lie in a mapping, beside the fastest of what a program would do itself. Warm: the file is in the system's
+/// cache. Cold: it is not, as far as this machine's own cache goes. Beside it: blocks that are read, reads into a buffer of 1
+/// MiB, and what the peers that are not the fastest reach.
 /// </summary>
 internal sealed class ReadSequentialFigure(ChildContext context)
 {
@@ -19,7 +19,7 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     private const int LengthFactor = 4;
     private const int WarmUpLength = 1024 * 1024;
 
-    private static readonly string[] s_sides = ["", "_blocks", .. ReadPeers.All.Select(peer => peer.Suffix)];
+    private static readonly string[] s_sides = ["", "_blocks", "_copied", .. ReadPeers.All.Select(peer => peer.Suffix)];
 
     private readonly byte[] _buffer = new byte[ReadPeers.BufferLength];
 
@@ -30,7 +30,7 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     {
         string small = context.Path("small");
         Make(small, WarmUpLength);
-        WarmUp.UntilCompiled(() => _ = MeasureAll(small, isCold: false, first: 0));
+        WarmUp.UntilCompiled(() => _ = MeasureAll(small, isCold: false, run: 0));
         File.Delete(small);
 
         string path = context.Path("read");
@@ -45,29 +45,32 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     private IEnumerable<Samples> Measure(string path, string name, bool isCold)
     {
         if (!isCold)
-            _ = MeasureAll(path, isCold, first: 0);
-        double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(run => MeasureAll(path, isCold, first: run))];
+            _ = MeasureAll(path, isCold, run: 0);
+        double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(run => MeasureAll(path, isCold, run))];
         double[][] sides = [.. s_sides.Select((_, side) => all.Select(run => run[side]).ToArray())];
         double[] best = sides[^ReadPeers.All.Count..].MaxBy(Statistics.Median)!;
         return s_sides.Select((side, index) => new Samples(name + side, "MB/s", best, sides[index]));
     }
 
     /// <summary>
-    /// Every side once, in turn: ours by copies, ours by blocks, the peers. Each repetition begins with another one: what a side
+    /// Every side once: ours in three ways, and the peers, each repetition in another order: what a side
     /// leaves behind (memory, above all) is for the next.
     /// </summary>
-    private double[] MeasureAll(string path, bool isCold, int first)
+    private double[] MeasureAll(string path, bool isCold, int run)
     {
-        Func<string, ulong>[] sides = [ReadCopies, ReadBlocks, .. ReadPeers.All.Select(peer => peer.Read)];
+        Func<string, ulong>[] sides = [ReadMapped, ReadBlocks, ReadCopies, .. ReadPeers.All.Select(peer => peer.Read)];
         long length = new FileInfo(path).Length;
         double[] rates = new double[sides.Length];
         ulong? expected = null;
-        foreach (int side in Enumerable.Range(first, sides.Length).Select(number => number % sides.Length))
+        int[] order = [.. Enumerable.Range(0, sides.Length)];
+        new Random(run).Shuffle(order);
+        foreach (int side in order)
         {
             if (isCold)
             {
-                ReadPeers.TryDropCache(path);
+                // In this order: the file's own pages, dropped long before, would be memory that the host has taken back.
                 Ballast.Take(context.Path("ballast"), length);
+                ReadPeers.TryDropCache(path);
             }
 
             long start = Clock.Now;
@@ -79,6 +82,10 @@ internal sealed class ReadSequentialFigure(ChildContext context)
         return rates;
     }
 
+    private static ulong ReadMapped(string path) => ReadBlocks(path, new ReadAheadOptions { MapsBlocks = true });
+
+    private static ulong ReadBlocks(string path) => ReadBlocks(path, new ReadAheadOptions());
+
     private ulong ReadCopies(string path)
     {
         using ReadAheadStream stream = new(path);
@@ -88,9 +95,9 @@ internal sealed class ReadSequentialFigure(ChildContext context)
         return sum;
     }
 
-    private static ulong ReadBlocks(string path)
+    private static ulong ReadBlocks(string path, ReadAheadOptions options)
     {
-        using ReadAheadStream stream = new(path);
+        using ReadAheadStream stream = new(path, options);
         ulong sum = 0;
         while (stream.TryReadBlock(out ReadOnlySpan<byte> block))
             sum += ReadPeers.Sum(block);
