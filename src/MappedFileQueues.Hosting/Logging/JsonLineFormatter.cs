@@ -20,7 +20,8 @@ internal sealed class JsonLineFormatter(TimeProvider time) : LineFormatter
     private static readonly JsonEncodedText[] s_levels =
         [.. Enum.GetNames<LogLevel>().Select(name => JsonEncodedText.Encode(name))];
 
-    public override void Write<TState>(
+    /// <summary>Writes the line, with its end, from the message that stands in the writer.</summary>
+    public void Write<TState>(
         LineWriter writer, in LogEntry entry, StateReader<TState>? reader, ref readonly TState state)
     {
         Utf8JsonWriter json = writer.StartJson();
@@ -50,7 +51,7 @@ internal sealed class JsonLineFormatter(TimeProvider time) : LineFormatter
         LineWriter writer, Utf8JsonWriter json, StateReader<TState> reader, ref readonly TState state)
     {
         int count = reader.Count(in state);
-        if (MessageWriter.TemplateOf(reader, in state) is { } template)
+        if (MessageWriter.TemplateOf(reader, in state, count) is { } template)
         {
             json.WriteString(s_template, template);
             count--;

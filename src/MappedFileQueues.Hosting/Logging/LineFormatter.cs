@@ -2,7 +2,7 @@ using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Hosting;
 
-/// <summary>Makes the line around a message.</summary>
+/// <summary>Makes the line around a message: text, or JSON.</summary>
 internal abstract class LineFormatter
 {
     private volatile IExternalScopeProvider? _scopes;
@@ -13,10 +13,6 @@ internal abstract class LineFormatter
         get => _scopes;
         set => _scopes = value;
     }
-
-    /// <summary>Writes the line, with its end, from the message that stands in the writer.</summary>
-    public abstract void Write<TState>(
-        LineWriter writer, in LogEntry entry, StateReader<TState>? reader, ref readonly TState state);
 
     /// <summary>A scope as text; those with a template without the string that ToString would make.</summary>
     protected static void WriteScope(LineBuffer target, object? scope)

@@ -1,8 +1,5 @@
-using System.CodeDom.Compiler;
 using System.Collections;
-using System.Reflection;
 using System.Text;
-using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Hosting;
 
@@ -10,7 +7,6 @@ namespace MappedFileQueues.Hosting;
 internal static class MessageWriter
 {
     private const string TemplateKey = "{OriginalFormat}";
-    private const string GeneratorName = "Microsoft.Extensions.Logging.Generators";
 
     private static readonly ListStateReader<IReadOnlyList<KeyValuePair<string, object?>>> s_scopeReader = new();
 
@@ -18,28 +14,16 @@ internal static class MessageWriter
     /// Writes the message; false when nobody can know that the caller's formatter would say the same: then it must be asked.
     /// </summary>
     public static bool TryRender<TState>(
-        LineBuffer target, StateReader<TState>? reader, ref readonly TState state, Func<TState, Exception?, string> formatter)
-    {
-        if (reader is null || !KnownFormatter<TState>.Is(formatter) || TemplateOf(reader, in state) is not { } template)
-            return false;
-        Render(target, reader, in state, template);
-        return true;
-    }
+        LineBuffer target, StateReader<TState>? reader, ref readonly TState state, Func<TState, Exception?, string> formatter) =>
+        reader is not null && reader.Knows(formatter) && TryRender(target, reader, in state);
 
     /// <summary>Writes what a scope says; false when it has no template.</summary>
-    public static bool TryRender(LineBuffer target, IReadOnlyList<KeyValuePair<string, object?>> scope)
-    {
-        StateReader<IReadOnlyList<KeyValuePair<string, object?>>> reader = s_scopeReader;
-        if (TemplateOf(reader, in scope) is not { } template)
-            return false;
-        Render(target, reader, in scope, template);
-        return true;
-    }
+    public static bool TryRender(LineBuffer target, IReadOnlyList<KeyValuePair<string, object?>> scope) =>
+        TryRender(target, s_scopeReader, in scope);
 
     /// <summary>The template, which stands last in the list; null when there is none.</summary>
-    public static string? TemplateOf<TState>(StateReader<TState> reader, ref readonly TState state)
+    public static string? TemplateOf<TState>(StateReader<TState> reader, ref readonly TState state, int count)
     {
-        int count = reader.Count(in state);
         if (count == 0)
             return null;
         KeyValuePair<string, object?> last = reader.Get(in state, count - 1);
@@ -75,24 +59,28 @@ internal static class MessageWriter
         }
     }
 
-    private static void Render<TState>(
-        LineBuffer target, StateReader<TState> reader, ref readonly TState state, string template)
+    private static bool TryRender<TState>(LineBuffer target, StateReader<TState> reader, ref readonly TState state)
     {
-        if (reader.Count(in state) == 1)
+        int count = reader.Count(in state);
+        if (TemplateOf(reader, in state, count) is not { } template)
+            return false;
+        if (count == 1)
         {
             // Without arguments braces are text.
             target.Write(template);
-            return;
+            return true;
         }
 
         int hole = 0;
-        foreach (ref readonly MessageTemplate.Part part in LastTemplate<TState>.Or(template).Parts.AsSpan())
+        foreach (ref readonly MessageTemplate.Part part in reader.Parse(template).Parts.AsSpan())
         {
             if (part.Name is null)
                 target.Write(part.Text);
             else
-                WriteHole(target, reader, in state, in part, hole++);
+                WriteHole(target, reader, in state, count - 1, in part, hole++);
         }
+
+        return true;
     }
 
     private static void WriteItems(LineBuffer target, IEnumerable items)
@@ -111,10 +99,11 @@ internal static class MessageWriter
         LineBuffer target,
         StateReader<TState> reader,
         ref readonly TState state,
+        int count,
         ref readonly MessageTemplate.Part part,
         int hole)
     {
-        if (!TryFind(reader, in state, part.Name!, hole, out object? value))
+        if (!TryFind(reader, in state, count, part.Name!, hole, out object? value))
         {
             target.Write((byte)'{');
             target.Write(part.Name);
@@ -135,9 +124,8 @@ internal static class MessageWriter
     /// Values stand in the order of the holes, or, from some generated code, in another: then the name finds them.
     /// </summary>
     private static bool TryFind<TState>(
-        StateReader<TState> reader, ref readonly TState state, string name, int hole, out object? value)
+        StateReader<TState> reader, ref readonly TState state, int count, string name, int hole, out object? value)
     {
-        int count = reader.Count(in state) - 1;
         for (int i = 0, at = hole; i < count; i++, at++)
         {
             KeyValuePair<string, object?> pair = reader.Get(in state, at < count ? at : at % count);
@@ -148,39 +136,5 @@ internal static class MessageWriter
 
         value = null;
         return false;
-    }
-
-    /// <summary>
-    /// The template that a type of state had last: mostly the same again, and the same object, so that nobody hashes it.
-    /// </summary>
-    private static class LastTemplate<TState>
-    {
-        private static MessageTemplate? s_last;
-
-        public static MessageTemplate Or(string template) =>
-            s_last is { } last && ReferenceEquals(last.Source, template)
-                ? last
-                : (s_last = MessageTemplate.Of(template));
-    }
-
-    /// <summary>
-    /// Formatters of Microsoft.Extensions.Logging itself and of its generated code render the template; they are the same object
-    /// at each call. Anybody else's may say anything.
-    /// </summary>
-    private static class KnownFormatter<TState>
-    {
-        private static Func<TState, Exception?, string>? s_known;
-
-        public static bool Is(Func<TState, Exception?, string> formatter) =>
-            ReferenceEquals(formatter, s_known) || IsNew(formatter);
-
-        private static bool IsNew(Func<TState, Exception?, string> formatter)
-        {
-            bool isKnown = formatter.Method.DeclaringType?.Assembly == typeof(ILogger).Assembly
-                || typeof(TState).GetCustomAttribute<GeneratedCodeAttribute>()?.Tool == GeneratorName;
-            if (isKnown)
-                s_known = formatter;
-            return isKnown;
-        }
     }
 }

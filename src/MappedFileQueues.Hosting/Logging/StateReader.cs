@@ -1,4 +1,7 @@
+using System.CodeDom.Compiler;
+using System.Reflection;
 using System.Runtime.CompilerServices;
+using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Hosting;
 
@@ -8,12 +11,39 @@ namespace MappedFileQueues.Hosting;
 /// </summary>
 internal abstract class StateReader<TState>
 {
+    private const string GeneratorName = "Microsoft.Extensions.Logging.Generators";
+
+    // Fields of the one reader of a type, and not static ones: finding those of a generic type takes a call each.
+    private Func<TState, Exception?, string>? _known;
+    private MessageTemplate? _last;
+
     /// <summary>The reader for the type; null when it is no list of names and values.</summary>
     public static StateReader<TState>? Instance { get; } = Create();
+
+    /// <summary>
+    /// Whether a formatter renders the template: those of Microsoft.Extensions.Logging itself and of its generated code do, and
+    /// are the same object at each call. Anybody else's may say anything.
+    /// </summary>
+    public bool Knows(Func<TState, Exception?, string> formatter) => ReferenceEquals(formatter, _known) || GetToKnow(formatter);
+
+    /// <summary>
+    /// The template taken apart: mostly it is the one that the type of state had last, the same object, so that nobody hashes it.
+    /// </summary>
+    public MessageTemplate Parse(string template) =>
+        _last is { } last && ReferenceEquals(last.Source, template) ? last : (_last = MessageTemplate.Of(template));
 
     public abstract int Count(ref readonly TState state);
 
     public abstract KeyValuePair<string, object?> Get(ref readonly TState state, int index);
+
+    private bool GetToKnow(Func<TState, Exception?, string> formatter)
+    {
+        bool isKnown = formatter.Method.DeclaringType?.Assembly == typeof(ILogger).Assembly
+            || typeof(TState).GetCustomAttribute<GeneratedCodeAttribute>()?.Tool == GeneratorName;
+        if (isKnown)
+            _known = formatter;
+        return isKnown;
+    }
 
     private static StateReader<TState>? Create()
     {

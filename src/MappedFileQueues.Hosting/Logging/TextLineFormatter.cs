@@ -5,8 +5,8 @@ namespace MappedFileQueues.Hosting;
 /// <summary>See <see cref="LogLineFormat.Text"/>.</summary>
 internal sealed class TextLineFormatter(TimeProvider time) : LineFormatter
 {
-    public override void Write<TState>(
-        LineWriter writer, in LogEntry entry, StateReader<TState>? reader, ref readonly TState state)
+    /// <summary>Writes what stands before the message; gives where what the entry says begins, scopes first.</summary>
+    public int Begin(LineWriter writer, in LogEntry entry)
     {
         LineBuffer line = writer.Line;
         line.Write(time.GetUtcNow().UtcDateTime, "O");
@@ -26,7 +26,13 @@ internal sealed class TextLineFormatter(TimeProvider time) : LineFormatter
             writer);
         if (writer.HasScopes)
             line.Write("] "u8);
-        line.Write(writer.Message.Written);
+        return start;
+    }
+
+    /// <summary>Writes what stands behind the message, with the line's end.</summary>
+    public static void End(LineWriter writer, in LogEntry entry, int start)
+    {
+        LineBuffer line = writer.Line;
         if (entry.Exception is { } exception)
         {
             line.Write((byte)'\n');
