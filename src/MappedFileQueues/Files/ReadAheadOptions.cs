@@ -72,7 +72,7 @@ public class ReadAheadOptions
     /// done with before the stream is disposed. What the disk cannot give is an exception in any case, unless it could
     /// give it just before and the system dropped it from memory since.
     /// <para>Reads into a buffer are not faster. Ignored where there is no telling what is safe to look at: on the portable
-    /// platform, before Linux 5.14, and for file systems that do not say what they have in memory. Not for
+    /// platform, before Linux 5.14, on file systems that do not say what they have in memory (tmpfs, FUSE). Not for
     /// <see cref="MappedFileLines"/>.</para>
     /// </summary>
     public bool MapsBlocks { get; set; }
