@@ -30,11 +30,14 @@ internal sealed class FileMapping(ReadableFile file) : IDisposable
         block.LetGo();
         FileWindow? window = FindAndDropOthers(position);
         long start = position - position % WindowLength;
-        long count = Math.Min(Math.Min(length, start + WindowLength - position), file.Length - position);
-        if (_isRefused || count <= 0 || !IsCached(position + count - 1))
+        int count = (int)Math.Clamp(file.Length - position, 0, Math.Min(length, start + WindowLength - position));
+        if (_isRefused || count == 0 || !IsCached(position + count - 1))
             return 0;
         window ??= Map(start);
-        return window?.TryTouch(position, (int)count) == true ? block.Take(window, position, (int)count) : 0;
+        if (window?.TryTouch(position, count) != true)
+            return 0;
+        block.Take(window, position, count);
+        return count;
     }
 
     /// <summary>Ends the mapping; blocks that lie in it end with it.</summary>

@@ -15,12 +15,10 @@ internal sealed unsafe class MappedMemory : MemoryManager<byte>
     public override Memory<byte> Memory => CreateMemory(Length);
 
     /// <summary>Lies in a window from now on.</summary>
-    /// <returns>The count.</returns>
-    public int Take(FileWindow window, long position, int count)
+    public void Take(FileWindow window, long position, int count)
     {
         window.Users++;
         (_window, _position, Length) = (window, position, count);
-        return count;
     }
 
     /// <summary>Lies in none from now on.</summary>

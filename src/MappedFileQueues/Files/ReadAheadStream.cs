@@ -163,8 +163,7 @@ public sealed class ReadAheadStream : Stream
     public bool TryReadBlock(out ReadOnlySpan<byte> block, CancellationToken cancellationToken = default)
     {
         bool isThere = RestCount() > 0 || Advance(cancellationToken);
-        block = isThere ? _block!.Span[_offset..] : default;
-        _offset += block.Length;
+        block = isThere ? TakeRest().Span : default;
         return isThere;
     }
 

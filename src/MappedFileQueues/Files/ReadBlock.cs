@@ -14,7 +14,6 @@ internal sealed class ReadBlock(int headroom)
     private const int Alignment = 4096;
 
     private MappedMemory? _mapped;
-    private int _length;
 
     /// <summary>The memory of its own; empty until the first <see cref="Reserve"/>.</summary>
     public byte[] Array { get; private set; } = [];
@@ -46,11 +45,11 @@ internal sealed class ReadBlock(int headroom)
     /// <exception cref="OutOfMemoryException">There is not so much.</exception>
     public Span<byte> Reserve(int length)
     {
-        if (_length < length)
+        int needed = headroom + length + Alignment;
+        if (Array.Length < needed)
         {
-            Array = GC.AllocateUninitializedArray<byte>(headroom + length + Alignment, pinned: true);
+            Array = GC.AllocateUninitializedArray<byte>(needed, pinned: true);
             Start = headroom + AlignmentGap();
-            _length = length;
         }
 
         return Array.AsSpan(Start, length);
@@ -65,12 +64,10 @@ internal sealed class ReadBlock(int headroom)
         Position = position;
         Count = 0;
         if (mapping is not null)
-        {
-            _mapped ??= new MappedMemory();
-            Count = mapping.Take(_mapped, position, length);
-        }
-
-        return Count > 0 ? Count : Count = file.ReadAt(Reserve(length), position);
+            Count = mapping.Take(_mapped ??= new MappedMemory(), position, length);
+        if (Count == 0)
+            Count = file.ReadAt(Reserve(length), position);
+        return Count;
     }
 
     private unsafe int AlignmentGap()

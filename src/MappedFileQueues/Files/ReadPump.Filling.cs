@@ -76,10 +76,11 @@ internal sealed partial class ReadPump
 
     private bool Polls => _isAtEnd && _isFollowing && _isWanted && _error is null;
 
+    /// <summary>Goes on from a position; what was read ahead, and the error that was met there, are of no use.</summary>
     private void Restart(long position)
     {
-        if (_error is FileTruncatedException)
-            _lengthSeen = 0;
+        while (_filled.TryDequeue(out ReadBlock? block))
+            _free.Enqueue(block);
         _error = null;
         _epoch++;
         _nextPosition = position;
@@ -93,17 +94,6 @@ internal sealed partial class ReadPump
     /// A mapped block of which the end was cut off since must not be looked into: what is left of it is found anew.
     /// </summary>
     private bool IsWhole(ReadBlock block) => !block.IsMapped || block.End <= _file.Length;
-
-    private bool BeginAgain(long position)
-    {
-        while (_filled.TryDequeue(out ReadBlock? block))
-            _free.Enqueue(block);
-        _epoch++;
-        _nextPosition = position;
-        _error = null;
-        _isAtEnd = false;
-        return false;
-    }
 
     private void StartThread()
     {

@@ -216,6 +216,8 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                 _free.Enqueue(block);
             }
 
+            if (_error is FileTruncatedException)
+                _lengthSeen = 0;
             Restart(position);
             WakeAll();
             return null;
@@ -299,7 +301,13 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     {
         ThrowIfDisposed();
         if (_filled.TryPeek(out block))
-            return IsWhole(block) ? _filled.TryDequeue(out block) : BeginAgain(block.Position);
+        {
+            if (IsWhole(block))
+                return _filled.TryDequeue(out block);
+            Restart(block.Position);
+            return false;
+        }
+
         if (_error is not null)
             ExceptionDispatchInfo.Throw(_error);
         return _isAtEnd && _answer == _ask && !_isFollowing;

@@ -11,17 +11,17 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
 
     private nint _pointer = (nint)pointer;
 
+    /// <summary>
+    /// Whether mincore(2) says of this file what is in the page cache. To who neither owns the file nor may write to it the
+    /// system says that everything is (mm/mincore.c, can_do_mincore), also of what no file can have there.
+    /// </summary>
+    private bool _tellsWhatIsCached;
+
     /// <inheritdoc/>
     public override byte* Pointer => (byte*)Volatile.Read(ref _pointer);
 
     /// <inheritdoc/>
     public override long Length => length;
-
-    /// <summary>
-    /// Whether mincore(2) says of this file what is in the page cache. To who neither owns the file nor may write to it the
-    /// system says that everything is (mm/mincore.c, can_do_mincore), also of what no file can have there.
-    /// </summary>
-    public bool TellsWhatIsCached { get; private set; }
 
     /// <summary>Maps a range, whatever the file's length is; null with the errno when the system refuses.</summary>
     public static LinuxView? TryMap(LinuxHandle file, long position, long length, bool writable, out int errno)
@@ -32,13 +32,13 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         return address == -1 ? null : new LinuxView((byte*)address, length, writable);
     }
 
-    /// <summary>Finds out <see cref="TellsWhatIsCached"/>, by a page that lies far behind the end of the file.</summary>
+    /// <summary>Finds out whether mincore(2) tells this user the truth: by a page far behind the end of the file.</summary>
     public void AskForCached(LinuxHandle file, long fileLength)
     {
         const long Far = 1L << 30;
         long page = Environment.SystemPageSize;
         using LinuxView? beyond = TryMap(file, (fileLength + Far) & -page, page, writable: false, out _);
-        TellsWhatIsCached = beyond?.IsCached(0, page) == false;
+        _tellsWhatIsCached = beyond?.IsCached(0, page) == false;
     }
 
     /// <inheritdoc/>
@@ -59,14 +59,16 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     /// <inheritdoc/>
     public override bool TryTouchCached(long position, long length)
     {
+        if (!_tellsWhatIsCached)
+            return TryTouchForReading(position, length);
         (long start, long end) = PagesOf(position, length);
-        for (long around = start; around < end && TellsWhatIsCached; around += FaultAround)
+        for (long around = start; around < end; around += FaultAround)
         {
             if (!Advise(around, Math.Min(around + Environment.SystemPageSize, end), LinuxNative.MADV_POPULATE_READ))
                 return false;
         }
 
-        return (TellsWhatIsCached && IsCached(start, end)) || TryTouchForReading(position, length);
+        return IsCached(start, end) || TryTouchForReading(position, length);
     }
 
     /// <inheritdoc/>

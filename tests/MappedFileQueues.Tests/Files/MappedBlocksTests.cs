@@ -147,7 +147,7 @@ public sealed class MappedBlocksTests
     {
         const int BadPage = 100;
         using FileUnderTest folder = new([]);
-        MakeReadable(folder);
+        TempStore.MakeReadable(folder.Folder);
         using MountedFileSystem disk = MountedFileSystem.Make("btrfs", folder.Folder, lengthMiB: 256);
         string path = disk.PathOf("file");
         byte[] content = FileUnderTest.Bytes(5, 1024 * 1024);
@@ -181,7 +181,8 @@ public sealed class MappedBlocksTests
         byte[] content = FileUnderTest.Bytes(6, 10_000_000);
         using FileUnderTest file = new(content);
         SkipUnlessMapped(file);
-        MakeReadable(file);
+        TempStore.MakeReadable(file.Folder);
+        TempStore.MakeReadable(file.Path);
         using ChildProcess child = ChildProcess.StartPeerAsNobody("read-blocks", file.Path);
         child.ExpectExit();
         Assert.Equal($"True {Convert.ToHexString(SHA256.HashData(content))}", Assert.Single(child.Lines));
@@ -225,14 +226,6 @@ public sealed class MappedBlocksTests
             if (page != bad)
                 Assert.Equal(content[page * Page], random.ReadByte());
         }
-    }
-
-    private static void MakeReadable(FileUnderTest file)
-    {
-        if (OperatingSystem.IsWindows())
-            return;
-        File.SetUnixFileMode(file.Folder, (UnixFileMode)0b111_101_101);
-        File.SetUnixFileMode(file.Path, (UnixFileMode)0b110_100_100);
     }
 
     private static int MappingsOf(string path) =>

@@ -13,12 +13,10 @@ public sealed class RightsTests : IDisposable
 {
     private const int Eacces = 13;
     private const int Erofs = 30;
-    private const UnixFileMode Readable = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute
-        | UnixFileMode.GroupRead | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherExecute;
 
     private readonly TempStore _temp = new();
 
-    public RightsTests() => MakeReadable(_temp.Root);
+    public RightsTests() => TempStore.MakeReadable(_temp.Root);
 
     public void Dispose() => _temp.Dispose();
 
@@ -42,7 +40,7 @@ public sealed class RightsTests : IDisposable
         Refusal.MakeStore(_temp.StorePath);
         foreach (string path in Directory.EnumerateFileSystemEntries(_temp.StorePath, "*", SearchOption.AllDirectories)
             .Append(_temp.StorePath))
-            MakeReadable(path);
+            TempStore.MakeReadable(path);
         Assert.Equal("OK 3", AsNobody("read", _temp.StorePath));
         RefusedAsNobody("attach", _temp.StorePath, Eacces, "rights");
         RefusedAsNobody("produce", _temp.StorePath, Eacces, "rights");
@@ -86,12 +84,6 @@ public sealed class RightsTests : IDisposable
         {
             MountedFileSystem.Run("umount", mounted);
         }
-    }
-
-    private static void MakeReadable(string path)
-    {
-        if (!OperatingSystem.IsWindows())
-            File.SetUnixFileMode(path, Readable);
     }
 
     private static bool TryMountFuse(string source, string mounted)

@@ -32,6 +32,15 @@ internal sealed class TempStore : IDisposable
     /// <summary>A path inside the store's folder; the parts are joined.</summary>
     public string PathOf(params ReadOnlySpan<string> parts) => Path.Combine([StorePath, .. parts]);
 
+    /// <summary>Lets everybody read a file, or look into a folder; only the owner may write.</summary>
+    public static void MakeReadable(string path)
+    {
+        const UnixFileMode Readable = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute
+            | UnixFileMode.GroupRead | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherExecute;
+        if (!OperatingSystem.IsWindows())
+            File.SetUnixFileMode(path, Readable);
+    }
+
     /// <summary>
     /// Removes the folder. A test that leaves it unremovable (an open handle on Windows, say) fails here, as it should.
     /// </summary>

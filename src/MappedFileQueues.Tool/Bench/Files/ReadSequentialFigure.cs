@@ -53,8 +53,8 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     }
 
     /// <summary>
-    /// Every side once: ours in three ways, and the peers, each repetition in another order: what a side
-    /// leaves behind (memory, above all) is for the next.
+    /// Every side once: ours in three ways, and the peers, each repetition in another order: what a side leaves behind (memory,
+    /// above all) is for the next.
     /// </summary>
     private double[] MeasureAll(string path, bool isCold, int run)
     {
