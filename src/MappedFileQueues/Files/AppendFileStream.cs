@@ -1,3 +1,5 @@
+using System.Runtime.CompilerServices;
+
 namespace MappedFileQueues.Files;
 
 /// <summary>
@@ -15,6 +17,7 @@ namespace MappedFileQueues.Files;
 public sealed class AppendFileStream : Stream
 {
     private readonly AppendPipe _pipe;
+    private readonly AppendCursor _cursor;
     private readonly bool _isGroup;
     private int _isDisposed;
 
@@ -43,6 +46,7 @@ public sealed class AppendFileStream : Stream
         Path = System.IO.Path.GetFullPath(path);
         _isGroup = settings.Durability == AppendDurability.Group;
         _pipe = new AppendPipe(Path, settings);
+        _cursor = _pipe.Cursor;
     }
 
     /// <summary>The full path of the file that is being written; closed ones have other names (docs/FILES.md).</summary>
@@ -84,15 +88,8 @@ public sealed class AppendFileStream : Stream
     /// <exception cref="ObjectDisposedException">The stream is disposed; none of the bytes is in the file.</exception>
     public override void Write(ReadOnlySpan<byte> buffer)
     {
-        if (buffer.IsEmpty)
-        {
-            _pipe.ThrowIfUnusable();
-            return;
-        }
-
-        long end = _pipe.Write(buffer);
-        if (_isGroup)
-            _pipe.FlushUpTo(end, isDurable: true);
+        if (_isGroup || !_cursor.TryAppendAtOnce(buffer))
+            WriteOrWait(buffer);
     }
 
     /// <inheritdoc cref="Write(ReadOnlySpan{byte})"/>
@@ -192,5 +189,20 @@ public sealed class AppendFileStream : Stream
         if (disposing && Interlocked.Exchange(ref _isDisposed, 1) == 0)
             _pipe.Close();
         base.Dispose(disposing);
+    }
+
+    /// <summary>Not inlined: what it needs is not to be saved by every <see cref="Write(ReadOnlySpan{byte})"/>.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void WriteOrWait(ReadOnlySpan<byte> buffer)
+    {
+        if (buffer.IsEmpty)
+        {
+            _pipe.ThrowIfUnusable();
+            return;
+        }
+
+        long end = _pipe.Write(buffer);
+        if (_isGroup)
+            _pipe.FlushUpTo(end, isDurable: true);
     }
 }

@@ -5,7 +5,7 @@ namespace MappedFileQueues.Files;
 /// <summary>The way to the file: the draining role, the background thread, flushes, the end.</summary>
 internal sealed partial class AppendPipe
 {
-    private static readonly TimeSpan s_lingering = TimeSpan.FromMicroseconds(100);
+    private static readonly TimeSpan s_awake = TimeSpan.FromMicroseconds(100);
 
     /// <summary>Returns once everything before the place is with the system, or on disk.</summary>
     public void FlushUpTo(long end, bool isDurable)
@@ -61,7 +61,7 @@ internal sealed partial class AppendPipe
             }
 
             _isDraining = true;
-            _active.Seal(endsFile: false);
+            Cursor.Close();
         }
 
         _timer?.Dispose();
@@ -131,19 +131,20 @@ internal sealed partial class AppendPipe
             }
 
             if (!isTicked)
-                Linger();
+                StayAwakeWhile(onItsWay: null);
         }
     }
 
     /// <summary>
-    /// Behind a full buffer the next one is near. A thread that sleeps comes back after some 50 us, in which others would fill
-    /// most of the next buffer; and then it puts somebody aside who may be in the middle of a write. So it stays awake for as
-    /// long, and lets everybody else run first.
+    /// The system takes a full buffer in less than 100 us, and 100 us later the next one may be full. A thread that sleeps comes
+    /// back after some 50 us, and then puts somebody aside who may be in the middle of a write. So the background thread and a
+    /// few writers stay awake for as long, and let others run first. Four threads that append: 9 to 10 ns a line; 10 to 12 when
+    /// one writer stays awake, 12 when none does.
     /// </summary>
-    private void Linger()
+    private void StayAwakeWhile(AppendBuffer? onItsWay)
     {
         long begun = Stopwatch.GetTimestamp();
-        while (Volatile.Read(ref _sealed) is null && Stopwatch.GetElapsedTime(begun) < s_lingering)
+        while (_sealed == onItsWay && !_isClosed && Stopwatch.GetElapsedTime(begun) < s_awake)
             Thread.Yield();
     }
 
@@ -156,7 +157,7 @@ internal sealed partial class AppendPipe
         lock (_gate)
         {
             bool isBehind = Accepted() > _written || (_options.Durability != AppendDurability.None && _written > _flushed);
-            if (!isBehind && !IsDue())
+            if (_isTicked || (!isBehind && !IsDue()))
                 return;
             _isTicked = true;
             Monitor.PulseAll(_gate);
@@ -173,7 +174,7 @@ internal sealed partial class AppendPipe
         bool isRolled = false;
         lock (_gate)
         {
-            if (IsDue() && !_isTakenByOne && !_isClosed && _sealed is null && _active.FilePosition + _active.Reserved > 0)
+            if (IsDue() && !_isTakenByOne && !_isClosed && _sealed is null && _active.FilePosition + Cursor.EndOf(_active) > 0)
             {
                 Swap(endsFile: true);
                 isRolled = true;
@@ -203,7 +204,7 @@ internal sealed partial class AppendPipe
         AppendBuffer? full;
         lock (_gate)
         {
-            bool isBehind = _active.Origin + _active.Reserved > _written;
+            bool isBehind = Accepted() > _written;
             if (_sealed is null && everything && isBehind && !_isTakenByOne && !_isClosed)
                 Swap(endsFile: false);
             full = _sealed;
@@ -296,7 +297,7 @@ internal sealed partial class AppendPipe
         {
             if (_failure is not null)
                 return;
-            _active.Seal(endsFile: false);
+            Cursor.Close();
             _failure = new AppendFailure(error, _path, Accepted(), _written, _flushed);
             Monitor.PulseAll(_gate);
         }

@@ -4,7 +4,7 @@ namespace MappedFileQueues.Files;
 
 /// <summary>
 /// Two buffers, of which one takes what is written while the other is on its way to the file.
-/// <para>A writer claims room in the active buffer and copies (<see cref="AppendBuffer"/>). Where no room is left it swaps the
+/// <para>A writer claims room in the active buffer and copies (<see cref="AppendCursor"/>). Where no room is left it swaps the
 /// buffers under the gate, or waits there while the other one is still on its way. Draining is a role that one thread has at a
 /// time: the background thread, which takes full buffers and works when the timer ticks, or whoever flushes, who thereby need not
 /// wait to be served. Every write to the file begins at a block; the last block, when it is not full, is copied to the head of
@@ -12,7 +12,7 @@ namespace MappedFileQueues.Files;
 /// <para>A write that fits no buffer takes the active one for itself (it stays sealed), fills and swaps as often as it needs, and
 /// opens it again: the others wait at the gate, so that its bytes stay together.</para>
 /// </summary>
-internal sealed partial class AppendPipe
+internal sealed unsafe partial class AppendPipe
 {
     private readonly object _gate = new();
     private readonly string _path;
@@ -24,18 +24,20 @@ internal sealed partial class AppendPipe
     private readonly long _fileLengthMax;
     private readonly int _lengthMax;
 
-    // The fields below change under the gate; those that are volatile are read without it too.
-    private volatile AppendBuffer _active;
+    // The fields below change under the gate. The volatile ones are read without it too; and _active is, by whoever drains, while
+    // a sealed buffer keeps anybody from swapping.
     private volatile AppendFailure? _failure;
     private volatile bool _isClosed;
+    private volatile AppendBuffer? _sealed;
+    private AppendBuffer _active;
     private AppendBuffer _spare;
-    private AppendBuffer? _sealed;
     private bool _isDraining;
     private bool _isTicked;
     private bool _isFinished;
     private bool _isTakenByOne;
     private bool _isSwapWanted;
     private bool _isNextFileWanted;
+    private int _awakeWriters;
     private long _takenEnd;
     private long _written;
     private long _flushed;
@@ -66,6 +68,9 @@ internal sealed partial class AppendPipe
         }
     }
 
+    /// <summary>Where short writes go at once; those that it refuses go to <see cref="Write"/>.</summary>
+    public AppendCursor Cursor { get; } = new();
+
     /// <summary>Bytes that the system has, counted from the opening.</summary>
     public long WrittenLength => Volatile.Read(ref _written);
 
@@ -85,11 +90,11 @@ internal sealed partial class AppendPipe
     /// <summary>Appends the bytes in one piece; the place behind them.</summary>
     public long Write(ReadOnlySpan<byte> bytes)
     {
-        if (_active.TryAppend(bytes, out long end))
+        if (Cursor.TryAppend(bytes, out long end))
             return end;
         if (bytes.Length > _lengthMax)
             return WriteLong(bytes);
-        AppendBuffer buffer = WaitForRoom(bytes.Length, out int start);
+        AppendBuffer buffer = WaitForRoom(bytes.Length, out byte* start);
         return buffer.Fill(start, bytes);
     }
 
@@ -121,24 +126,24 @@ internal sealed partial class AppendPipe
         _active.Begin(-carried, length - carried, carried, _fileLengthMax);
         if (carried > 0)
             _files.Current.Read(_active.First(carried), length - carried);
-        _active.Open(carried);
+        Cursor.Open(_active, carried);
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private AppendBuffer WaitForRoom(int length, out int start)
+    private AppendBuffer WaitForRoom(int length, out byte* start)
     {
         while (true)
         {
+            bool drains;
+            AppendBuffer? onItsWay;
             lock (_gate)
             {
                 ThrowIfUnusable();
                 if (!_isTakenByOne)
                 {
-                    AppendBuffer active = _active;
-                    start = active.TryClaim(length);
-                    if (start >= 0)
-                        return active;
-                    bool endsFile = active.FilePosition + active.Reserved + length > _fileLengthMax;
+                    if (Cursor.TryClaim(length, out start) is { } buffer)
+                        return buffer;
+                    bool endsFile = _active.FilePosition + Cursor.EndOf(_active) + length > _fileLengthMax;
                     if (_sealed is null)
                     {
                         Swap(endsFile);
@@ -150,15 +155,34 @@ internal sealed partial class AppendPipe
                     _isNextFileWanted |= endsFile;
                 }
 
-                if (!TryTakeRoleForSealed())
+                drains = TryTakeRoleForSealed();
+                if (!drains && !TryStayAwake())
                 {
                     Monitor.Wait(_gate);
                     continue;
                 }
+
+                onItsWay = _sealed;
             }
 
-            DrainInRole();
+            if (drains)
+                DrainInRole();
+            else
+                StayAwakeWhile(onItsWay);
         }
+    }
+
+    /// <summary>
+    /// Under the gate: a few of those for whom both buffers are full stay awake, once for each buffer. More of them, or any on a
+    /// slow disk, would only keep processors busy.
+    /// </summary>
+    private bool TryStayAwake()
+    {
+        const int AwakeWritersMax = 4;
+        if (_isTakenByOne || _sealed is null || _awakeWriters == AwakeWritersMax)
+            return false;
+        _awakeWriters++;
+        return true;
     }
 
     /// <summary>
@@ -206,7 +230,7 @@ internal sealed partial class AppendPipe
                 ThrowIfUnusable();
             }
 
-            _active.Seal(endsFile: false);
+            Cursor.Close();
             _takenEnd = _active.Origin + _active.End + length;
             _isTakenByOne = true;
             return _active;
@@ -246,7 +270,7 @@ internal sealed partial class AppendPipe
             _isTakenByOne = false;
             Monitor.PulseAll(_gate);
             if (_failure is null && !_isClosed)
-                _active.Open(_active.End);
+                Cursor.Open(_active, _active.End);
         }
     }
 
@@ -256,23 +280,21 @@ internal sealed partial class AppendPipe
         (_isSwapWanted, _isNextFileWanted) = (false, false);
         AppendBuffer full = _active;
         AppendBuffer next = _spare;
-        full.Seal(endsFile);
+        Cursor.Close();
+        full.EndsFile = endsFile;
         int carried = full.Carried;
         long filePosition = endsFile ? 0 : full.FilePosition + full.End - carried;
         next.Begin(full.Origin + full.End - carried, filePosition, carried, _fileLengthMax);
         _sealed = full;
+        _awakeWriters = 0;
         _active = next;
         if (!_isTakenByOne && !_isClosed)
-            next.Open(carried);
+            Cursor.Open(next, carried);
         Monitor.PulseAll(_gate);
     }
 
     /// <summary>Under the gate: the place behind everything that calls have handed over.</summary>
-    private long Accepted()
-    {
-        int reserved = _active.Reserved;
-        return _isTakenByOne ? _takenEnd : _active.Origin + (reserved >= 0 ? reserved : _active.End);
-    }
+    private long Accepted() => _isTakenByOne ? _takenEnd : _active.Origin + Cursor.EndOf(_active);
 
     private void FreeBuffers()
     {
