@@ -95,7 +95,7 @@ internal static class LineRun
     private static void WriteLines(LineWriter write, int thread, long count)
     {
         byte[] lines = Encoding.ASCII.GetBytes(string.Concat(Enumerable.Range(1, LinesAhead).Select(number =>
-            $"{thread}{number.ToString("D10", CultureInfo.InvariantCulture)}".PadRight(LineLength - 1, '.') + "\n")));
+            $"{thread}{number.ToString($"D{Digits}", CultureInfo.InvariantCulture)}".PadRight(LineLength - 1, '.') + "\n")));
         for (int start = 0; count > 0; count--)
         {
             write(lines.AsSpan(start, LineLength));
