@@ -31,7 +31,7 @@ internal sealed class FileMapping(ReadableFile file) : IDisposable
         FileWindow? window = FindAndDropOthers(position);
         long start = position - position % WindowLength;
         int count = (int)Math.Clamp(file.Length - position, 0, Math.Min(length, start + WindowLength - position));
-        if (_isRefused || count == 0 || !IsCached(position + count - 1))
+        if (_isRefused || count == 0 || !file.IsCached(position) || !file.IsCached(position + count - 1))
             return 0;
         window ??= Map(start);
         if (window?.TryTouch(position, count) != true)
@@ -46,12 +46,6 @@ internal sealed class FileMapping(ReadableFile file) : IDisposable
         foreach (FileWindow window in _windows)
             window.Dispose();
         _windows.Clear();
-    }
-
-    private bool IsCached(long position)
-    {
-        Span<byte> one = stackalloc byte[1];
-        return file.ReadCachedAt(one, position) == 1;
     }
 
     private FileWindow? Map(long position)

@@ -9,9 +9,11 @@ namespace MappedFileQueues.Files;
 /// still there.
 /// </summary>
 /// <param name="headroom">Bytes kept free before the data in an array.</param>
-internal sealed class ReadBlock(int headroom)
+/// <param name="bypassesCache">Whether what the system does not have in memory is read past that memory.</param>
+internal sealed class ReadBlock(int headroom, bool bypassesCache)
 {
-    private const int Alignment = 4096;
+    private const int PageLength = 4096;
+    private const int LargePageLength = 2 * 1024 * 1024;
 
     private MappedMemory? _mapped;
 
@@ -43,13 +45,14 @@ internal sealed class ReadBlock(int headroom)
     /// <summary>The array is at least so long; what it held is gone.</summary>
     /// <returns>Where to read to.</returns>
     /// <exception cref="OutOfMemoryException">There is not so much.</exception>
-    public Span<byte> Reserve(int length)
+    public unsafe Span<byte> Reserve(int length)
     {
-        int needed = headroom + length + Alignment;
-        if (Array.Length < needed)
+        if (Array.Length < Start + length)
         {
-            Array = GC.AllocateUninitializedArray<byte>(needed, pinned: true);
-            Start = headroom + AlignmentGap();
+            int alignment = bypassesCache && length >= LargePageLength ? LargePageLength : PageLength;
+            Array = GC.AllocateUninitializedArray<byte>(headroom + length + alignment, pinned: true);
+            fixed (byte* first = Array)
+                Start = headroom + (int)(-((nint)first + headroom) & (alignment - 1));
         }
 
         return Array.AsSpan(Start, length);
@@ -66,13 +69,18 @@ internal sealed class ReadBlock(int headroom)
         if (mapping is not null)
             Count = mapping.Take(_mapped ??= new MappedMemory(), position, length);
         if (Count == 0)
-            Count = file.ReadAt(Reserve(length), position);
+            Count = bypassesCache ? ReadUncached(file, position, length) : file.ReadAt(Reserve(length), position);
         return Count;
     }
 
-    private unsafe int AlignmentGap()
+    private int ReadUncached(ReadableFile file, long position, int length)
     {
-        fixed (byte* first = Array)
-            return (int)(-((nint)first + headroom) & (Alignment - 1));
+        byte[] before = Array;
+        Span<byte> destination = Reserve(length);
+        if (Array != before && length >= LargePageLength)
+            file.RenewAsLargePages(destination);
+        bool isAligned = position % PageLength == 0 && length % PageLength == 0;
+        int count = isAligned ? file.ReadUncachedAt(destination, position) : 0;
+        return count == length ? count : count + file.ReadAt(destination[count..], position + count);
     }
 }

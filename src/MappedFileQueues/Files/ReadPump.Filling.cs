@@ -27,11 +27,12 @@ internal sealed partial class ReadPump
     private readonly int _headroom;
     private readonly FileMapping? _mapping;
     private readonly bool _usesCache;
+    private readonly bool _bypassesCache;
     private readonly int _blockLengthMax;
     private readonly int _blockCountMax;
     private readonly long _askAhead;
     private readonly TimeSpan _followInterval;
-    private readonly Queue<ReadBlock> _free;
+    private readonly Stack<ReadBlock> _free;
 
     private Thread? _thread;
     private Exception? _error;
@@ -80,7 +81,7 @@ internal sealed partial class ReadPump
     private void Restart(long position)
     {
         while (_filled.TryDequeue(out ReadBlock? block))
-            _free.Enqueue(block);
+            _free.Push(block);
         _error = null;
         _epoch++;
         _nextPosition = position;
@@ -157,7 +158,7 @@ internal sealed partial class ReadPump
         if (epoch == _epoch)
             Accept(block, length, outcome, ask);
         else
-            _free.Enqueue(block);
+            _free.Push(block);
         WakeAll();
     }
 
@@ -172,7 +173,7 @@ internal sealed partial class ReadPump
         }
         else
         {
-            _free.Enqueue(block);
+            _free.Push(block);
         }
 
         Grow(block, length);
@@ -201,7 +202,10 @@ internal sealed partial class ReadPump
         }
         finally
         {
-            (block.Count > 0 ? _filled : _free).Enqueue(block);
+            if (block.Count > 0)
+                _filled.Enqueue(block);
+            else
+                _free.Push(block);
         }
 
         Grow(block, length);
@@ -210,7 +214,9 @@ internal sealed partial class ReadPump
     /// <summary>Reads what the system has in memory, the lock as in <see cref="FillOne"/>.</summary>
     private int ReadCached(Span<byte> destination)
     {
-        int count = ReadHere(destination, waits: false);
+        // A read that may not wait begins to bring into memory what is not there.
+        bool mayRead = !_bypassesCache || _file.IsCached(_nextPosition);
+        int count = mayRead ? ReadHere(destination, waits: false) : 0;
         _isCached = count == destination.Length;
         return count;
     }
@@ -265,6 +271,11 @@ internal sealed partial class ReadPump
     private int LengthOfNext(int lengthMax)
     {
         int length = Math.Min(_nextLength, lengthMax);
+        if (_bypassesCache)
+        {
+            // The read after it begins at a whole page, and so can go past the cache.
+            length -= (int)(_nextPosition % PageLength);
+        }
 
         // One byte more than the rest: a read that is not full has met the end.
         long rest = Math.Max(_lengthSeen - _nextPosition, 0) + 1;
@@ -279,10 +290,10 @@ internal sealed partial class ReadPump
 
     private ReadBlock TakeFree()
     {
-        if (_free.TryDequeue(out ReadBlock? block))
+        if (_free.TryPop(out ReadBlock? block))
             return block;
         _blockCount++;
-        return new ReadBlock(_headroom);
+        return new ReadBlock(_headroom, _bypassesCache);
     }
 
     /// <summary>Not under the lock; never throws.</summary>

@@ -41,13 +41,14 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         _mapping = options.MapsBlocks ? new FileMapping(file) : null;
         _usesCache = usesCache && !options.MapsBlocks;
         _isCached = _usesCache;
+        _bypassesCache = options.BypassesCache;
         _blockLengthMax = options.BlockSize;
         _blockCountMax = options.BlocksAhead + 1;
-        _askAhead = options.AskAhead;
+        _askAhead = _bypassesCache ? 0 : options.AskAhead;
         _isFollowing = options.Follow;
         _followInterval = options.FollowInterval;
         _nextLength = Math.Min(FirstLength, _blockLengthMax);
-        _free = new Queue<ReadBlock>(_blockCountMax);
+        _free = new Stack<ReadBlock>(_blockCountMax);
         _filled = new Queue<ReadBlock>(_blockCountMax);
         try
         {
@@ -59,7 +60,10 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             throw;
         }
 
-        file.AdviseSequential();
+        if (_bypassesCache)
+            file.PrepareUncachedReads();
+        else
+            file.AdviseSequential();
     }
 
     /// <summary>The path of the file, for messages.</summary>
@@ -178,7 +182,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                 if (!isWorthIt || !CanFill || _filled.Count > 0)
                     return 0;
                 int count = _isCached ? ReadCached(destination) : 0;
-                return count == 0 && mayWait && !_isAhead ? ReadFromDisk(destination) : count;
+                return count == 0 && mayWait && !_isAhead && !_bypassesCache ? ReadFromDisk(destination) : count;
             }
             finally
             {
@@ -192,7 +196,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     {
         lock (_gate)
         {
-            _free.Enqueue(block);
+            _free.Push(block);
             if (CanFill && _isAhead)
                 StartThread();
             Monitor.PulseAll(_gate);
@@ -213,7 +217,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             {
                 if (position >= block.Position && position < block.End && IsWhole(block))
                     return block;
-                _free.Enqueue(block);
+                _free.Push(block);
             }
 
             if (_error is FileTruncatedException)

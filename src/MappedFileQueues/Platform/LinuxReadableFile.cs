@@ -11,6 +11,7 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
 
     private readonly LinuxHandle _handle;
     private volatile bool _canReadCached = true;
+    private LinuxUncachedReads? _uncached;
 
     private LinuxReadableFile(string path, LinuxHandle handle)
     {
@@ -71,6 +72,38 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     }
 
     /// <inheritdoc/>
+    public override bool IsCached(long position) => _uncached?.IsCached(position) ?? base.IsCached(position);
+
+    /// <inheritdoc/>
+    public override void PrepareUncachedReads()
+    {
+        _uncached = new LinuxUncachedReads(_handle);
+        _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_RANDOM);
+    }
+
+    /// <inheritdoc/>
+    public override int ReadUncachedAt(Span<byte> destination, long position)
+    {
+        if (_uncached?.IsRefused != false || _uncached.IsCached(position))
+            return 0;
+        int count = _uncached.ReadAt(destination, position);
+        if (_uncached.IsRefused)
+            AdviseSequential();
+        return count;
+    }
+
+    /// <inheritdoc/>
+    public override void RenewAsLargePages(Span<byte> memory)
+    {
+        fixed (byte* start = memory)
+        {
+            // Memory of the runtime may have been used before, and what is there in small pages stays so.
+            _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_DONTNEED);
+            _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_HUGEPAGE);
+        }
+    }
+
+    /// <inheritdoc/>
     public override void AdviseSequential() =>
         _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_SEQUENTIAL);
 
@@ -88,7 +121,11 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     }
 
     /// <inheritdoc/>
-    public override void Dispose() => _handle.Dispose();
+    public override void Dispose()
+    {
+        _uncached?.Dispose();
+        _handle.Dispose();
+    }
 
     private static QueueDiskException Refused(string failed, string path, int errno) =>
         Refused(failed, path, errno, Marshal.GetPInvokeErrorMessage(errno));

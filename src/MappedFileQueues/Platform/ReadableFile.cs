@@ -34,6 +34,37 @@ internal abstract class ReadableFile : IDisposable
     /// </summary>
     public abstract int ReadCachedAt(Span<byte> destination, long position);
 
+    /// <summary>Whether the system has the byte in memory now; false where it cannot tell. May begin to read it.</summary>
+    public virtual bool IsCached(long position)
+    {
+        Span<byte> one = stackalloc byte[1];
+        return ReadCachedAt(one, position) == 1;
+    }
+
+    /// <summary>
+    /// Says that the file will be read by <see cref="ReadUncachedAt"/>: the system reads nothing ahead from then on, and <see
+    /// cref="IsCached"/> begins no reading.
+    /// </summary>
+    public virtual void PrepareUncachedReads()
+    {
+    }
+
+    /// <summary>
+    /// Reads straight from the disk, past the memory of the system. Position, length and the memory read to are multiples of
+    /// 4096. 0 when the system has the first byte in memory; fewer bytes, 0 among them, where the file ends, and where the
+    /// system cannot (Portable: always). Never fails: a read of the rest meets the error again.
+    /// </summary>
+    public virtual int ReadUncachedAt(Span<byte> destination, long position) => 0;
+
+    /// <summary>
+    /// Forgets what stands in memory that will be read to, and asks the system to make it of large pages: each page is one piece
+    /// of a read past the cache, and disks of virtual machines take long for many (0.9 GB/s instead of 2.7; docs/FILES.md). The
+    /// memory is whole pages, and of no use to others. A hint; never fails.
+    /// </summary>
+    public virtual void RenewAsLargePages(Span<byte> memory)
+    {
+    }
+
     /// <summary>Tells the system that the file will be read from front to back. A hint; never fails.</summary>
     public abstract void AdviseSequential();
 

@@ -1,11 +1,14 @@
+using System.Runtime.InteropServices;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Files;
 
 /// <summary>A real file in a folder of its own, for one test.</summary>
-internal sealed class FileUnderTest : IDisposable
+internal sealed partial class FileUnderTest : IDisposable
 {
+    private const int DontNeed = 4;
+
     private readonly TempStore _folder = new();
 
     public FileUnderTest(ReadOnlySpan<byte> content, bool portable = false)
@@ -38,7 +41,24 @@ internal sealed class FileUnderTest : IDisposable
         file.SetLength(length);
     }
 
+    /// <summary>Takes the file out of the system's memory, where the system has a call for it.</summary>
+    public void DropFromMemory() => DropFromMemory(Path);
+
+    /// <inheritdoc cref="DropFromMemory()"/>
+    public static void DropFromMemory(string path)
+    {
+        using FileStream file = new(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite | FileShare.Delete);
+
+        // Only what is on the disk can be dropped.
+        file.Flush(flushToDisk: true);
+        if (OperatingSystem.IsLinux())
+            Assert.Equal(0, Advise(file.SafeFileHandle, 0, 0, DontNeed));
+    }
+
     public void Dispose() => _folder.Dispose();
+
+    [LibraryImport("libc", EntryPoint = "posix_fadvise")]
+    private static partial int Advise(SafeHandle file, long offset, long length, int advice);
 }
 
 /// <summary>
@@ -57,6 +77,18 @@ internal sealed class ScriptedFile(byte[] content) : ReadableFile
 
     /// <summary>Called before each read with its position; may wait or throw.</summary>
     public Action<long>? BeforeRead { get; set; }
+
+    /// <summary>How many bytes a read past the cache gives; such reads are not counted.</summary>
+    public Func<int, int>? UncachedCount { get; set; }
+
+    public override int ReadUncachedAt(Span<byte> destination, long position)
+    {
+        Assert.Equal(0, position % 4096);
+        Assert.Equal(0, destination.Length % 4096);
+        int length = Math.Max(0, (int)Math.Min(destination.Length, Length - position));
+        int count = UncachedCount?.Invoke(length) ?? 0;
+        return count == 0 ? 0 : ReadAt(destination[..count], position);
+    }
 
     public void Replace(byte[] content) => _content = content;
 

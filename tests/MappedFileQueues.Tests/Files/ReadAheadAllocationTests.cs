@@ -20,12 +20,17 @@ public sealed class ReadAheadAllocationTests
     private readonly byte[] _buffer = new byte[5000];
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
-    public void Read_SteadyState_AllocatesNothing(bool maps)
+    [InlineData(false, false)]
+    [InlineData(true, false)]
+    [InlineData(false, true)]
+    [InlineData(true, true)]
+    public void Read_SteadyState_AllocatesNothing(bool maps, bool bypasses)
     {
         using FileUnderTest file = new(FileUnderTest.Bytes(1, ContentLength));
-        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BlockSize = BlockSize, MapsBlocks = maps });
+        if (bypasses)
+            file.DropFromMemory();
+        using ReadAheadStream stream = new(
+            file.Path, new ReadAheadOptions { BlockSize = BlockSize, MapsBlocks = maps, BypassesCache = bypasses });
         AssertNothing(() =>
         {
             if (stream.Read(_buffer) == 0)

@@ -16,6 +16,8 @@ public sealed class ReadAheadStreamTests
         for (int round = 0; round < 25; round++)
         {
             using FileUnderTest file = new(FileUnderTest.Bytes(random.Next(), random.Next(3) * random.Next(300_000)), portable);
+            if (random.Next(2) == 0)
+                file.DropFromMemory();
             await using FileStream expected = new(file.Path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite, bufferSize: 0);
             await using ReadAheadStream actual = new(file.Path, new ReadAheadOptions
             {
@@ -23,6 +25,7 @@ public sealed class ReadAheadStreamTests
                 BlocksAhead = random.Next(1, 4),
                 AskAhead = random.Next(2) * 65536,
                 MapsBlocks = random.Next(2) == 0,
+                BypassesCache = random.Next(2) == 0,
             });
             for (int step = 0; step < 200; step++)
                 await Step(random, expected, actual);

@@ -58,18 +58,21 @@ internal sealed class MountedFileSystem : IDisposable
     /// </summary>
     public void Spoil(string path, ReadOnlySpan<byte> content)
     {
+        ChangeOnDisk(path, content);
+        Run("dd", $"if={path}", "iflag=nocache", "count=0");
+    }
+
+    /// <summary>The same without the last: what the system has of the file in memory stays as it was.</summary>
+    public void ChangeOnDisk(string path, ReadOnlySpan<byte> content)
+    {
         Run("sync", "-f", path);
         byte[] all = File.ReadAllBytes(ImagePath);
         int place = all.AsSpan().IndexOf(content);
         Assert.True(place > 0);
-        using (FileStream image = File.OpenWrite(ImagePath))
-        {
-            image.Position = place;
-            image.WriteByte((byte)~content[0]);
-            image.Flush(flushToDisk: true);
-        }
-
-        Run("dd", $"if={path}", "iflag=nocache", "count=0");
+        using FileStream image = File.OpenWrite(ImagePath);
+        image.Position = place;
+        image.WriteByte((byte)~content[0]);
+        image.Flush(flushToDisk: true);
     }
 
     /// <summary>

@@ -21,6 +21,7 @@ public sealed class FileBenchTests
     private static readonly Dictionary<string, string> s_readingUnits = new()
     {
         ["read_seq_warm"] = "MB/s",
+        ["read_seq_warm_mapped"] = "MB/s",
         ["read_seq_warm_blocks"] = "MB/s",
         ["read_seq_warm_copied"] = "MB/s",
         ["read_lines"] = "ns",

@@ -21,7 +21,7 @@ internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) 
     protected override double[] MeasureRaw(long count)
     {
         if (isCold && IsFirst)
-            Ballast.Take(Context.Path("ballast"), RawFile.LengthFor(count));
+            Ballast.Take(RawFile.LengthFor(count));
         using RawFile file = ShareFile("raw", RawFile.LengthFor(count), allocates: !isCold);
         if (!isCold && IsFirst)
             file.TouchForWriting();
@@ -39,7 +39,7 @@ internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) 
     protected override double[] MeasureQueue(long count)
     {
         if (isCold && IsFirst)
-            Ballast.Take(Context.Path("ballast"), RawFile.LengthFor(count));
+            Ballast.Take(RawFile.LengthFor(count));
         string path = Context.Path("store");
         MappedFileQueueOptions options = BenchStore.Spinning(path, ProducerMode.Exclusive);
         if (!isCold)

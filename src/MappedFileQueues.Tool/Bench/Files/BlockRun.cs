@@ -42,7 +42,7 @@ internal static class BlockRun
     /// <summary>The same, checked, and the file deleted.</summary>
     public static double WriteChecked(string way, string path, FileRoom room, long length, BlockSync sync)
     {
-        Ballast.Take(path + ".ballast", length);
+        Ballast.Take(length);
         double each = Write(way, path, room, length, sync);
         Check(way, path, length);
         Delete(path);

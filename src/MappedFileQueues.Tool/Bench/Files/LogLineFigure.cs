@@ -39,7 +39,7 @@ internal sealed partial class LogLineFigure(ChildContext context)
     private double MeasureSerilog(long count)
     {
         string path = context.Path("serilog.log");
-        Ballast.Take(path, count * BytesPerLine);
+        Ballast.Take(count * BytesPerLine);
         Serilog.Core.Logger logger = new LoggerConfiguration()
             .WriteTo.File(path, buffered: true, fileSizeLimitBytes: null, formatProvider: CultureInfo.InvariantCulture)
             .CreateLogger();
@@ -53,7 +53,7 @@ internal sealed partial class LogLineFigure(ChildContext context)
     private double MeasureOurs(long count)
     {
         string path = context.Path("ours.log");
-        Ballast.Take(path, count * BytesPerLine);
+        Ballast.Take(count * BytesPerLine);
         ILoggerFactory factory = LoggerFactory.Create(builder => builder.AddMappedFile(options =>
         {
             options.Path = path;

@@ -7,9 +7,9 @@ namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
 /// MB/s of reading a file from front to back and summing it, four times the bytes of the other figures (as many with `--quick`):
-/// by blocks that lie in a mapping, beside the fastest of what a program would do itself. Warm: the file is in the system's
-/// cache. Cold: it is not, as far as this machine's own cache goes. Beside it: blocks that are read, reads into a buffer of 1
-/// MiB, and what the peers that are not the fastest reach.
+/// by blocks that lie in a mapping or come past the cache, beside the fastest of what a program would do itself. Warm: the file
+/// is in the system's cache. Cold: it is not, as far as this machine's own cache goes. Beside it: blocks that fill the cache,
+/// mapped or read, reads into a buffer of 1 MiB, and what the peers that are not the fastest reach.
 /// </summary>
 internal sealed class ReadSequentialFigure(ChildContext context)
 {
@@ -19,7 +19,10 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     private const int LengthFactor = 4;
     private const int WarmUpLength = 1024 * 1024;
 
-    private static readonly string[] s_sides = ["", "_blocks", "_copied", .. ReadPeers.All.Select(peer => peer.Suffix)];
+    private const long FileLength = 512 * 1024 * 1024;
+
+    private static readonly string[] s_sides =
+        ["", "_mapped", "_blocks", "_copied", .. ReadPeers.All.Select(peer => peer.Suffix)];
 
     private readonly byte[] _buffer = new byte[ReadPeers.BufferLength];
 
@@ -30,57 +33,68 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     {
         string small = context.Path("small");
         Make(small, WarmUpLength);
-        WarmUp.UntilCompiled(() => _ = MeasureAll(small, isCold: false, run: 0));
+        WarmUp.UntilCompiled(() => _ = MeasureAll([small], isCold: false, run: 0));
         File.Delete(small);
 
-        string path = context.Path("read");
-        Make(path, context.Bytes * (context.Task.IsQuick ? 1 : LengthFactor));
-        List<Samples> samples = [.. Measure(path, WarmName, isCold: false)];
-        if (ReadPeers.TryDropCache(path))
-            samples.AddRange(Measure(path, ColdName, isCold: true));
-        File.Delete(path);
+        long length = context.Bytes * (context.Task.IsQuick ? 1 : LengthFactor);
+        int count = (int)((length + FileLength - 1) / FileLength);
+        string[] paths = [.. Enumerable.Range(0, count).Select(i => context.Path($"read-{i}"))];
+        foreach (string path in paths)
+            Make(path, length / paths.Length);
+        List<Samples> samples = [.. Measure(paths, WarmName, isCold: false)];
+        if (ReadPeers.TryDropCache(paths[0]))
+            samples.AddRange(Measure(paths, ColdName, isCold: true));
+        foreach (string path in paths)
+            File.Delete(path);
         return samples;
     }
 
-    private IEnumerable<Samples> Measure(string path, string name, bool isCold)
+    private IEnumerable<Samples> Measure(string[] paths, string name, bool isCold)
     {
         if (!isCold)
-            _ = MeasureAll(path, isCold, run: 0);
-        double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(run => MeasureAll(path, isCold, run))];
+            _ = MeasureAll(paths, isCold, run: 0);
+        double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(run => MeasureAll(paths, isCold, run))];
         double[][] sides = [.. s_sides.Select((_, side) => all.Select(run => run[side]).ToArray())];
         double[] best = sides[^ReadPeers.All.Count..].MaxBy(Statistics.Median)!;
         return s_sides.Select((side, index) => new Samples(name + side, "MB/s", best, sides[index]));
     }
 
     /// <summary>
-    /// Every side once: ours in three ways, and the peers, each repetition in another order: what a side leaves behind (memory,
-    /// above all) is for the next.
+    /// All files by every way, and each file by all ways in turn, in another order each time: a virtual disk's rate changes
+    /// within seconds, and what a way leaves behind (memory, above all) is for the next.
     /// </summary>
-    private double[] MeasureAll(string path, bool isCold, int run)
+    private double[] MeasureAll(string[] paths, bool isCold, int run)
     {
-        Func<string, ulong>[] sides = [ReadMapped, ReadBlocks, ReadCopies, .. ReadPeers.All.Select(peer => peer.Read)];
-        long length = new FileInfo(path).Length;
-        double[] rates = new double[sides.Length];
-        ulong? expected = null;
+        Func<string, ulong>[] sides = [ReadBest, ReadMapped, ReadBlocks, ReadCopies, .. ReadPeers.All.Select(peer => peer.Read)];
+        double[] times = new double[sides.Length];
         int[] order = [.. Enumerable.Range(0, sides.Length)];
-        new Random(run).Shuffle(order);
-        foreach (int side in order)
+        Random random = new(run);
+        long length = new FileInfo(paths[0]).Length;
+        foreach (string path in paths)
         {
-            if (isCold)
+            ulong? expected = null;
+            random.Shuffle(order);
+            foreach (int side in order)
             {
-                // In this order: the file's own pages, dropped long before, would be memory that the host has taken back.
-                Ballast.Take(context.Path("ballast"), length);
-                ReadPeers.TryDropCache(path);
-            }
+                if (isCold)
+                {
+                    // In this order: the file's own pages, dropped long before, would be memory that the host has taken back.
+                    Ballast.Take(length);
+                    ReadPeers.TryDropCache(path);
+                }
 
-            long start = Clock.Now;
-            ulong sum = sides[side](path);
-            rates[side] = length / Clock.MillisecondsSince(start) / 1e3;
-            Sums.Check(WarmName, sum, expected ??= sum);
+                long start = Clock.Now;
+                ulong sum = sides[side](path);
+                times[side] += Clock.MillisecondsSince(start);
+                Sums.Check(WarmName, sum, expected ??= sum);
+            }
         }
 
-        return rates;
+        return [.. times.Select(time => length * paths.Length / time / 1e3)];
     }
+
+    private static ulong ReadBest(string path) =>
+        ReadBlocks(path, new ReadAheadOptions { MapsBlocks = true, BypassesCache = true });
 
     private static ulong ReadMapped(string path) => ReadBlocks(path, new ReadAheadOptions { MapsBlocks = true });
 
