@@ -81,8 +81,8 @@ public class ReadAheadOptions
     /// Whether what the system does not have in memory is read straight from the disk into the blocks (O_DIRECT), and not kept
     /// in the system's memory as well. Default false: what was read once is in memory for the next reader. True is for files
     /// that are read once, or are larger than the memory: nothing else is pushed out of it, and cold reading is faster (1.1 to 4
-    /// times; docs/FILES.md). What is in memory already is taken from there, as far as the system tells: from Linux 6.5 on, and
-    /// later to who may write the file. Memory of blocks of 2 MiB and more is asked to be of large pages.
+    /// times; docs/FILES.md). What is in memory already is taken from there, as far as the system tells: Linux 6.5 and later,
+    /// some of them only who may write the file. Memory of blocks of 2 MiB and more is asked to be of large pages.
     /// <para>Every read goes by the blocks then, long ones too; what lies before the next multiple of 4096 after a seek is read
     /// as without it. <see cref="AskAhead"/> is ignored. Where the file system cannot, and on the portable platform, files are
     /// read as without it.</para>

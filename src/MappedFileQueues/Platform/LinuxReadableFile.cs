@@ -97,9 +97,10 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     {
         fixed (byte* start = memory)
         {
-            // Memory of the runtime may have been used before, and what is there in small pages stays so.
-            _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_DONTNEED);
-            _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_HUGEPAGE);
+            // Memory of the runtime may have been used before, and what is there in small pages stays so. Where the first call
+            // says no, there are no large pages, or the runtime has nothing else (which must not be given back).
+            if (LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_HUGEPAGE) == 0)
+                _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_DONTNEED);
         }
     }
 

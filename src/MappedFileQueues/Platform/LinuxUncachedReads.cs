@@ -15,8 +15,8 @@ internal sealed unsafe class LinuxUncachedReads(LinuxHandle file) : IDisposable
 
     /// <summary>
     /// Whether the system has the page of a position in memory, by cachestat(2). False as well where that is not told: before
-    /// Linux 6.5, and later to who may not write the file. A read that may not wait would tell everybody, but begins to read
-    /// the page if it is not there.
+    /// Linux 6.5, and by some later ones to who may not write the file. A read that may not wait would tell everybody, but
+    /// begins to read the page if it is not there.
     /// </summary>
     public bool IsCached(long position)
     {
