@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Tests.Files;
 
 namespace MappedFileQueues.Tests.Platform;
 
@@ -59,7 +60,7 @@ internal sealed class MountedFileSystem : IDisposable
     public void Spoil(string path, ReadOnlySpan<byte> content)
     {
         ChangeOnDisk(path, content);
-        Run("dd", $"if={path}", "iflag=nocache", "count=0");
+        FileUnderTest.DropFromMemory(path);
     }
 
     /// <summary>The same without the last: what the system has of the file in memory stays as it was.</summary>
