@@ -35,6 +35,20 @@ public sealed class QueueCorruptException(string message, string file, long offs
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueueFormatException(string message) : MappedFileQueueException(message);
 
+/// <summary>There is no queue, no pack or no file at the path, and the call was not to make one.</summary>
+public sealed class QueueNotFoundException : MappedFileQueueException
+{
+    /// <summary>Makes the exception.</summary>
+    /// <param name="message">What failed, the values, the remedy.</param>
+    /// <param name="path">The directory or file that is not there.</param>
+    /// <param name="inner">The cause, when there is one.</param>
+    public QueueNotFoundException(string message, string path, Exception? inner = null)
+        : base(message, inner) => Path = path;
+
+    /// <summary>The directory or file that is not there.</summary>
+    public string Path { get; }
+}
+
 /// <summary>Another process or queue holds a lock that this call needs; the message names the holder where it is known.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueueInUseException(string message) : MappedFileQueueException(message);
