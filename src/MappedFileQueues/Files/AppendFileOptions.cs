@@ -76,8 +76,12 @@ public sealed record AppendFileOptions
     /// </summary>
     public bool ReuseOldFiles { get; init; }
 
-    /// <summary>The mode of files that are made, on Unix; default the directory's read and write bits.</summary>
-    public UnixFileMode? FileMode { get; init; }
+    /// <summary>
+    /// The permissions of what is made, on Unix, whatever the umask: read and write bits for the files and the lock beside them,
+    /// and the right to enter for the directory of these. Default null: the umask counts; a file gets no more than its directory
+    /// grants, and never the right of others to write.
+    /// </summary>
+    public UnixFileMode? UnixCreateMode { get; init; }
 
     /// <summary>The clock of <see cref="FlushInterval"/> and <see cref="RollInterval"/>; default the system's.</summary>
     public TimeProvider TimeProvider { get; init; } = TimeProvider.System;

@@ -54,8 +54,8 @@ internal sealed class AppendFileSet : IDisposable
         string full = Path.GetFullPath(path);
         string name = Path.GetFileName(full);
         ArgumentException.ThrowIfNullOrEmpty(name, nameof(path));
-        StoreDirectory directory =
-            OperatingSystemServices.Current.OpenDirectory(Path.GetDirectoryName(full)!, create: true, mode: null)!;
+        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
+            Path.GetDirectoryName(full)!, create: true, options.UnixCreateMode, ownerOnly: false)!;
         PlatformLock? ownership = null;
         AppendFileSet? files = null;
         try
@@ -168,7 +168,7 @@ internal sealed class AppendFileSet : IDisposable
     {
         _ = _directory.Delete(NextName);
         bool isThere = _directory.Identify(_name) is not null;
-        PlatformFile file = _directory.Open(_name, FileOpening.ReadWriteOrCreate, _options.FileMode)!;
+        PlatformFile file = _directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
         try
         {
             OpenedLength = _options.Append ? AppendFile.FindEnd(file, _options.Content) : 0;
@@ -271,7 +271,7 @@ internal sealed class AppendFileSet : IDisposable
         }
 
         FileOpening opening = spare is not null ? FileOpening.ReadWrite : FileOpening.CreateNew;
-        PlatformFile file = _directory.Open(NextName, opening, _options.FileMode) ?? throw DiskErrors.Make(
+        PlatformFile file = _directory.Open(NextName, opening) ?? throw DiskErrors.Make(
             "Cannot make the next file", Path.Combine(_directory.Path, NextName), DiskErrors.EEXIST, "File exists");
         AppendFile next = new(file, _options, roomEnd: 0);
         try

@@ -29,7 +29,7 @@ internal sealed record LogSettings
 
     public required TimeSpan LockTimeout { get; init; }
 
-    public required UnixFileMode? FileMode { get; init; }
+    public required UnixFileMode? UnixCreateMode { get; init; }
 
     public required TimeProvider TimeProvider { get; init; }
 

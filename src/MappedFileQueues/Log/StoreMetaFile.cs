@@ -39,7 +39,7 @@ internal static class StoreMetaFile
         directory.Delete(Temporary);
         try
         {
-            using (PlatformFile file = directory.Open(Temporary, FileOpening.ReadWriteOrCreate, settings.FileMode)!)
+            using (PlatformFile file = directory.Open(Temporary, FileOpening.ReadWriteOrCreate)!)
             {
                 file.WriteAt(meta.ToBytes(), 0);
                 file.FlushData();

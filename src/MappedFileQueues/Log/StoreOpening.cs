@@ -27,6 +27,7 @@ internal static class StoreOpening
         StoreDirectory directory = OpenDirectory(request, settings, os);
         try
         {
+            directory.AdoptModeOf(StoreNames.Meta);
             StoreMeta? meta = StoreMetaFile.Read(directory);
             if (meta is null)
             {
@@ -53,6 +54,7 @@ internal static class StoreOpening
                 meta = StoreMetaFile.Create(directory, request, settings, StoreRecovery.BootOf(os), open);
             else
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
+            directory.AdoptModeOf(StoreNames.Meta);
             return Attach(os, directory, meta);
         }
         catch
@@ -103,8 +105,7 @@ internal static class StoreOpening
 
     private static StoreDirectory OpenDirectory(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
-        UnixFileMode? mode = settings.FileMode is { } files ? DirectoryMode(files) : null;
-        StoreDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, mode)
+        StoreDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, settings.UnixCreateMode)
             ?? throw new QueueDiskException($"The store's directory is missing: path={request.Path}. "
                 + "Set CreateIfMissing, or correct StorePath.", DiskErrors.ENOENT, request.Path);
         if (directory.UnsafeFileSystem is not { } name || request.AllowUnsafeFileSystem)
@@ -112,19 +113,6 @@ internal static class StoreOpening
         directory.Dispose();
         throw new QueueFormatException($"Locks and shared mappings are not dependable on this file system: path={request.Path}, "
             + $"fileSystem={name}. Use a local disk, or set DangerouslyAllowFileSystem if you know better.");
-    }
-
-    /// <summary>Whoever may read or write the files may also enter their directories.</summary>
-    private static UnixFileMode DirectoryMode(UnixFileMode fileMode)
-    {
-        UnixFileMode mode = fileMode;
-        if ((fileMode & (UnixFileMode.UserRead | UnixFileMode.UserWrite)) != 0)
-            mode |= UnixFileMode.UserExecute;
-        if ((fileMode & (UnixFileMode.GroupRead | UnixFileMode.GroupWrite)) != 0)
-            mode |= UnixFileMode.GroupExecute;
-        if ((fileMode & (UnixFileMode.OtherRead | UnixFileMode.OtherWrite)) != 0)
-            mode |= UnixFileMode.OtherExecute;
-        return mode;
     }
 
     private static void MakeDirectories(StoreDirectory directory)

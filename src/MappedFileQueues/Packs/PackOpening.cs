@@ -24,10 +24,12 @@ internal static class PackOpening
         try
         {
             RefuseForeign(directory, options.CreateIfMissing);
+            directory.AdoptModeOf(PackNames.Meta);
             directory.CreateSubdirectory(PackNames.Locks);
             writerLock = directory.TryLock(PackNames.WriterLock, LockKind.Exclusive)
                 ?? throw PackErrors.InUse(directory.Path, directory.NameLockHolders(PackNames.WriterLock));
             PackMeta meta = PackLoader.ReadMeta(directory) ?? Create(directory, options);
+            directory.AdoptModeOf(PackNames.Meta);
             RemoveTemporaries(directory);
             LoadedPack loaded = new PackLoader(directory, meta, options.MapsVolumes).Load(useCheckpoint, writable: true);
             try
@@ -51,7 +53,7 @@ internal static class PackOpening
     private static StoreDirectory OpenDirectory(string path, PackOptions options)
     {
         StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
-            Path.GetFullPath(path), options.CreateIfMissing, options.FileMode) ?? throw PackErrors.NoPack(path);
+            Path.GetFullPath(path), options.CreateIfMissing, options.UnixCreateMode) ?? throw PackErrors.NoPack(path);
         if (!options.DangerouslyAllowFileSystem && directory.UnsafeFileSystem is { } name)
         {
             directory.Dispose();

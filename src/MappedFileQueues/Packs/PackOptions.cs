@@ -70,8 +70,12 @@ public sealed class PackOptions
     /// <summary>Whether a pack is made where there is none; default true.</summary>
     public bool CreateIfMissing { get; set; } = true;
 
-    /// <summary>The mode of the directory when it is made; default 0700. Its files get its read and write bits.</summary>
-    public UnixFileMode? FileMode { get; set; }
+    /// <summary>
+    /// The permissions of what is made, on Unix, whatever the umask: read and write bits for files, and the right to enter for
+    /// directories. Default null. Then a directory that is made is 0700; the first files of a pack get the read and write bits of
+    /// its directory, less what the umask takes and never the right of others to write; and all later ones those of `pack.meta`.
+    /// </summary>
+    public UnixFileMode? UnixCreateMode { get; set; }
 
     /// <summary>
     /// Network and FUSE file systems are refused without it: their locks do not dependably keep a second writer out.

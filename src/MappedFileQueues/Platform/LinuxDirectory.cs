@@ -1,13 +1,15 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>A directory held by its descriptor; every name is resolved from there.</summary>
-internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : StoreDirectory
+internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, UnixFileMode? askedMode) : StoreDirectory
 {
     // Not blocking matters only for what is not a regular file: opening a named pipe would wait for its other end.
     private const int OpenFlags = LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
 
-    private const uint ReadWriteBits = 0x1B6;   // octal 666
-    private const uint AllBits = 0x1FF;         // octal 777
+    private const uint RightsBits = (uint)CreateModes.DirectoryBits;
+    private const uint SpecialBits = 0xE00;     // octal 7000: set-user-ID, set-group-ID, sticky
+
+    private UnixFileMode? _adoptedMode;
 
     /// <inheritdoc/>
     public override string Path => path;
@@ -18,6 +20,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     /// <inheritdoc/>
     public override bool IsStillInPlace =>
         TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
+
+    private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;
 
     private static int DirectoryFlags => LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC;
 
@@ -30,25 +34,32 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     }
 
     /// <summary>
-    /// Makes a directory with this mode (by default 0700), and its missing parents with their default one; null when another
-    /// came first.
+    /// Makes a directory for files of this mode, and its missing parents as the umask says; null when another came first.
     /// </summary>
-    public static LinuxHandle? Make(string path, UnixFileMode? mode)
+    public static LinuxHandle? Make(string path, UnixFileMode? mode, bool ownerOnly)
     {
-        uint wanted = (uint)(mode ?? UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
-        if (!MakeWithParents(path, wanted))
+        UnixFileMode unasked = ownerOnly ? CreateModes.OwnersDirectory : CreateModes.DirectoryBits;
+        UnixFileMode wanted = mode is { } files ? CreateModes.DirectoryOf(files) : unasked;
+        if (!MakeWithParents(path, (uint)wanted))
             return null;
         LinuxHandle? made = OpenHandle(path);
-        if (made is not null)
-            SetMode(made, wanted, isRequired: mode is not null, path);
+        if (made is not null && mode is not null)
+            SetMode(made, wanted, isRequired: true, path);
         return made;
     }
 
     /// <inheritdoc/>
-    public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null)
+    public override PlatformFile? Open(string name, FileOpening opening)
     {
-        LinuxHandle? opened = OpenHandle(name, opening, mode);
+        LinuxHandle? opened = OpenHandle(name, opening);
         return opened is null ? null : new LinuxFile(FullName(name), opened);
+    }
+
+    /// <inheritdoc/>
+    public override void AdoptModeOf(string name)
+    {
+        if (TryIdentify(name, out LinuxStatx found))
+            _adoptedMode = (UnixFileMode)found.Mode & CreateModes.FileBits;
     }
 
     /// <inheritdoc/>
@@ -86,8 +97,10 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     /// <inheritdoc/>
     public override bool CreateSubdirectory(string name)
     {
-        uint mode = Stat(handle, path).Mode & AllBits;
-        if (LinuxNative.mkdirat(handle, name, mode) != 0)
+        UnixFileMode? files = ModeOfFiles;
+        UnixFileMode wanted =
+            files is { } exact ? CreateModes.DirectoryOf(exact) : CreateModes.DirectoryIn((UnixFileMode)Stat(handle, path).Mode);
+        if (LinuxNative.mkdirat(handle, name, (uint)wanted) != 0)
         {
             int errno = LinuxErrors.Last;
             return errno == DiskErrors.EEXIST && TryIdentify(name, out LinuxStatx there) && there.IsDirectory
@@ -96,8 +109,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         }
 
         using LinuxHandle? made = OpenSubdirectory(name);
-        if (made is not null)
-            SetMode(made, mode, isRequired: false, FullName(name));
+        if (made is not null && files is not null)
+            SetMode(made, wanted, isRequired: askedMode is not null, FullName(name));
         return true;
     }
 
@@ -119,7 +132,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
 
     /// <inheritdoc/>
     public override PlatformLock? TryLock(string name, LockKind kind) =>
-        LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.ReadWriteOrCreate, null));
+        LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.ReadWriteOrCreate));
 
     /// <inheritdoc/>
     public override RepeatedLock OpenRepeatedLock(string name) => new LinuxRepeatedLock(this, name);
@@ -127,12 +140,12 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     // Read only: a reader without write rights must be able to ask whether the owner of a claim lives.
     /// <inheritdoc/>
     public override PlatformLock? Probe(string name) =>
-        LinuxLock.TryTake(this, name, LockKind.Shared, () => OpenHandle(name, FileOpening.Read, null));
+        LinuxLock.TryTake(this, name, LockKind.Shared, () => OpenHandle(name, FileOpening.Read));
 
     /// <inheritdoc/>
     public override IReadOnlyList<int> LockHolders(string name)
     {
-        using LinuxHandle? opened = OpenHandle(name, FileOpening.Read, null);
+        using LinuxHandle? opened = OpenHandle(name, FileOpening.Read);
         return opened is null ? [] : LinuxLockHolders.Find(opened, Stat(opened, FullName(name)).Identity);
     }
 
@@ -143,7 +156,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     public override void Dispose() => handle.Dispose();
 
     /// <summary>Opens a lock file, making it when it is missing.</summary>
-    internal LinuxHandle OpenForLock(string name) => OpenHandle(name, FileOpening.ReadWriteOrCreate, null)!;
+    internal LinuxHandle OpenForLock(string name) => OpenHandle(name, FileOpening.ReadWriteOrCreate)!;
 
     /// <summary>The path of a name in this directory, for messages.</summary>
     internal string FullName(string name) => name.Length == 0 ? path : System.IO.Path.Combine(path, name);
@@ -159,12 +172,14 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
     }
 
     /// <summary>
-    /// Undoes what the umask took away: the mode was named by the caller, or is the one by which the store's users share it. A
-    /// file system without modes (FAT) may refuse, which counts only for a mode that was asked for.
+    /// Undoes what the umask took away: the mode was named by the caller, or is the one by which the store's users share it. What
+    /// a directory of a group hands on (set-group-ID) stays. A file system without modes (FAT) may refuse, which counts only for
+    /// a mode that was asked for.
     /// </summary>
-    private static void SetMode(LinuxHandle made, uint mode, bool isRequired, string path)
+    private static void SetMode(LinuxHandle made, UnixFileMode mode, bool isRequired, string path)
     {
-        if ((Stat(made, path).Mode & AllBits) == mode || LinuxNative.fchmod(made, mode) == 0)
+        uint now = Stat(made, path).Mode;
+        if ((now & RightsBits) == (uint)mode || LinuxNative.fchmod(made, (now & SpecialBits) | (uint)mode) == 0)
             return;
         int errno = LinuxErrors.Last;
         if (!isRequired)
@@ -215,7 +230,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
                 return false;
             if (errno != DiskErrors.ENOENT || parent is null)
                 throw LinuxErrors.Make("Cannot make the directory", path, errno);
-            _ = MakeWithParents(parent, AllBits);
+            _ = MakeWithParents(parent, RightsBits);
             if (LinuxNative.mkdir(path, mode) != 0)
             {
                 errno = LinuxErrors.Last;
@@ -261,10 +276,10 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
         return OrNullWhenMissing(opened, errno, "Cannot open the directory", FullName(subdirectory));
     }
 
-    private LinuxHandle? OpenHandle(string name, FileOpening opening, UnixFileMode? mode)
+    private LinuxHandle? OpenHandle(string name, FileOpening opening)
     {
         if (opening == FileOpening.CreateNew)
-            return CreateHandle(name, mode);
+            return CreateHandle(name);
         const int RemovedTriesMax = 1000;
         for (int tries = 0; tries < RemovedTriesMax; tries++)
         {
@@ -276,7 +291,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
                 return RegularFile(found, name);
             if (opening != FileOpening.ReadWriteOrCreate)
                 return null;
-            found = CreateHandle(name, mode);
+            found = CreateHandle(name);
             if (found is not null)
                 return found;
         }
@@ -294,11 +309,12 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
             "Cannot use this as a file of the store", FullName(name), state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
     }
 
-    private LinuxHandle? CreateHandle(string name, UnixFileMode? mode)
+    private LinuxHandle? CreateHandle(string name)
     {
-        uint wanted = (uint?)mode ?? (Stat(handle, path).Mode & ReadWriteBits);
+        UnixFileMode? exact = ModeOfFiles;
+        UnixFileMode wanted = exact ?? CreateModes.FileIn((UnixFileMode)Stat(handle, path).Mode);
         LinuxHandle opened = LinuxHandle.Open(
-            handle, name, LinuxNative.O_RDWR | LinuxNative.O_CREAT | LinuxNative.O_EXCL | OpenFlags, wanted);
+            handle, name, LinuxNative.O_RDWR | LinuxNative.O_CREAT | LinuxNative.O_EXCL | OpenFlags, (uint)wanted);
         int errno = LinuxErrors.Last;
         if (opened.IsInvalid)
         {
@@ -306,7 +322,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle) : S
             return errno == DiskErrors.EEXIST ? null : throw LinuxErrors.Make("Cannot make the file", FullName(name), errno);
         }
 
-        SetMode(opened, wanted, isRequired: mode is not null, FullName(name));
+        if (exact is not null)
+            SetMode(opened, wanted, isRequired: askedMode is not null, FullName(name));
         return opened;
     }
 

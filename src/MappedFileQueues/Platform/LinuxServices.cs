@@ -15,7 +15,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     public override string? BootId => _bootId.Value;
 
     /// <inheritdoc/>
-    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode)
+    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
         string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
         const int MakeAndOpenTriesMax = 100;
@@ -23,14 +23,14 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
         {
             LinuxHandle? handle = LinuxDirectory.OpenHandle(full);
             if (handle is not null)
-                return new LinuxDirectory(full, handle);
+                return new LinuxDirectory(full, handle, mode);
             if (!create)
                 return null;
             if (tries == MakeAndOpenTriesMax)
                 throw LinuxErrors.Make("Cannot make the directory, it is removed as soon as it is made", full, DiskErrors.ENOENT);
-            handle = LinuxDirectory.Make(full, mode);
+            handle = LinuxDirectory.Make(full, mode, ownerOnly);
             if (handle is not null)
-                return new LinuxDirectory(full, handle);
+                return new LinuxDirectory(full, handle, mode);
         }
     }
 

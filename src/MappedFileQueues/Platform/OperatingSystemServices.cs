@@ -34,9 +34,12 @@ internal abstract class OperatingSystemServices
 
     /// <summary>
     /// Opens the directory and holds it. Returns null when it is missing and <paramref name="create"/> is false.
-    /// When created, its mode is <paramref name="mode"/>, by default 0700; parents are made as needed, with their default mode.
+    /// <para><paramref name="mode"/> is the mode of what is made, now and later, whatever the umask: its read and write bits for
+    /// files, and the right to enter for directories. Null: the umask counts. A file gets no more than the directory grants, and
+    /// never the right of others to write; the directory itself is for its owner alone, or, without <paramref
+    /// name="ownerOnly"/>, as the umask says. Missing parents are always made as the umask says.</para>
     /// </summary>
-    public abstract StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode);
+    public abstract StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true);
 
     /// <summary>Registers this process for <see cref="FenceOtherProcesses"/>; false where the system has no such thing.</summary>
     public abstract bool RegisterForFence();

@@ -3,13 +3,15 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Platform;
 
 /// <summary>A directory known by its path: the BCL cannot hold one open.</summary>
-internal sealed class PortableDirectory(string path) : StoreDirectory
+internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : StoreDirectory
 {
     /// <summary>
     /// On Unix the BCL's move without overwriting is a look and a rename. This makes it one step for this process; between
     /// processes the caller's `prepare` lock does.
     /// </summary>
     private static readonly Lock s_rename = new();
+
+    private UnixFileMode? _adoptedMode;
 
     /// <inheritdoc/>
     public override string Path => path;
@@ -19,6 +21,8 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
 
     /// <inheritdoc/>
     public override bool IsStillInPlace => Directory.Exists(path);
+
+    private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;
 
     /// <summary>What stands at a path; null when nothing does. Missing rights are an error, not "nothing".</summary>
     public static FileAttributes? AttributesOf(string path)
@@ -33,8 +37,10 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
         }
     }
 
-    /// <summary>Makes a directory with this mode (by default 0700) where the system has modes, and its missing parents.</summary>
-    public static void Make(string path, UnixFileMode? mode)
+    /// <summary>
+    /// Makes a directory for files of this mode where the system has modes, and its missing parents as the umask says.
+    /// </summary>
+    public static void Make(string path, UnixFileMode? mode, bool ownerOnly)
     {
         if (OperatingSystem.IsWindows())
         {
@@ -44,23 +50,15 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
 
         if (System.IO.Path.GetDirectoryName(path) is string parent)
             _ = Directory.CreateDirectory(parent);
-        UnixFileMode wanted = mode ?? UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
+        UnixFileMode unasked = ownerOnly ? CreateModes.OwnersDirectory : CreateModes.DirectoryBits;
+        UnixFileMode wanted = mode is { } files ? CreateModes.DirectoryOf(files) : unasked;
         _ = Directory.CreateDirectory(path, wanted);
-
-        // The umask took bits away. A file system without modes (FAT) may refuse, which counts only for a mode that was
-        // asked for.
-        try
-        {
-            if (File.GetUnixFileMode(path) != wanted)
-                File.SetUnixFileMode(path, wanted);
-        }
-        catch (Exception error) when (mode is null && PortableErrors.IsOfTheSystem(error))
-        {
-        }
+        if (mode is not null)
+            SetDirectoryMode(path, wanted, isRequired: true);
     }
 
     /// <inheritdoc/>
-    public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null)
+    public override PlatformFile? Open(string name, FileOpening opening)
     {
         string full = FullName(name);
         const int RemovedTriesMax = 1000;
@@ -70,7 +68,7 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
             {
                 SafeFileHandle? handle = opening == FileOpening.CreateNew ? null : OpenExisting(full, opening);
                 if (handle is null && opening is FileOpening.CreateNew or FileOpening.ReadWriteOrCreate)
-                    handle = CreateNew(full, mode);
+                    handle = TryMakeFile(full, FileShare.ReadWrite | FileShare.Delete);
                 if (handle is not null)
                     return new PortableFile(full, handle);
                 if (opening != FileOpening.ReadWriteOrCreate)
@@ -85,6 +83,21 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
         }
 
         throw DiskErrors.Make("Cannot open the file, it is removed each time", full, DiskErrors.ENOENT, "No such file");
+    }
+
+    /// <inheritdoc/>
+    public override void AdoptModeOf(string name)
+    {
+        if (OperatingSystem.IsWindows() || Identify(name) is null)
+            return;
+        try
+        {
+            _adoptedMode = File.GetUnixFileMode(FullName(name)) & CreateModes.FileBits;
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            throw PortableErrors.Make("Cannot ask for the state of the file", FullName(name), error);
+        }
     }
 
     /// <inheritdoc/>
@@ -153,7 +166,7 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
                 return false;
             if (found is not null)
                 throw DiskErrors.Make("Cannot make the directory", full, DiskErrors.EEXIST, "File exists");
-            Make(full, OperatingSystem.IsWindows() ? null : File.GetUnixFileMode(path));
+            MakeSubdirectory(full);
             return true;
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
@@ -192,7 +205,7 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
 
     /// <inheritdoc/>
     public override PlatformLock? TryLock(string name, LockKind kind) =>
-        PortableLock.TryTake(FullName(name), kind, DefaultMode());
+        PortableLock.TryTake(FullName(name), kind, () => TryMakeFile(FullName(name), FileShare.None));
 
     /// <inheritdoc/>
     public override PlatformLock? Probe(string name) => PortableLock.Probe(FullName(name));
@@ -218,18 +231,19 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
     {
     }
 
-    /// <summary>Gives a new file its mode where the system has modes; a refusal counts only when it is required.</summary>
-    internal static void SetMode(SafeFileHandle file, UnixFileMode? mode, bool isRequired)
+    /// <summary>Makes a file by its full name, with the mode of this directory's files; null when it is there already.</summary>
+    internal SafeFileHandle? TryMakeFile(string full, FileShare share)
     {
-        if (OperatingSystem.IsWindows() || mode is null)
-            return;
         try
         {
-            if (File.GetUnixFileMode(file) != mode)
-                File.SetUnixFileMode(file, mode.Value);
+            SafeFileHandle made = Make(full, share, out UnixFileMode? wanted);
+            if (wanted is not null && ModeOfFiles is not null)
+                SetMode(made, wanted.Value);
+            return made;
         }
-        catch (Exception error) when (!isRequired && PortableErrors.IsOfTheSystem(error))
+        catch (IOException error) when (PortableErrors.IsAlreadyThere(error))
         {
+            return null;
         }
     }
 
@@ -250,26 +264,79 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
         }
     }
 
-    private SafeFileHandle? CreateNew(string full, UnixFileMode? mode)
+    /// <summary>The system takes away what the umask forbids.</summary>
+    private SafeFileHandle Make(string full, FileShare share, out UnixFileMode? wanted)
     {
+        wanted = null;
+        if (OperatingSystem.IsWindows() || !Directory.Exists(path))
+            return File.OpenHandle(full, FileMode.CreateNew, FileAccess.ReadWrite, share);
+        wanted = ModeOfFiles ?? CreateModes.FileIn(File.GetUnixFileMode(path));
+
+        // Only the stream takes a mode, so that nobody else can open the file before it has it.
+        FileStream stream = new(full, new FileStreamOptions
+        {
+            Mode = FileMode.CreateNew,
+            Access = FileAccess.ReadWrite,
+            Share = share,
+            BufferSize = 0,
+            UnixCreateMode = wanted,
+        });
+        GC.SuppressFinalize(stream);
+        return stream.SafeFileHandle;
+    }
+
+    private void MakeSubdirectory(string full)
+    {
+        if (OperatingSystem.IsWindows())
+        {
+            _ = Directory.CreateDirectory(full);
+            return;
+        }
+
+        UnixFileMode? files = ModeOfFiles;
+        UnixFileMode wanted =
+            files is { } exact ? CreateModes.DirectoryOf(exact) : CreateModes.DirectoryIn(File.GetUnixFileMode(path));
+        _ = Directory.CreateDirectory(full, wanted);
+        if (files is not null)
+            SetDirectoryMode(full, wanted, isRequired: askedMode is not null);
+    }
+
+    /// <summary>
+    /// Undoes what the umask took away, where the mode was asked for or adopted. What a directory of a group hands on
+    /// (set-group-ID) stays. A file system without modes (FAT) may refuse, which counts only for a mode that was asked for.
+    /// </summary>
+    private static void SetDirectoryMode(string full, UnixFileMode mode, bool isRequired)
+    {
+        if (OperatingSystem.IsWindows())
+            return;
         try
         {
-            SafeFileHandle made = File.OpenHandle(
-                full, FileMode.CreateNew, FileAccess.ReadWrite, FileShare.ReadWrite | FileShare.Delete);
-            SetMode(made, mode ?? DefaultMode(), isRequired: mode is not null);
-            return made;
+            UnixFileMode now = File.GetUnixFileMode(full);
+            if ((now & CreateModes.DirectoryBits) != mode)
+                File.SetUnixFileMode(full, (now & ~CreateModes.DirectoryBits) | mode);
         }
-        catch (IOException error) when (PortableErrors.IsAlreadyThere(error))
+        catch (Exception error) when (!isRequired && PortableErrors.IsOfTheSystem(error))
         {
-            return null;
         }
     }
 
-    private UnixFileMode? DefaultMode()
+    /// <summary>The same for a file.</summary>
+    private void SetMode(SafeFileHandle file, UnixFileMode mode)
     {
-        const UnixFileMode ReadWriteBits = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead
-            | UnixFileMode.GroupWrite | UnixFileMode.OtherRead | UnixFileMode.OtherWrite;
-        return OperatingSystem.IsWindows() || !Directory.Exists(path) ? null : File.GetUnixFileMode(path) & ReadWriteBits;
+        if (OperatingSystem.IsWindows())
+            return;
+        try
+        {
+            if (File.GetUnixFileMode(file) != mode)
+                File.SetUnixFileMode(file, mode);
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            if (askedMode is null)
+                return;
+            file.Dispose();
+            throw;
+        }
     }
 
     private string FullName(string name) => name.Length == 0 ? path : System.IO.Path.Combine(path, name);

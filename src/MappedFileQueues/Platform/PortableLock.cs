@@ -14,21 +14,26 @@ internal sealed class PortableLock : PlatformLock
     private static readonly RootedObjects s_held = new();
 
     private readonly string _path;
+    private readonly Func<SafeFileHandle?> _make;
     private SafeFileHandle? _handle;
 
-    private PortableLock(string path, SafeFileHandle? handle)
+    private PortableLock(string path, Func<SafeFileHandle?> make, SafeFileHandle? handle)
     {
         _path = path;
+        _make = make;
         _handle = handle;
         if (handle is not null)
             s_held.Add(this);
     }
 
-    /// <summary>Takes the lock, making the file; null when another holds it.</summary>
-    public static PortableLock? TryTake(string path, LockKind kind, UnixFileMode? modeWhenMade)
+    /// <summary>
+    /// Takes the lock; null when another holds it. <paramref name="make"/> makes the missing file and opens it alone; null when
+    /// it is there by then.
+    /// </summary>
+    public static PortableLock? TryTake(string path, LockKind kind, Func<SafeFileHandle?> make)
     {
-        SafeFileHandle? handle = TryOpen(path, kind, modeWhenMade);
-        return handle is null ? null : new PortableLock(path, handle);
+        SafeFileHandle? handle = TryOpen(path, kind, make);
+        return handle is null ? null : new PortableLock(path, make, handle);
     }
 
     /// <summary>
@@ -38,11 +43,11 @@ internal sealed class PortableLock : PlatformLock
     {
         try
         {
-            return new PortableLock(path, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read));
+            return new PortableLock(path, NeverMake, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read));
         }
         catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
         {
-            return new PortableLock(path, null);
+            return new PortableLock(path, NeverMake, null);
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
@@ -66,7 +71,7 @@ internal sealed class PortableLock : PlatformLock
         // our caller holds.
         long start = Stopwatch.GetTimestamp();
         SafeFileHandle? shared;
-        while ((shared = TryOpen(_path, LockKind.Shared, null)) is null)
+        while ((shared = TryOpen(_path, LockKind.Shared, _make)) is null)
         {
             if (Stopwatch.GetElapsedTime(start) > s_downgradeLimit)
             {
@@ -87,14 +92,16 @@ internal sealed class PortableLock : PlatformLock
             _handle!.Dispose();
     }
 
-    private static SafeFileHandle? TryOpen(string path, LockKind kind, UnixFileMode? modeWhenMade)
+    private static SafeFileHandle? NeverMake() => null;
+
+    private static SafeFileHandle? TryOpen(string path, LockKind kind, Func<SafeFileHandle?> make)
     {
         const int RemovedTriesMax = 1000;
         try
         {
             for (int tries = 0; tries < RemovedTriesMax; tries++)
             {
-                SafeFileHandle? handle = OpenExisting(path, kind) ?? Make(path, kind, modeWhenMade);
+                SafeFileHandle? handle = OpenExisting(path, kind) ?? Make(kind, make);
                 if (handle is not null)
                     return handle;
             }
@@ -124,22 +131,12 @@ internal sealed class PortableLock : PlatformLock
     }
 
     /// <summary>Makes the file; null when it stands now but must be opened as it is, or opened again for a shared lock.</summary>
-    private static SafeFileHandle? Make(string path, LockKind kind, UnixFileMode? modeWhenMade)
+    private static SafeFileHandle? Make(LockKind kind, Func<SafeFileHandle?> make)
     {
-        SafeFileHandle made;
-        try
-        {
-            made = File.OpenHandle(path, FileMode.CreateNew, FileAccess.ReadWrite, FileShare.None);
-        }
-        catch (IOException error) when (PortableErrors.IsAlreadyThere(error))
-        {
-            return null;
-        }
-
-        PortableDirectory.SetMode(made, modeWhenMade, isRequired: false);
+        SafeFileHandle? made = make();
         if (kind == LockKind.Exclusive)
             return made;
-        made.Dispose();
+        made?.Dispose();
         return null;
     }
 }

@@ -14,7 +14,7 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override string? BootId => _bootId.Value;
 
     /// <inheritdoc/>
-    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode)
+    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
         string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
         try
@@ -26,14 +26,14 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
             if (found is null && !create)
                 return null;
             if (found is null)
-                PortableDirectory.Make(full, mode);
+                PortableDirectory.Make(full, mode, ownerOnly);
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
             throw PortableErrors.Make("Cannot open the directory", full, error);
         }
 
-        return new PortableDirectory(full);
+        return new PortableDirectory(full, mode);
     }
 
     /// <inheritdoc/>

@@ -39,10 +39,20 @@ internal abstract class StoreDirectory : IDisposable
     public abstract string Path { get; }
 
     /// <summary>
-    /// Opens a file; null as <see cref="FileOpening"/> says. New files get <paramref name="mode"/>, by default the directory's
-    /// read and write bits. What is no regular file (a folder, a named pipe) is an error.
+    /// Opens a file; null as <see cref="FileOpening"/> says. New files get the mode that <see cref="OperatingSystemServices
+    /// .OpenDirectory"/> was told. What is no regular file (a folder, a named pipe) is an error.
     /// </summary>
-    public abstract PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null);
+    public abstract PlatformFile? Open(string name, FileOpening opening);
+
+    /// <summary>
+    /// From now on what is made here gets the mode of this file, unless <see cref="OperatingSystemServices.OpenDirectory"/> was
+    /// told another one: whoever made that file has decided for all who share the directory, and a file that one of them makes
+    /// under a narrower umask would lock the others out (SQLite does the same for the journal of a database). Does nothing when
+    /// it is missing.
+    /// </summary>
+    public virtual void AdoptModeOf(string name)
+    {
+    }
 
     /// <summary>
     /// Gives a file another name unless that name is taken; false when it is taken. Never replaces. Portable on Unix: one step
@@ -118,6 +128,43 @@ internal abstract class StoreDirectory : IDisposable
 
     /// <summary>Lets go of the directory; open files, locks and mappings stay.</summary>
     public abstract void Dispose();
+}
+
+/// <summary>The mode of what is made in a directory, on Unix.</summary>
+internal static class CreateModes
+{
+    /// <summary>What a file may have.</summary>
+    public const UnixFileMode FileBits = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead
+        | UnixFileMode.GroupWrite | UnixFileMode.OtherRead | UnixFileMode.OtherWrite;
+
+    /// <summary>What a directory may have.</summary>
+    public const UnixFileMode DirectoryBits =
+        FileBits | UnixFileMode.UserExecute | UnixFileMode.GroupExecute | UnixFileMode.OtherExecute;
+
+    /// <summary>A directory for its owner alone.</summary>
+    public const UnixFileMode OwnersDirectory = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
+
+    /// <summary>
+    /// What a new file asks for when no mode was named: as much as the directory grants, but nothing that others may write. The
+    /// system takes away what the umask forbids.
+    /// </summary>
+    public static UnixFileMode FileIn(UnixFileMode directory) => directory & FileBits & ~UnixFileMode.OtherWrite;
+
+    /// <summary>The same for a directory in it.</summary>
+    public static UnixFileMode DirectoryIn(UnixFileMode directory) => directory & DirectoryBits & ~UnixFileMode.OtherWrite;
+
+    /// <summary>The mode of a directory whose files have this mode: whoever may read or write these may enter it.</summary>
+    public static UnixFileMode DirectoryOf(UnixFileMode file)
+    {
+        UnixFileMode mode = file & FileBits;
+        if ((mode & (UnixFileMode.UserRead | UnixFileMode.UserWrite)) != 0)
+            mode |= UnixFileMode.UserExecute;
+        if ((mode & (UnixFileMode.GroupRead | UnixFileMode.GroupWrite)) != 0)
+            mode |= UnixFileMode.GroupExecute;
+        if ((mode & (UnixFileMode.OtherRead | UnixFileMode.OtherWrite)) != 0)
+            mode |= UnixFileMode.OtherExecute;
+        return mode;
+    }
 }
 
 /// <summary>What tells two files apart that bear the same name one after the other.</summary>

@@ -84,9 +84,12 @@ public class MappedFileQueueOptions
     public TimeSpan LockTimeout { get; set; } = TimeSpan.Zero;
 
     /// <summary>
-    /// The mode of files that are made; default the store directory's read and write bits, 0700 when the directory is made too.
+    /// The permissions of what is made, on Unix, whatever the umask: read and write bits for files, and the right to enter for
+    /// directories. Default null. Then a directory that is made is 0700; the first files of a store get the read and write bits
+    /// of its directory, less what the umask takes and never the right of others to write; and all later ones, whichever process
+    /// makes them, get those of `queue.meta`, so that those who share a store do not lock each other out.
     /// </summary>
-    public UnixFileMode? FileMode { get; set; }
+    public UnixFileMode? UnixCreateMode { get; set; }
 
     /// <summary>
     /// Opens stores on network and FUSE file systems, whose locks and mappings are not dependable between machines; default
@@ -136,7 +139,7 @@ public class MappedFileQueueOptions
             WriteChecksum = Checksum != ChecksumMode.None,
             VerifyChecksum = Checksum == ChecksumMode.WriteAndVerify,
             LockTimeout = LockTimeout == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : LockTimeout,
-            FileMode = FileMode,
+            UnixCreateMode = UnixCreateMode,
             TimeProvider = TimeProvider,
             StoreId = StoreId,
         };

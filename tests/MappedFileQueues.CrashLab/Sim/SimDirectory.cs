@@ -13,7 +13,7 @@ internal sealed class SimDirectory(SimServices os) : StoreDirectory
 
     public override bool IsStillInPlace => true;
 
-    public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null)
+    public override PlatformFile? Open(string name, FileOpening opening)
     {
         SimFile? file;
         bool isNew = false;

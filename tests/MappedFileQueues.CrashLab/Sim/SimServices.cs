@@ -35,7 +35,7 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         }
     }
 
-    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode)
+    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
         if (path != SimDisk.Root)
             throw new InvalidOperationException($"The simulated disk holds only {SimDisk.Root}.");

@@ -53,10 +53,11 @@ public abstract partial class PlatformContractTests : IDisposable
     [Fact]
     public void OpenDirectory_ModeNamed_IsTheModeWhateverTheUmask()
     {
-        const UnixFileMode Mode = OwnerOnly | UnixFileMode.GroupRead | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute
-            | UnixFileMode.OtherWrite;
+        const UnixFileMode Mode = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead
+            | UnixFileMode.GroupWrite | UnixFileMode.OtherWrite;
         using StoreDirectory? made = Services.OpenDirectory(_temp.StorePath, create: true, Mode);
-        Assert.Equal(Mode, File.GetUnixFileMode(_temp.StorePath));
+        Assert.Equal(Mode | UnixFileMode.UserExecute | UnixFileMode.GroupExecute | UnixFileMode.OtherExecute,
+            File.GetUnixFileMode(_temp.StorePath));
     }
 
     [Theory]
@@ -122,20 +123,35 @@ public abstract partial class PlatformContractTests : IDisposable
     }
 
     [Fact]
-    public void Open_NewFile_HasTheDirectorysReadAndWriteBits()
+    public void Open_ModeNamed_NewOnesHaveItWhateverTheUmask()
     {
         const UnixFileMode GroupBits = UnixFileMode.GroupRead | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute;
         using StoreDirectory shared = Services.OpenDirectory(_temp.StorePath, create: true, OwnerOnly | GroupBits)!;
-        shared.Open("default", FileOpening.CreateNew)!.Dispose();
-        shared.Open("named", FileOpening.CreateNew, UnixFileMode.UserRead | UnixFileMode.OtherWrite)!.Dispose();
+        shared.Open("file", FileOpening.CreateNew)!.Dispose();
         shared.TryLock("lock", LockKind.Shared)!.Dispose();
         Assert.True(shared.CreateSubdirectory("folder"));
         const UnixFileMode Expected = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead
             | UnixFileMode.GroupWrite;
-        Assert.Equal(Expected, File.GetUnixFileMode(_temp.PathOf("default")));
+        Assert.Equal(Expected, File.GetUnixFileMode(_temp.PathOf("file")));
         Assert.Equal(Expected, File.GetUnixFileMode(_temp.PathOf("lock")));
-        Assert.Equal(UnixFileMode.UserRead | UnixFileMode.OtherWrite, File.GetUnixFileMode(_temp.PathOf("named")));
         Assert.Equal(OwnerOnly | GroupBits, File.GetUnixFileMode(_temp.PathOf("folder")));
+    }
+
+    [Fact]
+    public void AdoptModeOf_File_NewOnesHaveItsMode()
+    {
+        const UnixFileMode Group = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead
+            | UnixFileMode.GroupWrite;
+        Store.AdoptModeOf("missing");
+        WriteFile("file", "content");
+        File.SetUnixFileMode(_temp.PathOf("file"), Group);
+        Store.AdoptModeOf("file");
+        Store.Open("next", FileOpening.CreateNew)!.Dispose();
+        Store.TryLock("lock", LockKind.Shared)!.Dispose();
+        Assert.True(Store.CreateSubdirectory("folder"));
+        Assert.Equal(Group, File.GetUnixFileMode(_temp.PathOf("next")));
+        Assert.Equal(Group, File.GetUnixFileMode(_temp.PathOf("lock")));
+        Assert.Equal(Group | UnixFileMode.UserExecute | UnixFileMode.GroupExecute, File.GetUnixFileMode(_temp.PathOf("folder")));
     }
 
     [Fact]

@@ -96,10 +96,10 @@ internal sealed class FaultyDisk : ForwardingServices
 
     private sealed class FaultyDirectory(FaultyDisk disk, StoreDirectory inner) : ForwardingDirectory(inner)
     {
-        public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null)
+        public override PlatformFile? Open(string name, FileOpening opening)
         {
             disk.Reach(DiskCall.Open, name);
-            return base.Open(name, opening, mode);
+            return base.Open(name, opening);
         }
 
         public override bool RenameWithoutReplacing(string from, string to)

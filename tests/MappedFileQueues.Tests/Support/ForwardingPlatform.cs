@@ -9,8 +9,8 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override string? BootId => inner.BootId;
 
-    public sealed override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode) =>
-        inner.OpenDirectory(path, create, mode) is { } directory ? Wrap(directory) : null;
+    public sealed override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true) =>
+        inner.OpenDirectory(path, create, mode, ownerOnly) is { } directory ? Wrap(directory) : null;
 
     public override bool RegisterForFence() => inner.RegisterForFence();
 
@@ -34,8 +34,10 @@ internal abstract class ForwardingDirectory(StoreDirectory inner) : StoreDirecto
 
     public sealed override bool IsStillInPlace => inner.IsStillInPlace;
 
-    public override PlatformFile? Open(string name, FileOpening opening, UnixFileMode? mode = null) =>
-        inner.Open(name, opening, mode) is { } file ? Wrap(name, file) : null;
+    public override PlatformFile? Open(string name, FileOpening opening) =>
+        inner.Open(name, opening) is { } file ? Wrap(name, file) : null;
+
+    public sealed override void AdoptModeOf(string name) => inner.AdoptModeOf(name);
 
     public override bool RenameWithoutReplacing(string from, string to) => inner.RenameWithoutReplacing(from, to);
 

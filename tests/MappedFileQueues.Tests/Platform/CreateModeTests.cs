@@ -1,0 +1,123 @@
+using System.Diagnostics;
+using System.Runtime.Versioning;
+using MappedFileQueues.Tests.Support;
+
+namespace MappedFileQueues.Tests.Platform;
+
+/// <summary>
+/// Every file was given the bits of its directory by force: with a umask of 077, in a folder that all may use, logs, locks, packs
+/// and volumes came out as 0666. Real processes, because the umask belongs to the process.
+/// </summary>
+[SupportedOSPlatform("linux")]
+public sealed class CreateModeTests : IDisposable
+{
+    private const UnixFileMode Rights = (UnixFileMode)0x1FF; // 0777
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData("077", "777", false)]
+    [InlineData("077", "777", true)]
+    [InlineData("022", "777", false)]
+    [InlineData("022", "2770", true)]
+    [InlineData("000", "777", false)]
+    [InlineData("000", "777", true)]
+    [InlineData("027", "", false)]
+    [InlineData("077", "", true)]
+    public void Make_NoModeNamed_NothingIsWiderThanTheUmaskAndTheFolder(string umask, string folder, bool portable)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");
+        foreach (string name in new[] { "queue", "pack", "log" }.Where(_ => folder.Length > 0))
+            File.SetUnixFileMode(Directory.CreateDirectory(Path.Combine(_temp.Root, name)).FullName, Octal(folder));
+        Make(umask, portable);
+        UnixFileMode forbidden = Octal(umask) | UnixFileMode.OtherWrite;
+        List<string> made = [.. Entries().Where(path => folder.Length == 0 || Path.GetDirectoryName(path) != _temp.Root)];
+        Assert.All(made, path => Assert.Equal(UnixFileMode.None, File.GetUnixFileMode(path) & forbidden));
+        Assert.All(
+            folder.Length == 0 ? [] : made,
+            path => Assert.Equal(
+                Octal(folder) & ~forbidden & (File.Exists(path) ? (UnixFileMode)0x1B6 : Rights),
+                File.GetUnixFileMode(path) & Rights));
+        AssertAllKinds(made);
+    }
+
+    [Theory]
+    [InlineData("077", "660", false)]
+    [InlineData("077", "666", true)]
+    [InlineData("000", "600", false)]
+    [InlineData("022", "640", true)]
+    public void Make_ModeNamed_AllGetIt(string umask, string mode, bool portable)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");
+        Make(umask, portable, mode);
+        List<string> made = [.. Entries()];
+        UnixFileMode files = Octal(mode);
+        UnixFileMode folders = files | (UnixFileMode)(((int)files >> 2 | (int)files >> 1) & 0x49); // and the right to enter
+        Assert.All(made, path => Assert.Equal(File.Exists(path) ? files : folders, File.GetUnixFileMode(path) & Rights));
+        AssertAllKinds(made);
+    }
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Make_StoreOfAGroup_LaterFilesAreTheGroupsWhateverTheUmaskOfTheirMaker(bool portable)
+    {
+        // Would a member with another umask make the next segment for itself alone, all others would fail there.
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");
+        Make("022", portable, "660");
+        HashSet<string> before = [.. Entries()];
+        Make("077", portable);
+        List<string> later =
+            [.. Entries().Where(path => !before.Contains(path) && !path.Contains("/log/", StringComparison.Ordinal))];
+        Assert.Contains(later, static path => path.Contains("/queue/commitlog/", StringComparison.Ordinal));
+        Assert.Contains(later, static path => path.Contains("/pack/volumes/", StringComparison.Ordinal));
+        Assert.All(later, static path => Assert.Equal(Octal("660"), File.GetUnixFileMode(path)));
+    }
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Make_FolderOfAGroup_SubfoldersHandTheGroupOnToo(bool portable)
+    {
+        // chmod without the set-group-ID bit takes it away, and the files of the next user would belong to another group.
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Groups of folders are those of Unix.");
+        foreach (string name in new[] { "queue", "pack" })
+            File.SetUnixFileMode(Directory.CreateDirectory(Path.Combine(_temp.Root, name)).FullName, Octal("2770"));
+        Make("022", portable, "660");
+        List<string> folders = [.. Entries().Where(path => Directory.Exists(path) && Path.GetDirectoryName(path) != _temp.Root)];
+        Assert.NotEmpty(folders);
+        Assert.All(folders, static path => Assert.Equal(Octal("2770"), File.GetUnixFileMode(path)));
+    }
+
+    private static UnixFileMode Octal(string mode) => (UnixFileMode)Convert.ToInt32(mode, 8);
+
+    private static void AssertAllKinds(List<string> made)
+    {
+        string[] kinds =
+        [
+            "/queue/queue.meta", "/queue/control", "/queue/commitlog/0", "/queue/offset/consumers/reader.cursor",
+            "/queue/locks/open", "/queue/offset/producer.checkpoint", "/pack/pack.meta", "/pack/volumes/", "/pack/locks/writer",
+            "/log/app.log", "/log/app.log.lock", "/log/app.000004.log",
+        ];
+        foreach (string kind in kinds)
+            Assert.Contains(made, path => path.Contains(kind, StringComparison.Ordinal));
+    }
+
+    private IEnumerable<string> Entries() =>
+        Directory.EnumerateFileSystemEntries(_temp.Root, "*", SearchOption.AllDirectories);
+
+    private void Make(string umask, bool portable, params string[] mode)
+    {
+        string[] platform = portable ? ["--portable"] : [];
+        ProcessStartInfo start = new(
+            "bash",
+            [
+                "-c", $"umask {umask}; exec dotnet exec \"$@\"", "bash", Repository.TestPeerPath, .. platform, "make", _temp.Root,
+                .. mode,
+            ]);
+        using ChildProcess child = ChildProcess.Start(start);
+        child.ExpectExit();
+    }
+}
