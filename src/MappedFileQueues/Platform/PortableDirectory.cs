@@ -72,7 +72,7 @@ internal sealed class PortableDirectory(string path) : StoreDirectory
                 if (handle is null && opening is FileOpening.CreateNew or FileOpening.ReadWriteOrCreate)
                     handle = CreateNew(full, mode);
                 if (handle is not null)
-                    return new PortableFile(full, handle);
+                    return new PortableFile(full, handle, isWritable: opening != FileOpening.Read);
                 if (opening != FileOpening.ReadWriteOrCreate)
                     return null;
             }
