@@ -20,6 +20,7 @@ internal static class Program
         ["first-append"] = Verbs.OpenVerb.FirstAppend,
         ["fill"] = Verbs.FillVerb.Run,
         ["append"] = Verbs.AppendVerb.Run,
+        ["no-threads"] = Verbs.NoThreadsVerb.Run,
         ["lost-disk"] = Verbs.LostDiskVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,
