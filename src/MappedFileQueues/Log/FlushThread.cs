@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
 
@@ -10,8 +11,9 @@ namespace MappedFileQueues.Log;
 /// last flush, or half an interval after it saw that somebody else had flushed: several attached processes share the work, and no
 /// message waits longer than the interval. A consumer's queue ticks too: the writer may be dead. Nothing unflushed: no
 /// sync.</para>
-/// <para>What happens here promises nothing to a caller, so errors are not thrown: a failed flush has poisoned the queue, and
-/// every caller hears of that.</para>
+/// <para>What happens here promises nothing to a caller, so errors are not thrown here. A failed sync has poisoned the queue, and
+/// every caller hears of that; what fails otherwise is kept (<see cref="FlushFailure"/>): appends throw it when the promise of
+/// the interval is broken.</para>
 /// </summary>
 internal sealed class FlushThread : IDisposable
 {
@@ -53,19 +55,31 @@ internal sealed class FlushThread : IDisposable
     public bool Ticks => _ticks;
 
     /// <summary>From now on everything is flushed within the interval.</summary>
+    /// <exception cref="MappedFileQueueException">The system gives no thread: nothing is promised.</exception>
     public void StartTicking()
     {
         if (_ticks)
             return;
+        EnsureStarted();
         _ticks = true;
         Notice();
     }
 
-    /// <summary>A segment was completed. Never waits.</summary>
+    /// <summary>
+    /// A segment was completed. Never waits, and never fails: without a thread the next roll tries again, and until then the next
+    /// opener has more to walk over.
+    /// </summary>
     public void NoticeRoll()
     {
         _rolled = true;
-        Notice();
+        try
+        {
+            Notice();
+        }
+        catch (MappedFileQueueException error)
+        {
+            _store.FlushFailure.Note(error, isAttempt: false);
+        }
     }
 
     /// <summary>There is something to do.</summary>
@@ -77,9 +91,15 @@ internal sealed class FlushThread : IDisposable
             return;
         }
 
-        if (_thread is null)
-            Start();
+        EnsureStarted();
         _noticed.Set();
+    }
+
+    /// <summary>Before anything is promised that only the thread can keep.</summary>
+    public void EnsureStarted()
+    {
+        if (_thread is null && ProtocolSteps.Background is null)
+            Start();
     }
 
     /// <summary>Ends the thread; what it has under way ends first.</summary>
@@ -106,8 +126,7 @@ internal sealed class FlushThread : IDisposable
             if (_thread is not null || _stopping)
                 return;
             _lastTick = Stopwatch.GetTimestamp();
-            _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues flusher" };
-            _thread.Start();
+            _thread = BackgroundThread.Start(Run, "flusher");
         }
     }
 
@@ -128,14 +147,17 @@ internal sealed class FlushThread : IDisposable
             ServeRoll();
             ServeTick();
         }
-        catch (QueueDeletedException)
+        catch (QueueDeletedException error)
         {
-            // Whoever appends, reads or flushes meets it. There is nothing to flush any more.
+            // Whoever reads or flushes meets it; whoever appends only where he enters a segment. There is nothing to flush any
+            // more.
+            if (_ticks)
+                _store.FlushFailure.NoteEnd(error);
             _ticks = false;
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {
-            // Poisoned or damaged: callers meet it. Or the queue is closing.
+            // Poisoned: callers meet it. Noted where it was met. Or the queue is closing.
         }
     }
 
@@ -176,7 +198,16 @@ internal sealed class FlushThread : IDisposable
             return;
         _rolled = false;
         _lastRoll = Stopwatch.GetTimestamp();
-        _store.Flusher.FlushCompletedSegments();
+        try
+        {
+            _store.Flusher.FlushCompletedSegments();
+            if (!_ticks)
+                _store.FlushFailure.Clear();
+        }
+        catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
+        {
+            _store.FlushFailure.Note(error, isAttempt: false);
+        }
     }
 
     private void ServeTick()
@@ -189,17 +220,38 @@ internal sealed class FlushThread : IDisposable
         _isIdle = false;
         if (isRecent)
         {
+            _store.FlushFailure.Clear();
             _ticksLeft = 1;
         }
         else if (--_ticksLeft <= 0)
         {
-            BackgroundFlush flush = _store.Flusher.TryFlush();
+            BackgroundFlush flush = TryFlush();
             _ticksLeft = flush == BackgroundFlush.Done ? 2 : 1;
             _isIdle = flush == BackgroundFlush.Nothing;
         }
 
-        _seenConfirmed = _store.Flusher.ConfirmedOffset;
+        long confirmed = _store.Flusher.ConfirmedOffset;
+        if (confirmed != _seenConfirmed)
+            _store.TakeBoundsBelow(confirmed);
+        _seenConfirmed = confirmed;
         _store.Flusher.CheckpointIfDue();
+    }
+
+    /// <summary>The interval's flush.</summary>
+    private BackgroundFlush TryFlush()
+    {
+        try
+        {
+            BackgroundFlush flush = _store.Flusher.TryFlush();
+            if (flush != BackgroundFlush.Elsewhere)
+                _store.FlushFailure.Clear();
+            return flush;
+        }
+        catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
+        {
+            _store.FlushFailure.Note(error, isAttempt: true);
+            throw;
+        }
     }
 
     private static TimeSpan Left(long since, TimeSpan whole)

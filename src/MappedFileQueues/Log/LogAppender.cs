@@ -39,6 +39,9 @@ internal abstract unsafe class LogAppender
 
     protected bool IsDisposed => _disposed;
 
+    /// <summary>For waits; the queue's own end is looked at beside it.</summary>
+    protected void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(_disposed, this);
+
     /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
     public abstract AppendLane Claim(int payloadLength);
 
@@ -115,6 +118,26 @@ internal abstract unsafe class LogAppender
         Leave(lane);
     }
 
+    /// <summary>Sends every lane to its rare path, where everything is looked at that the common one leaves out.</summary>
+    public void TakeBounds()
+    {
+        foreach (AppendLane lane in Lanes())
+            lane.Bound = null;
+    }
+
+    /// <summary>
+    /// The same for the lanes that stand below an offset. Their places are read as they come by, while their threads may move
+    /// them: a wrong one costs a look on the rare path, or leaves one out.
+    /// </summary>
+    public void TakeBoundsBelow(long offset)
+    {
+        foreach (AppendLane lane in Lanes())
+        {
+            if (lane.Offset < offset)
+                lane.Bound = null;
+        }
+    }
+
     /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
     /// <returns>False when a claim was fenced: its mapping has to stay for the life of the process.</returns>
     public bool Close()
@@ -147,6 +170,7 @@ internal abstract unsafe class LogAppender
                 throw Store.Poisoned();
             MakeRoom(lane, frameLength);
             RecheckDisposed(lane);
+            Store.FlushFailure.ThrowIfRefusing(lane);
         }
         catch
         {
@@ -315,6 +339,7 @@ internal abstract unsafe class LogAppender
     /// </summary>
     protected void RecheckDisposed(AppendLane lane)
     {
+        // P33 full: the bound comes before the look whether flushes fail too; pairs with P33 full in FlushFailure.
         Interlocked.MemoryBarrier(); // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain.
         if (!_disposed)
             return;
@@ -354,7 +379,14 @@ internal abstract unsafe class LogAppender
     private void WakeRarely(AppendLane lane, ulong flag)
     {
         if ((flag & ~ControlLayout.PoisonBit) != 0)
+        {
             Store.Wake.Wake(flag);
+            // Readers have caught up: perhaps the last message before a pause, in which others may write and bytes may be lost.
+            // The next append looks closely (SharedAppender); beside a wake that costs nothing that counts.
+            if (!lane.IsExclusive)
+                lane.Bound = null;
+        }
+
         if ((flag & ControlLayout.PoisonBit) == 0)
             return;
         Leave(lane);

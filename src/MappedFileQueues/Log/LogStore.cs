@@ -44,10 +44,12 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         _checkpoints = opened.Checkpoints;
         _metaWatch = opened.MetaWatch;
         Checksum = new FrameChecksum(Meta.StoreId);
-        Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true);
+        Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, syncFailed: () => Wake!.Poison());
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
             NamesLost = () => Flusher!.Poison(),
+            LookWhileWaiting = ThrowIfClosing,
+            LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
         };
         Slots = opened.Slots;
         Wake = new WakeSignal(Os, Control);
@@ -55,13 +57,23 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         Roller = new SegmentRoller(this);
         FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
         Flusher = new LogFlusher(this, opened.Checkpoints);
+        FlushFailure = new FlushFailure(this);
         FlushThread = new FlushThread(this);
         AsyncWaits = new AsyncWaiter(this, Wake);
         DurableAsyncWaits = new AsyncWaiter(this, FlushWake);
         lock (s_attached)
             s_attached.Add(this);
-        if (settings.FlushesAtIntervals)
-            FlushThread.StartTicking();
+        try
+        {
+            if (settings.FlushesAtIntervals)
+                FlushThread.StartTicking();
+        }
+        catch
+        {
+            // No thread to be had. Nobody else will dispose what has no owner.
+            Dispose();
+            throw;
+        }
     }
 
     public OperatingSystemServices Os { get; }
@@ -94,6 +106,9 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public LogFlusher Flusher { get; }
 
     public FlushThread FlushThread { get; }
+
+    /// <summary>Why flushes that nobody waits for fail, if they do.</summary>
+    public FlushFailure FlushFailure { get; }
 
     public AsyncWaiter AsyncWaits { get; }
 
@@ -205,6 +220,27 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             if (isOpen)
                 throw new InvalidOperationException(
                     "This thread has an open claim on this queue and would wait for itself. Publish or dispose the claim first.");
+        }
+    }
+
+    /// <summary>Sends every lane of this queue's producers to its rare path.</summary>
+    public void TakeBounds()
+    {
+        lock (_sharedAppendersLock)
+        {
+            _exclusiveAppender?.TakeBounds();
+            foreach (SharedAppender appender in _sharedAppenders)
+                appender.TakeBounds();
+        }
+    }
+
+    /// <summary>The same for the lanes of Shared producers that have stood still below an offset while others wrote.</summary>
+    public void TakeBoundsBelow(long offset)
+    {
+        lock (_sharedAppendersLock)
+        {
+            foreach (SharedAppender appender in _sharedAppenders)
+                appender.TakeBoundsBelow(offset);
         }
     }
 
