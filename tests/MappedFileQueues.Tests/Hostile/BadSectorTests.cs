@@ -59,27 +59,21 @@ public sealed partial class BadSectorTests : IDisposable
 
     /// <summary>The way in which it was found: the device of a mounted ext4 has become smaller.</summary>
     [Fact]
-    public void Consume_TheDeviceHasShrunk_Throws()
+    public void Read_TheDeviceHasShrunk_Throws()
     {
         using MountedFileSystem disk = MountedFileSystem.Make("ext4", _temp.Root, lengthMiB: 32);
         string path = disk.PathOf("store");
         using MappedFileQueue beside = Open(path);
         Fill(beside);
-        MountedFileSystem.Run("sync", "-f", path);
-        using FileStream image = File.Open(disk.ImagePath, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite);
-        byte[] all = new byte[image.Length];
-        image.ReadExactly(all);
-        int place = all.AsSpan().IndexOf(Message(Bad));
-        Assert.True(place > 0);
-        FileUnderTest.DropFromMemory(SegmentOf(path));
-        image.SetLength(place / Page * Page);
+        long length = new FileInfo(disk.ImagePath).Length;
+        disk.CutOffAt(SegmentOf(path), Message(Bad));
 
-        List<(int Count, int Errno, string Message)> answers = Ask(path, "consume", portable: false);
+        (int count, int errno, string message) = Ask(path, "read", portable: false)[0];
 
         // Unmounting writes.
-        image.SetLength(all.Length);
-        Assert.All(answers, answer => Assert.Equal(DiskErrors.EIO, answer.Errno));
-        Assert.True(answers[0].Count is > 0 and <= Bad, answers[0].Message);
+        disk.Resize(length);
+        Assert.Equal(DiskErrors.EIO, errno);
+        Assert.True(count is > 0 and <= Bad, message);
     }
 
     /// <summary>
