@@ -18,6 +18,7 @@ internal static class Program
         ["hostile"] = Verbs.HostileVerb.Run,
         ["open"] = Verbs.OpenVerb.Open,
         ["first-append"] = Verbs.OpenVerb.FirstAppend,
+        ["bad-sector"] = Verbs.BadSectorVerb.Run,
         ["fill"] = Verbs.FillVerb.Run,
         ["append"] = Verbs.AppendVerb.Run,
         ["make"] = Verbs.MakeVerb.Run,

@@ -23,7 +23,7 @@ internal sealed unsafe class CursorFile : IDisposable
         _folder = folder;
         _name = name;
         _file = file;
-        _region = new MappedRegion(file, CursorWord.FileLength, writable: true);
+        _region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
     }
 
     /// <summary>The word; written by the consumer, read by info and retention.</summary>

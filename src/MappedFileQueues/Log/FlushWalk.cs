@@ -10,6 +10,8 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal unsafe struct FlushWalk(LogStore store)
 {
+    private PageSteps _steps = new(PageSteps.ForWalking);
+
     /// <summary>What a walk does at a claimed frame.</summary>
     private enum AtClaim
     {
@@ -167,14 +169,17 @@ internal unsafe struct FlushWalk(LogStore store)
     }
 
     /// <summary>Whether a header may be loaded there, and how far that holds.</summary>
-    private readonly bool MayRead(SegmentMapping segment, long position, out long readable)
+    private bool MayRead(SegmentMapping segment, long position, out long readable)
     {
         // Read once: it may be raised meanwhile, and a place that was beyond it would look like one that the file has lost.
         long allocated = store.Allocated;
+        long needed = position + FrameHeader.Size;
         readable = Math.Min(allocated - segment.Start, segment.Usable);
-        if (position + FrameHeader.Size <= readable)
+        if (needed <= readable)
+            readable = _steps.MakeReadable(segment, position, needed, readable, store.WrittenTo);
+        if (needed <= readable)
             return true;
-        if (segment.Start + position + FrameHeader.Size <= allocated)
+        if (segment.Start + needed <= allocated)
             throw store.Truncated(segment, segment.Start + position);
         return false;
     }

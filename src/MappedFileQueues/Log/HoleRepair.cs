@@ -40,16 +40,20 @@ internal sealed unsafe class HoleRepair(
     }
 
     /// <inheritdoc cref="ILogView.IsDamage"/>
-    public bool IsDamage(ulong* header, ulong claim, long offset)
-    {
-        if (IsNobodys(FrameHeader.HighHalf(claim), GenerationNow(claim)))
-            return true;
-
+    public bool IsDamage(ulong* header, ulong claim, long offset) =>
         // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
-        bool isFlushed = offset < SharedWord.ReadAcquire(control.Confirmed);
-        // P4 acquire: so a real claim is gone at this look; pairs with P3 full in SharedAppender.
-        return isFlushed && SharedWord.ReadAcquire(header) == claim;
-    }
+        IsDamage(header, claim, offset, GenerationNow(claim), SharedWord.ReadAcquire(control.Confirmed));
+
+    /// <summary>The same for whoever knows which generation the claim's slot has now, and how far the log was flushed.</summary>
+    /// <param name="header">Where the claim was read.</param>
+    /// <param name="claim">What was read there.</param>
+    /// <param name="offset">The claim's offset.</param>
+    /// <param name="generationNow">Asked after the header was read: a taker raises it before its first claim.</param>
+    /// <param name="flushedTo">Asked after the header was read, too.</param>
+    public static bool IsDamage(ulong* header, ulong claim, long offset, uint generationNow, long flushedTo) =>
+        IsNobodys(FrameHeader.HighHalf(claim), generationNow)
+        // P4 acquire: a real claim is gone at this look; pairs with P3 full in SharedAppender.
+        || (offset < flushedTo && SharedWord.ReadAcquire(header) == claim);
 
     /// <summary>Whose claim this is, changing nothing.</summary>
     public ClaimOwner OwnerOf(ulong claim) => OwnerOf(directory, claim, GenerationNow(claim));

@@ -62,6 +62,11 @@ internal unsafe interface ILogView
     long PassedTo { get; }
 
     /// <summary>
+    /// A hint: frames stand up to here, if the control page is what it should be. To read ahead by, and nothing else.
+    /// </summary>
+    long WrittenTo { get; }
+
+    /// <summary>
     /// Behind <see cref="PassedTo"/> whole frames may stand that nobody has published: an Exclusive producer's.
     /// </summary>
     bool MayHoldUnpublished { get; }

@@ -285,14 +285,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             _isInterruptible = false;
         _asyncWaits.Forget(Reader);
         if (Reader.MayHaveSpan && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
-        {
             _isOrphaned = true;
-            Store.KeepMapped();
-        }
         else
-        {
             Reader.ReleaseSegment();
-        }
 
         _cursorFile.Dispose();
     }

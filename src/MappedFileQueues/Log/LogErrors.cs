@@ -26,7 +26,8 @@ internal static class LogErrors
     public static QueueCorruptException Truncated(SegmentMapping segment, long offset)
     {
         string file = StoreNames.Segment(segment.Start);
-        return new QueueCorruptException($"A segment file is shorter than it should be: file={file}, length={segment.Usable}, "
+        long length = Math.Min(segment.Usable, segment.File.Length);
+        return new QueueCorruptException($"A segment file is shorter than it should be: file={file}, length={length}, "
             + $"expected={segment.SegmentLength}, offset={offset}."
             + " What lies before it can be read; restore the file.", file, offset);
     }

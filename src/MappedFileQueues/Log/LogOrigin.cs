@@ -177,9 +177,12 @@ internal static unsafe class LogOrigin
         {
             for (long at = from; at < to; at += FrameHeader.FrameLengthMax)
             {
+                long position = at - segment.Start;
+                if (segment.MakeReadable(position, position + FrameHeader.Size, position + FrameHeader.Size) <= position)
+                    throw store.Truncated(segment, at);
                 ulong padding = store.Checksum.PaddingHeader(at, Math.Min(FrameHeader.FrameLengthMax, to - at));
                 // P4 full: free to padding; pairs with P4 acquire in SegmentRoller and LogReader.
-                if (!SharedWord.CompareExchange(segment.HeaderAt(at - segment.Start), 0, padding))
+                if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
                     return false;
             }
 

@@ -159,9 +159,30 @@ internal sealed unsafe partial class LogReader
                 return false;
         }
 
-        SetBound(segment.Pointer + bound);
+        _limit = segment.Pointer + bound;
+        RaiseBound(segment, position, position + FrameHeader.Size);
         log.ThrowIfReadingEnded(this);
         return true;
+    }
+
+    /// <summary>Sees to it that all of the message can be looked at whose header was.</summary>
+    private void ReachFrame(int length)
+    {
+        long frameLength = FrameHeader.FrameLength(length);
+        if (_next + frameLength > _reach)
+            RaiseBound(_segment!, _reach - _segment!.Pointer, _next - _segment.Pointer + frameLength);
+    }
+
+    /// <summary>
+    /// By a step of pages: what the system cannot give is an exception here, and would be the end of the process at the load. A
+    /// page may leave memory once more in between; docs/DURABILITY.md says what is left of that.
+    /// </summary>
+    private void RaiseBound(SegmentMapping segment, long from, long needed)
+    {
+        long there = _steps.MakeReadable(segment, from, needed, _limit - segment.Pointer, log.WrittenTo);
+        if (there < needed)
+            throw log.Truncated(segment, Offset);
+        SetBound(segment.Pointer + there);
     }
 
     /// <summary>For the fast paths too, unless the reader is closed or a wait owns it.</summary>

@@ -27,9 +27,9 @@ internal enum ReadStatus
 /// 4 hand out the payload; the place moves only by Advance
 /// </code>
 /// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system),
-/// for Dispose and for an asynchronous wait that owns the reader: that one looks below <see cref="_reach"/>, which the fast paths
-/// do not know; for a reader of what is on disk alone, for the confirmed offset too. One thread at a time; Dispose may come from
-/// any.
+/// for the pages that the system was asked for (a load from a bad sector would end the process), for Dispose and for an
+/// asynchronous wait that owns the reader: that one looks below <see cref="_reach"/>, which the fast paths do not know; for a
+/// reader of what is on disk alone, for the confirmed offset too. One thread at a time; Dispose may come from any.
 /// </summary>
 /// <param name="log">What it reads.</param>
 /// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>
@@ -45,7 +45,9 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     private byte* _next;
     private byte* _bound;
     private byte* _reach;
+    private byte* _limit;
     private long _addressToOffset;
+    private PageSteps _steps = new(PageSteps.ForReading);
     private SegmentMapping? _segment;
     private SegmentMapping? _segmentOfSpan;
     private long _inHand;
@@ -208,6 +210,8 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
                 return log.IsDamage((ulong*)_next, header, Offset) ? throw log.Corrupt(Offset, header, room) : ReadStatus.Hole;
             length = FrameHeader.Length(header);
             ThrowIfTruncated(length);
+            if (state != FrameState.Padding)
+                ReachFrame(length);
             if ((_verifies || state == FrameState.Padding) && !_checksum.Matches(header, Offset, ref _next[FrameHeader.Size]))
                 throw log.Corrupt(Offset, header, room);
             if (state == FrameState.Padding)

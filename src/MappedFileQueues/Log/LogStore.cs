@@ -28,7 +28,6 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     private PlatformLock? _producersLock;
     private SegmentPreparer? _preparer;
     private int _producerCount;
-    private bool _mustStayMapped;
     private ExclusiveAppender? _exclusiveAppender;
     private volatile bool _closing;
     private volatile bool _disposed;
@@ -44,7 +43,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         _checkpoints = opened.Checkpoints;
         _metaWatch = opened.MetaWatch;
         Checksum = new FrameChecksum(Meta.StoreId);
-        Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, syncFailed: () => Wake!.Poison());
+        Window = new SegmentWindow(
+            Directory, Meta.SegmentLength, writable: true, Control, syncFailed: () => Wake!.Poison());
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
             NamesLost = () => Flusher!.Poison(),
@@ -192,7 +192,6 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             }
             finally
             {
-                _mustStayMapped |= !clean;
                 if (--_producerCount == 0)
                     EndProducing(zeroed);
             }
@@ -280,6 +279,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
     public long PassedTo => Math.Max(SharedWord.ReadAcquire(Control.TailHint), Flusher.ConfirmedOffset);
 
+    public long WrittenTo => SharedWord.ReadAcquire(Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
+
     // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
     public bool MayHoldUnpublished => SharedWord.ReadAcquire(Control.ExclusiveAtWork) != 0;
 
@@ -288,8 +289,9 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public ClaimOwner OwnerOf(ulong claim) =>
         _slot is { } own && FrameHeader.HighHalf(claim) == own.Owner ? ClaimOwner.Living : Holes.OwnerOf(claim);
 
+    /// <summary>Damage is for the next look to tell, which knows what the reader does about it.</summary>
     HoleFate ILogView.Repair(ulong* header, ulong claim, long offset) =>
-        TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
+        IsDamage(header, claim, offset) || TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
 
     public void ThrowIfReadingEnded(LogReader reader)
     {
@@ -324,10 +326,11 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     /// <summary>A segment is complete: time for a checkpoint, so that opening after deaths has little to walk.</summary>
     public void NoticeRoll() => FlushThread.NoticeRoll();
 
-    /// <summary>A mapping that somebody may still use was left behind; the control page stays too.</summary>
-    public void KeepMapped() => _mustStayMapped = true;
-
-    /// <summary>Lets go of the store; producers and consumers were closed before.</summary>
+    /// <summary>
+    /// Lets go of the store; producers and consumers were closed before. Whoever has a span in hand still, or memory of a claim
+    /// that was taken away, keeps that segment mapped and nothing else: all that is left to them is to read or write there, and
+    /// to meet a disposed object at the next call, which looks at no shared word.
+    /// </summary>
     public void Dispose()
     {
         if (_disposed)
@@ -342,12 +345,9 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             Flusher.Dispose();
             _checkpoints.Dispose();
             _metaWatch.Dispose();
-            if (!_mustStayMapped)
-            {
-                Window.CloseFiles();
-                Slots.Dispose();
-                Control.Dispose();
-            }
+            Window.CloseFiles();
+            Slots.Dispose();
+            Control.Dispose();
         }
         finally
         {
@@ -355,11 +355,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             Directory.Dispose();
         }
 
-        if (!_mustStayMapped)
-        {
-            lock (s_attached)
-                s_attached.Remove(this);
-        }
+        lock (s_attached)
+            s_attached.Remove(this);
     }
 
     /// <returns>False when bytes that were never published may stand beyond the tail.</returns>

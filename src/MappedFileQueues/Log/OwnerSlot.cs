@@ -30,7 +30,7 @@ internal sealed unsafe class SlotTable : IDisposable
         if (isShort || isAlone)
             file.Allocate(0, SlotLayout.FileLength);
 
-        _region = new MappedRegion(file, SlotLayout.FileLength, writable: true);
+        _region = MappedRegion.MapWhole(file, SlotLayout.FileLength, writable: true);
     }
 
     /// <summary>Takes a free slot; <see cref="QueueInUseException"/> when all 4,096 are held or worn out.</summary>

@@ -117,7 +117,10 @@ internal static unsafe class ProducerAdmission
             const int chunk = 1 << 20;
             for (long position = lane.Position; position < end; position += chunk)
             {
-                var bytes = new Span<byte>(segment.Pointer + position, (int)Math.Min(chunk, end - position));
+                long chunkEnd = Math.Min(position + chunk, end);
+                if (segment.MakeReadable(position, chunkEnd, chunkEnd) < chunkEnd)
+                    throw store.Truncated(segment, segment.Start + position);
+                var bytes = new Span<byte>(segment.Pointer + position, (int)(chunkEnd - position));
                 // Only what is not zero is stored: clean pages stay clean.
                 int dirty = bytes.IndexOfAnyExcept((byte)0);
                 if (dirty >= 0)

@@ -83,6 +83,9 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         }
     }
 
+    // P14 acquire: pairs with P14 full in SegmentRoller.
+    public long WrittenTo => _control is null ? 0 : SharedWord.ReadAcquire(_control.TailHint);
+
     // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
     public bool MayHoldUnpublished => !IsRecovered || SharedWord.ReadAcquire(_control!.ExclusiveAtWork) != 0;
 
@@ -154,33 +157,39 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     }
 
     /// <summary>
-    /// The owner may have published and gone between the look and the probe: only an unchanged header is stepped over.
+    /// By the rule of <see cref="HoleRepair"/>. The owner may have published and gone between the look and the probe: only an
+    /// unchanged header is stepped over.
     /// </summary>
     public HoleFate Repair(ulong* header, ulong claim, long offset)
     {
         // Not recovered in this boot: what lies behind the claim is not trusted yet, and will be cut off.
-        if (RecoveredIn() != StoreRecovery.BootOf(OperatingSystemServices.Current))
+        if (!IsOfThisBoot)
             return HoleFate.Living;
-        uint owner = FrameHeader.HighHalf(claim);
-        int slot = SlotLayout.Slot(owner);
-        bool isDead = Generation(slot) is { } generation && generation != SlotLayout.Generation(owner);
-        if (!isDead)
-        {
-            using PlatformLock? probe = _directory.Probe(StoreNames.SlotLock(slot));
-            isDead = probe is not null;
-        }
-
+        // Found out since the look: the next one says so.
+        if (IsDamage(header, claim, offset))
+            return HoleFate.Changed;
+        ClaimOwner owner = HoleRepair.OwnerOf(_directory, claim, GenerationNow(claim) ?? OwnGeneration(claim));
         // P4 acquire: after the probe; pairs with P3 and P4 full in SharedAppender and HoleRepair.
         if (SharedWord.ReadAcquire(header) != claim)
             return HoleFate.Changed;
-        return isDead ? HoleFate.StepOver : HoleFate.Living;
+        return owner == ClaimOwner.Dead ? HoleFate.StepOver : HoleFate.Living;
     }
 
-    /// <summary>By the checkpoint alone: in a copy of a store the generations of the owners may be missing.</summary>
-    public bool IsDamage(ulong* header, ulong claim, long offset) => offset < _checkpoint;
+    /// <summary>
+    /// By the rule of <see cref="HoleRepair"/>, with what there is to know: nothing but the checkpoint in a store that was not
+    /// recovered in this boot, and no generations in a copy of a store that lacks their table.
+    /// </summary>
+    public bool IsDamage(ulong* header, ulong claim, long offset)
+    {
+        if (!IsOfThisBoot)
+            return offset < _checkpoint;
+        uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
+        // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
+        long confirmed = IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
+        return HoleRepair.IsDamage(header, claim, offset, generation, Math.Max(_checkpoint, confirmed));
+    }
 
-    public ClaimOwner OwnerOf(ulong claim) =>
-        HoleRepair.OwnerOf(_directory, claim, Generation(SlotLayout.Slot(FrameHeader.HighHalf(claim))) ?? 0);
+    public ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(_directory, claim, GenerationNow(claim) ?? 0);
 
     public void ThrowIfReadingEnded(LogReader reader) => ObjectDisposedException.ThrowIf(reader.IsClosed, reader);
 
@@ -209,12 +218,19 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
 
     private long ReadCheckpoint() => new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
 
+    /// <summary>The store was recovered in this boot, as the control page says, or else the checkpoint.</summary>
+    private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(OperatingSystemServices.Current);
+
     private Guid RecoveredIn() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
         ? _control.BootId
         : new CheckpointFile(_directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
 
-    private uint? Generation(int slot)
+    private static uint OwnGeneration(ulong claim) => SlotLayout.Generation(FrameHeader.HighHalf(claim));
+
+    /// <summary>Of the claim's slot; null when the table is missing.</summary>
+    private uint? GenerationNow(ulong claim)
     {
+        int slot = SlotLayout.Slot(FrameHeader.HighHalf(claim));
         using PlatformFile? file = _directory.Open(StoreNames.Slots, FileOpening.Read);
         Span<byte> bytes = stackalloc byte[4];
         return file is not null && file.ReadAt(bytes, SlotLayout.EntryAt(slot)) == 4 ? BitConverter.ToUInt32(bytes) : null;

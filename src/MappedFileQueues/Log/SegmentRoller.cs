@@ -34,6 +34,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     {
         if (lane.Segment is null)
             Enter(lane, SharedWord.ReadAcquire(store.Control.TailHint)); // P14 acquire: pairs with P14 full in Raise.
+        var walk = new Reach();
         while (true)
         {
             SegmentMapping segment = lane.Segment!;
@@ -46,7 +47,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
 
             ThrowIfTruncated(segment, position);
             bool hasBlock = TryEnsureAllocated(lane, segment, position + FrameHeader.Size);
-            if (TryStepOver(lane, segment, position))
+            if (TryStepOver(lane, segment, position, ref walk))
                 continue;
             // The rest of a segment that cannot grow becomes padding, for which the header's own place needs a block.
             if (!hasBlock)
@@ -136,8 +137,9 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     private bool TryEnsureAllocated(AppendLane lane, SegmentMapping segment, long position) =>
         store.Maker.TryEnsureAllocated(segment.Start + position, lane.LookWhileWaiting);
 
-    private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position)
+    private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position, ref Reach walk)
     {
+        walk.Cover(store, segment, position);
         // P4 acquire: free, or a whole frame; pairs with P3 full and P4 full.
         ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
         if (header == 0)
@@ -197,7 +199,13 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         // P20 acquire: pairs with P20 full in SegmentMaker.
         long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
         long limit = Math.Min(Math.Min(segment.SegmentLength, allocated - segment.Start), position + BoundStep);
-        lane.Bound = segment.Pointer + limit;
+        // The frame, and the header behind it: a store into a page that the disk cannot give would end the process.
+        long needed = Math.Min(position + frameLength + FrameHeader.Size, segment.SegmentLength);
+        long there = segment.MakeWritable(
+            position, needed, Math.Max(needed, limit), singly: store.Preparer?.MayWantSinglePages == true);
+        if (there < needed)
+            throw store.Truncated(segment, segment.Start + position);
+        lane.Bound = segment.Pointer + Math.Min(limit, there);
         Raise(segment.Start + position);
         // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.
         store.Preparer?.Notice(segment.Start + position + frameLength, allocated);
@@ -238,5 +246,26 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     {
         if (segment.Usable < segment.SegmentLength)
             throw store.Truncated(segment, segment.Start + position);
+    }
+
+    /// <summary>How far a walk over others' frames may look: the pages that the system was asked for.</summary>
+    private struct Reach()
+    {
+        private PageSteps _steps = new(PageSteps.ForWalking);
+        private SegmentMapping? _segment;
+        private long _readable;
+
+        /// <summary>Sees to it that the header at a position, which is allocated, can be looked at.</summary>
+        public void Cover(LogStore store, SegmentMapping segment, long position)
+        {
+            long needed = position + FrameHeader.Size;
+            if (segment == _segment && needed <= _readable)
+                return;
+            _segment = segment;
+            long limit = Math.Max(needed, Math.Min(store.Allocated - segment.Start, segment.Usable));
+            _readable = _steps.MakeReadable(segment, position, needed, limit, store.WrittenTo);
+            if (_readable < needed)
+                throw store.Truncated(segment, segment.Start + position);
+        }
     }
 }

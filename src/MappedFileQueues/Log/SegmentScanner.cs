@@ -103,12 +103,26 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
             if (_buffer.Length < wanted)
                 _buffer = GC.AllocateUninitializedArray<byte>(wanted);
             _bufferStart = position;
-            _buffered = file.ReadAt(_buffer.AsSpan(0, wanted), position);
             _readAhead = Math.Min(2 * _readAhead, ReadAheadMax);
+            _buffered = ReadAhead(position, length, wanted);
         }
 
         int at = (int)(position - _bufferStart);
         return _buffer.AsSpan(at, Math.Clamp(_buffered - at, 0, length));
+    }
+
+    /// <summary>What was not asked for may be what the disk cannot give: it is read again when it is.</summary>
+    private int ReadAhead(long position, int length, int wanted)
+    {
+        try
+        {
+            return file.ReadAt(_buffer.AsSpan(0, wanted), position);
+        }
+        catch (QueueDiskException) when (wanted > length)
+        {
+            _readAhead = ReadAheadFirst;
+            return file.ReadAt(_buffer.AsSpan(0, length), position);
+        }
     }
 
     private byte[] ReadLarge(long position, int length)

@@ -52,6 +52,47 @@ internal sealed unsafe class MappedRegion : IDisposable
     public bool TryTouchCached(long position, long length) =>
         _view?.TryTouchCached(position, Math.Min(length, Length - position)) == true;
 
+    /// <summary>
+    /// Maps all of a small file that is looked at in many places, so that each page of it can be looked at.
+    /// </summary>
+    /// <exception cref="QueueDiskException">The disk cannot give a page.</exception>
+    /// <exception cref="QueueCorruptException">The file is shorter.</exception>
+    public static MappedRegion MapWhole(PlatformFile file, long length, bool writable)
+    {
+        var region = new MappedRegion(file, length, writable);
+        long there = region.MakeReadable(file, 0, length, out QueueDiskException? error);
+        if (there >= length)
+            return region;
+        region.Dispose();
+        throw error ?? (Exception)ZeroFill.TooShort(file.Path, there, length);
+    }
+
+    /// <summary>
+    /// Asks the system for a range before it is looked at. A load from a page that the disk cannot give, or that the file has
+    /// lost, is no exception: it ends the process (SIGBUS). Where the system cannot tell (<see
+    /// cref="MappedView.TellsWhatIsThere"/>) the pages are read from the file, whose error is an exception.
+    /// </summary>
+    /// <param name="file">What is mapped.</param>
+    /// <param name="from">Where to begin.</param>
+    /// <param name="to">Where to end.</param>
+    /// <param name="error">Why a page is not there; null when all are, and where the file has become shorter.</param>
+    /// <returns>Up to where everything can be looked at.</returns>
+    public long MakeReadable(PlatformFile file, long from, long to, out QueueDiskException? error)
+    {
+        error = null;
+        return TryTouchCached(from, to - from) ? to : FindReadable(file, from, to, out error);
+    }
+
+    /// <inheritdoc cref="MappedView.TryTouchForWriting"/>
+    public bool TryTouchForWriting(long position, long length) =>
+        _view?.TryTouchForWriting(position, Math.Min(length, Length - position)) == true;
+
+    /// <inheritdoc cref="MappedView.CachedTo"/>
+    public long CachedTo(long position, long end) => _view?.CachedTo(position, end) ?? position;
+
+    /// <inheritdoc cref="MappedView.TellsWhatIsThere"/>
+    public bool TellsWhatIsThere => _view?.TellsWhatIsThere == true;
+
     /// <inheritdoc cref="MappedView.LetGoOfPages"/>
     public void LetGoOfPages(long position, long length) => _view?.LetGoOfPages(position, length);
 
@@ -60,4 +101,35 @@ internal sealed unsafe class MappedRegion : IDisposable
         _view?.StopReadAhead(position, Math.Min(length, Length - position));
 
     public void Dispose() => Interlocked.Exchange(ref _view, null)?.Dispose();
+
+    /// <summary>Page by page: what lies before the first one that is not there can be looked at all the same.</summary>
+    private long FindReadable(PlatformFile file, long from, long to, out QueueDiskException? error)
+    {
+        error = null;
+        int page = Environment.SystemPageSize;
+        Span<byte> content = stackalloc byte[page];
+        for (long at = from & -page; at < to; at += page)
+        {
+            if (TryTouchForReading(at, page))
+                continue;
+            try
+            {
+                // A whole page: a block of it may be read although another cannot. Where the file ends in a page, the rest of
+                // that page reads as zeros.
+                bool isThere = file.ReadAt(content, at) > 0;
+                if (isThere && (!TellsWhatIsThere || TryTouchForReading(at, page)))
+                    continue;
+                if (isThere)
+                    error = DiskErrors.Make($"Cannot map the page at {at}", file.Path, DiskErrors.EIO, "it can be read");
+            }
+            catch (QueueDiskException failed)
+            {
+                error = failed;
+            }
+
+            return Math.Max(at, from);
+        }
+
+        return to;
+    }
 }

@@ -124,7 +124,9 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         long fileLength = Length;
         if (fileLength < length)
             throw ZeroFill.TooShort(path, fileLength, length);
-        return MapAny(length, writable);
+        LinuxView view = MapAny(length, writable);
+        view.AskForCached(handle, fileLength);
+        return view;
     }
 
     /// <inheritdoc/>

@@ -9,6 +9,9 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     /// </summary>
     private const int FaultAround = 64 * 1024;
 
+    /// <summary>Since Linux 5.14; asked of no pages at all, the system says only whether it knows the advice.</summary>
+    private static readonly bool s_populates = LinuxNative.madvise(null, 0, LinuxNative.MADV_POPULATE_READ) == 0;
+
     private nint _pointer = (nint)pointer;
 
     /// <summary>
@@ -38,7 +41,7 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         const long Far = 1L << 30;
         long page = Environment.SystemPageSize;
         using LinuxView? beyond = TryMap(file, (fileLength + Far) & -page, page, writable: false, out _);
-        _tellsWhatIsCached = beyond?.IsCached(0, page) == false;
+        _tellsWhatIsCached = beyond?.FirstNotCached(0, page) == 0;
     }
 
     /// <inheritdoc/>
@@ -50,6 +53,9 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         Populate(position, length, LinuxNative.MADV_POPULATE_READ);
 
     /// <inheritdoc/>
+    public override bool TellsWhatIsThere => s_populates;
+
+    /// <inheritdoc/>
     public override bool TryTouchForReading(long position, long length)
     {
         (long start, long end) = PagesOf(position, length);
@@ -57,18 +63,35 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     }
 
     /// <inheritdoc/>
+    public override bool TryTouchForWriting(long position, long length)
+    {
+        (long start, long end) = PagesOf(position, length);
+        return end > start && Advise(start, end, LinuxNative.MADV_POPULATE_WRITE);
+    }
+
+    /// <inheritdoc/>
     public override bool TryTouchCached(long position, long length)
     {
-        if (!_tellsWhatIsCached)
-            return TryTouchForReading(position, length);
         (long start, long end) = PagesOf(position, length);
-        for (long around = start; around < end; around += FaultAround)
+        bool isOnePage = end - start <= Environment.SystemPageSize;
+        if (!_tellsWhatIsCached || (isOnePage && s_populates))
+            return TryTouchForReading(position, length);
+        for (long around = start; s_populates && around < end; around += FaultAround)
         {
             if (!Advise(around, Math.Min(around + Environment.SystemPageSize, end), LinuxNative.MADV_POPULATE_READ))
                 return false;
         }
 
-        return IsCached(start, end) || TryTouchForReading(position, length);
+        return FirstNotCached(start, end) >= end || TryTouchForReading(position, length);
+    }
+
+    /// <inheritdoc/>
+    public override long CachedTo(long position, long end)
+    {
+        if (!_tellsWhatIsCached)
+            return position;
+        (long start, long last) = PagesOf(position, end - position);
+        return Math.Clamp(FirstNotCached(start, last), position, end);
     }
 
     /// <inheritdoc/>
@@ -109,8 +132,8 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
             PageTouch.Read(Pointer, start, end);
     }
 
-    /// <summary>Whether a look at any page of the range finds it in the page cache: mincore(2).</summary>
-    private bool IsCached(long start, long end)
+    /// <summary>The first page of the range that a look would not find in the page cache (mincore(2)); else its end.</summary>
+    private long FirstNotCached(long start, long end)
     {
         const int PagesMax = 1024;
         long page = Environment.SystemPageSize;
@@ -119,16 +142,16 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         {
             nint count = (nint)Math.Min(PagesMax * page, end - next);
             if (LinuxNative.mincore(Pointer + next, count, pages) != 0)
-                return false;
+                return next;
             for (long i = 0; i * page < count; i++)
             {
                 // The other bits are reserved.
                 if ((pages[i] & 1) == 0)
-                    return false;
+                    return next + (i * page);
             }
         }
 
-        return end > start;
+        return end;
     }
 
     private (long Start, long End) PagesOf(long position, long count) =>

@@ -150,10 +150,28 @@ internal abstract unsafe class MappedView : IDisposable
     public abstract void TouchForReading(long position, long length);
 
     /// <summary>
+    /// Whether the system knows if a look at a page would end the process. Else (before Linux 5.14, and Portable) the Try…
+    /// methods say no of what they do not know.
+    /// </summary>
+    public virtual bool TellsWhatIsThere => false;
+
+    /// <summary>
     /// Brings a range in and says whether all of it is there. False where it lies beyond the end of the file or the disk cannot
-    /// give it, so that a look would end the process; and where nobody can tell (before Linux 5.14, and Portable).
+    /// give it, so that a look would end the process; and where nobody can tell (<see cref="TellsWhatIsThere"/>).
     /// </summary>
     public virtual bool TryTouchForReading(long position, long length) => false;
+
+    /// <summary>
+    /// The same for a range that will be written: its pages are dirty afterwards. False also where the disk has no room for a
+    /// hole, or takes no more writes.
+    /// </summary>
+    public virtual bool TryTouchForWriting(long position, long length) => false;
+
+    /// <summary>
+    /// Up to where everything from a position on is in the page cache; the position itself when its page is not, or when the
+    /// system does not tell this user.
+    /// </summary>
+    public virtual long CachedTo(long position, long end) => position;
 
     /// <summary>
     /// As <see cref="TryTouchForReading"/>, in less than half the time where the range is in the page cache and the system tells

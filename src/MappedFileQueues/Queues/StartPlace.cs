@@ -61,13 +61,15 @@ internal static unsafe class StartPlace
         try
         {
             long position = offset - start;
-            if (position + FrameHeader.Size > segment.Usable || offset + FrameHeader.Size > store.Allocated)
+            if (position + FrameHeader.Size > segment.Usable || offset + FrameHeader.Size > store.Allocated
+                || !IsThere(segment, position, FrameHeader.Size))
                 return false;
             // P1 acquire: pairs with P1 release in ExclusiveAppender.
             ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
             return header != 0
                 && FrameHeader.IsPlausible(header, segment.Usable - position)
                 && FrameHeader.HasChecksum(FrameHeader.State(header))
+                && IsThere(segment, position, FrameHeader.FrameLength(FrameHeader.Length(header)))
                 && store.Checksum.Matches(header, offset, ref segment.Pointer[position + FrameHeader.Size]);
         }
         finally
@@ -75,4 +77,7 @@ internal static unsafe class StartPlace
             store.Window.Release(segment);
         }
     }
+
+    private static bool IsThere(Segments.SegmentMapping segment, long position, long length) =>
+        segment.MakeReadable(position, position + length, position + length) >= position + length;
 }

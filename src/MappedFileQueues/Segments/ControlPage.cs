@@ -101,7 +101,7 @@ internal sealed unsafe class ControlPage : IDisposable
         if (isShort || isAlone)
             file.Allocate(0, ControlLayout.Length);
 
-        return new ControlPage(new MappedRegion(file, ControlLayout.Length, writable: true));
+        return new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: true));
     }
 
     /// <summary>Maps the page for a reader that leaves no trace; null when it is missing or too short to be one.</summary>
@@ -110,7 +110,7 @@ internal sealed unsafe class ControlPage : IDisposable
         using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.Read);
         return file is null || file.Length < ControlLayout.Length
             ? null
-            : new ControlPage(new MappedRegion(file, ControlLayout.Length, writable: false));
+            : new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: false));
     }
 
     /// <summary>Whether the cold block is what somebody wrote for this store.</summary>

@@ -55,11 +55,19 @@ internal sealed class PageDemand(bool awaitsFlushes)
     {
         long now = Stopwatch.GetTimestamp();
         if (_flushNoticed)
-            _flushAwaited = now;
+            Volatile.Write(ref _flushAwaited, now); // P23 relaxed: a hint.
         _flushNoticed = false;
-        return _flushAwaited != 0 && Stopwatch.GetElapsedTime(_flushAwaited, now) < FlushMemory;
+        return IsLately(_flushAwaited, now);
     }
+
+    /// <summary>As <see cref="WantsSinglePages"/>, for others than the preparer: a look that changes nothing.</summary>
+    // P23 relaxed: hints.
+    public bool MayWantSinglePages => _flushNoticed || _slowNotices == SlowNoticesMin
+        || IsLately(Volatile.Read(ref _flushAwaited), Stopwatch.GetTimestamp());
 
     /// <summary>Whether pages are to be cached one by one. By the preparer alone.</summary>
     public bool WantsSinglePages() => AwaitsFlushes() || _slowNotices == SlowNoticesMin;
+
+    private static bool IsLately(long awaited, long now) =>
+        awaited != 0 && Stopwatch.GetElapsedTime(awaited, now) < FlushMemory;
 }

@@ -11,6 +11,11 @@ namespace MappedFileQueues.Segments;
 /// </summary>
 internal sealed unsafe class SegmentMapping
 {
+    /// <summary>
+    /// So much of what a producer finds not ready is brought in at a time: page by page it would take twice as long.
+    /// </summary>
+    private const int WritableAtOnce = 64 * 1024;
+
     private readonly MappedRegion? _region;
 
     public SegmentMapping(PlatformFile file, long start, long segmentLength, bool writable)
@@ -43,8 +48,10 @@ internal sealed unsafe class SegmentMapping
     /// <summary>The first byte of the mapping; null when nothing is left of the file.</summary>
     public byte* Pointer { get; }
 
-    /// <summary>Up to this position the pages were made present in this mapping. Written under the preparer's lock.</summary>
-    public long TouchedTo { get; set; }
+    /// <summary>
+    /// Up to this position the pages were made present in this mapping. Written under the preparer's lock, a hint for others.
+    /// </summary>
+    public long TouchedTo { get; private set; }
 
     /// <summary>How many hold it; guarded by the window's lock.</summary>
     internal int References { get; set; }
@@ -54,6 +61,60 @@ internal sealed unsafe class SegmentMapping
     {
         Debug.Assert(position >= 0 && position + FrameHeader.Size <= Usable && position % FrameHeader.Size == 0);
         return (ulong*)(Pointer + position);
+    }
+
+    /// <summary>
+    /// Asks for the pages of a range before it is looked at: a load from a page that the disk cannot give ends the process.
+    /// </summary>
+    /// <param name="from">The position to begin at; inside the mapping, as are the others.</param>
+    /// <param name="needed">So far the pages have to be there.</param>
+    /// <param name="wanted">So far they may be asked for; at or above <paramref name="needed"/>.</param>
+    /// <returns>Up to where they are there: below <paramref name="needed"/> only where the file has become shorter.</returns>
+    /// <exception cref="QueueDiskException">The disk cannot give a page below <paramref name="needed"/>.</exception>
+    public long MakeReadable(long from, long needed, long wanted)
+    {
+        long there = _region!.MakeReadable(File, from, wanted, out QueueDiskException? error);
+        return there >= needed || error is null ? there : throw AtOffset(error, there);
+    }
+
+    /// <summary>
+    /// As <see cref="MakeReadable"/>, for a range that will be written in order. What is in memory already is left as it is: a
+    /// page that is touched for writing goes to the disk with the next flush.
+    /// </summary>
+    /// <param name="from">The position to begin at; inside the mapping, as are the others.</param>
+    /// <param name="needed">So far it has to be there.</param>
+    /// <param name="wanted">So far it is looked for in memory; at or above <paramref name="needed"/>.</param>
+    /// <param name="singly">What is not there: each page by itself (<see cref="MappedView.StopReadAhead"/>).</param>
+    /// <returns>As there.</returns>
+    /// <exception cref="QueueDiskException">Also when the disk takes no writes into a page below
+    /// <paramref name="needed"/>.</exception>
+    public long MakeWritable(long from, long needed, long wanted, bool singly)
+    {
+        long enough = Math.Max(needed, Math.Min(wanted, from + WritableAtOnce));
+        if (!_region!.TellsWhatIsThere)
+            // What the preparer has touched was looked at by it.
+            return needed <= TouchedTo ? Math.Min(wanted, TouchedTo) : MakeReadable(from, needed, enough);
+        long cached = _region.CachedTo(from, wanted);
+        if (cached >= enough)
+            return cached;
+        if (singly)
+            CacheSingly(cached, enough - cached);
+        if (_region.TryTouchForWriting(cached, enough - cached))
+            return enough;
+        // Why not? Where the pages can be read, it is the writing.
+        long there = MakeReadable(from, needed, needed);
+        if (there < needed || _region.TryTouchForWriting(from, needed - from))
+            return there;
+        throw AtOffset(DiskErrors.Make("Cannot write into a mapped page", File.Path, DiskErrors.EIO, "it can be read"), from);
+    }
+
+    /// <summary>Has the system read a part of the file that is not in memory yet, and does not wait.</summary>
+    public void ReadAhead(long from, long to)
+    {
+        // Where the end is, the rest is or is under way.
+        long last = to - 1;
+        if (last > from && _region!.CachedTo(last, to) < to)
+            File.AdviseWillNeed(from, to - from);
     }
 
     /// <summary>
@@ -69,12 +130,11 @@ internal sealed unsafe class SegmentMapping
         if (_region is null || to <= from)
             return false;
         from &= ~4095L;
+        // Touching is a look then, and here nobody waits for an error.
+        if (!_region.TellsWhatIsThere)
+            to = _region.MakeReadable(File, from, to, out _);
         if (singly)
-        {
-            _region.StopReadAhead(from, to - from);
-            File.CacheSinglePages(from, to - from);
-        }
-
+            CacheSingly(from, to - from);
         _region.Touch(from, to - from);
         TouchedTo = to;
         return true;
@@ -85,4 +145,14 @@ internal sealed unsafe class SegmentMapping
 
     /// <summary>Unmaps; the file stays open.</summary>
     public void Unmap() => _region?.Dispose();
+
+    private void CacheSingly(long from, long length)
+    {
+        _region!.StopReadAhead(from, length);
+        File.CacheSinglePages(from, length);
+    }
+
+    private QueueDiskException AtOffset(QueueDiskException error, long position) =>
+        new($"A part of the log is not to be had: offset={Start + position}, file={StoreNames.Segment(Start)}. {error.Message}",
+            error.Errno, error.Path, error);
 }

@@ -84,6 +84,9 @@ internal sealed class SegmentPreparer : IDisposable
     /// <summary>Somebody waits for a flush: the room that is made ready next is for more of those.</summary>
     public void NoticeFlush() => _demand.NoticeFlush();
 
+    /// <inheritdoc cref="PageDemand.MayWantSinglePages"/>
+    public bool MayWantSinglePages => _demand.MayWantSinglePages;
+
     /// <summary>The first room, before any producer has asked for it.</summary>
     public void Begin(long tail)
     {

@@ -1,19 +1,22 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Segments;
 
 /// <summary>
 /// The segments that this queue has mapped. Everybody who is in a segment holds a reference, so a mapping goes exactly when the
-/// last one left. The descriptors of segments that were written stay open until they are flushed
+/// last one left. The descriptors of segments that were mapped for writing stay open until they are flushed
 /// (<see cref="KeepUnflushedMax"/> at most), because only a descriptor that was open before a write-back error is told of it.
 /// </summary>
 /// <param name="directory">The store.</param>
-/// <param name="segmentLength">Of its segments.</param>
-/// <param name="writable">Whether they are mapped for writing.</param>
+/// <param name="segmentLength">The length of every segment.</param>
+/// <param name="writable">Segments are mapped for writing.</param>
+/// <param name="control">Says what is flushed, whoever flushed it; null for a window that is gone before that matters.</param>
 /// <param name="syncFailed">Called when a sync of a segment has failed, before anything else happens: the system tells an error
 /// once, and who syncs the same file a moment later would be told that all is well.</param>
-internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength, bool writable, Action? syncFailed = null)
+internal sealed unsafe class SegmentWindow(
+    StoreDirectory directory, long segmentLength, bool writable, ControlPage? control = null, Action? syncFailed = null)
 {
     /// <summary>Descriptors of unmapped, unflushed segments that are kept at most; a process may have 1,024 by default.</summary>
     private const int KeepUnflushedMax = 64;
@@ -27,6 +30,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
     private readonly Dictionary<long, PlatformFile> _unflushed = [];
     private SegmentMapping? _lastFound;
+    private bool _isClosed;
 
     public long SegmentLength => segmentLength;
 
@@ -47,6 +51,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
                     return null;
                 mapping = Map(file, start);
                 _mapped.Add(start, mapping);
+                ForgetConfirmed();
             }
 
             mapping.References++;
@@ -72,9 +77,14 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
             _mapped.Remove(mapping.Start);
             _lastFound = null;
             mapping.Unmap();
-            if (!writable || !_unflushed.TryAdd(mapping.Start, mapping.File))
+            if (!writable || _isClosed || !_unflushed.TryAdd(mapping.Start, mapping.File))
+            {
                 mapping.File.Dispose();
-            else if (_unflushed.Count > KeepUnflushedMax)
+                return;
+            }
+
+            ForgetConfirmed();
+            if (_unflushed.Count > KeepUnflushedMax)
                 DropOldest();
         }
     }
@@ -86,15 +96,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         if (_unflushed.Count == 0)
             return;
         lock (_lock)
-        {
-            foreach ((long start, PlatformFile file) in _unflushed)
-            {
-                if (start + segmentLength > confirmed)
-                    continue;
-                _unflushed.Remove(start);
-                file.Dispose();
-            }
-        }
+            Forget(confirmed);
     }
 
     /// <summary>
@@ -187,14 +189,20 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         }
     }
 
-    /// <summary>Closes what is left; the caller has made sure that nobody is in a segment any more.</summary>
+    /// <summary>
+    /// Closes all files: nobody enters a segment any more, and the control page may go. Whoever still has a span in hand, or
+    /// memory of a claim that was taken away, needs the mapping alone: it stays until that one releases it, else for ever.
+    /// </summary>
     public void CloseFiles()
     {
         lock (_lock)
         {
+            _isClosed = true;
             foreach (PlatformFile file in _unflushed.Values)
                 file.Dispose();
             _unflushed.Clear();
+            foreach (SegmentMapping mapping in _mapped.Values)
+                mapping.File.Dispose();
         }
     }
 
@@ -218,6 +226,29 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
         {
             file.Dispose();
             throw;
+        }
+    }
+
+    /// <summary>
+    /// Under the lock, when a segment is entered or left: a queue that only consumes never leads a flush, and would keep what
+    /// others have flushed long ago.
+    /// </summary>
+    private void ForgetConfirmed()
+    {
+        if (control is not null && !_isClosed && _unflushed.Count > 0)
+            // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+            Forget(SharedWord.ReadAcquire(control.Confirmed));
+    }
+
+    /// <summary>Under the lock.</summary>
+    private void Forget(long confirmed)
+    {
+        foreach ((long start, PlatformFile file) in _unflushed)
+        {
+            if (start + segmentLength > confirmed)
+                continue;
+            _unflushed.Remove(start);
+            file.Dispose();
         }
     }
 

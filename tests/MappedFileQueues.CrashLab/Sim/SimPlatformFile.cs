@@ -170,6 +170,14 @@ internal sealed class SimPlatformFile : PlatformFile
         {
         }
 
+        public override bool TellsWhatIsThere => true;
+
+        public override bool TryTouchForReading(long position, long length) => position + length <= Length;
+
+        public override bool TryTouchForWriting(long position, long length) => position + length <= Length;
+
+        public override long CachedTo(long position, long end) => Math.Min(end, Length);
+
         public override void Dispose()
         {
             lock (_owner.Disk.Gate)

@@ -66,14 +66,31 @@ internal sealed class MountedFileSystem : IDisposable
     /// <summary>The same without the last: what the system has of the file in memory stays as it was.</summary>
     public void ChangeOnDisk(string path, ReadOnlySpan<byte> content)
     {
-        Run("sync", "-f", path);
-        byte[] all = File.ReadAllBytes(ImagePath);
-        int place = all.AsSpan().IndexOf(content);
-        Assert.True(place > 0);
+        long place = FindOnDisk(path, content);
         using FileStream image = File.OpenWrite(ImagePath);
         image.Position = place;
         image.WriteByte((byte)~content[0]);
         image.Flush(flushToDisk: true);
+    }
+
+    /// <summary>
+    /// Makes the disk end before what stands at only one place of it, and takes the file that it is in out of memory: EIO from
+    /// there on. It has to be made as long as it was before it is unmounted.
+    /// </summary>
+    public void CutOffAt(string path, ReadOnlySpan<byte> content)
+    {
+        const long Block = 4096;
+        long place = FindOnDisk(path, content);
+        FileUnderTest.DropFromMemory(path);
+        Resize(place / Block * Block);
+    }
+
+    /// <summary>Gives the disk another length, and lets the system know.</summary>
+    public void Resize(long length)
+    {
+        using (FileStream image = File.OpenWrite(ImagePath))
+            image.SetLength(length);
+        Run("bash", "-c", "losetup --set-capacity \"$(findmnt --noheadings --output SOURCE --target \"$0\")\"", Path);
     }
 
     /// <summary>
@@ -95,6 +112,14 @@ internal sealed class MountedFileSystem : IDisposable
         string? failure = null;
         bool unmounted = Eventually.Wait(() => (failure = TryRun("umount", Path)) is null, TimeSpan.FromSeconds(10));
         Assert.True(unmounted, failure);
+    }
+
+    private long FindOnDisk(string path, ReadOnlySpan<byte> content)
+    {
+        Run("sync", "-f", path);
+        int place = File.ReadAllBytes(ImagePath).AsSpan().IndexOf(content);
+        Assert.True(place > 0);
+        return place;
     }
 
     /// <summary>Null when it went well, else what it said.</summary>

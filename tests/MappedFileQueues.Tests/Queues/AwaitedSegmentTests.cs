@@ -81,6 +81,8 @@ public sealed unsafe class AwaitedSegmentTests
 
         public long PassedTo => _view.PassedTo;
 
+        public long WrittenTo => _view.WrittenTo;
+
         public bool MayHoldUnpublished => _view.MayHoldUnpublished;
 
         public bool MayGrow => _view.MayGrow;

@@ -1,5 +1,9 @@
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Queues;
 
@@ -35,6 +39,125 @@ public sealed class LifetimeTests
             Assert.Throws<ObjectDisposedException>(() => reader.TryRead(out _));
         }
     }
+
+    /// <summary>
+    /// A queue that was disposed while another thread had a span of it kept all its descriptors and the control page for the
+    /// life of the process: 60 disposals left 3,840 descriptors, and a long run ended without memory. What the span lies in is
+    /// all that has to stay.
+    /// </summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public unsafe void Dispose_SixtyTimesWithSpansAndClaimsOut_KeepsTheirSegmentsMappedAndNothingElse(ProducerMode mode)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process holds is read from /proc.");
+        PlatformScope.Use(portable: false);
+        const int Rounds = 60;
+        using TempStore store = new();
+        var options = new MappedFileQueueOptions
+        {
+            StorePath = store.StorePath,
+            SegmentSize = 64 * 1024,
+            ProducerMode = mode,
+            LockTimeout = TimeSpan.Zero,
+        };
+        byte[] expected = Payload.Bytes(1000, 1);
+        List<Action> nextCalls = [];
+        nint[] spans = new nint[2 * Rounds];
+        for (int round = 0; round < Rounds; round++)
+        {
+            var queue = new MappedFileQueue(options);
+            if (round == 0)
+                queue.Producer.Produce(expected);
+            MappedFileConsumer consumer = queue.Consumer;
+            MappedFileReader reader = MappedFileReader.Open(store.StorePath);
+            spans[2 * round] = AddressOf(consumer.Consume());
+            Assert.True(reader.TryRead(out ReadOnlySpan<byte> inReader));
+            spans[(2 * round) + 1] = AddressOf(inReader);
+            MessageClaim claim = queue.Producer.DangerousClaim(100);
+            BackgroundCall.Start(queue.Dispose).Join();
+            BackgroundCall.Start(reader.Dispose).Join();
+
+            claim.Span.Fill(1);
+            bool isFenced = false;
+            try
+            {
+                claim.Publish(100);
+            }
+            catch (ProducerFencedException)
+            {
+                isFenced = true;
+            }
+
+            Assert.True(isFenced);
+            nextCalls.Add(() => consumer.TryConsume(out _));
+            nextCalls.Add(() => reader.TryRead(out _));
+        }
+
+        // The queue's, for span and claim, and the reader's.
+        Assert.Equal(0, Descriptors(store));
+        Assert.Equal(2 * Rounds, Mappings(store));
+        Assert.Equal(2 * Rounds, Mappings(store, "/commitlog/"));
+        Assert.All(spans, span => Assert.Equal(expected, new ReadOnlySpan<byte>((byte*)span, expected.Length)));
+        Assert.All(nextCalls, call => Assert.Throws<ObjectDisposedException>(call));
+        // A callback may still write where a claim was taken away.
+        Assert.Equal(Rounds, Mappings(store));
+        Assert.Equal(0, Descriptors(store));
+    }
+
+    /// <summary>
+    /// Whoever maps a segment for writing keeps its descriptor until it is flushed, because an error of the disk is told only to
+    /// descriptors that were open before. Leaders of flushes alone let go of them: a queue that consumes what others write and
+    /// flush held 65, for ever.
+    /// </summary>
+    [Fact]
+    public void Consume_ManySegments_AreKeptOpenUntilSomebodyHasFlushedThem()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process holds is read from /proc.");
+        PlatformScope.Use(portable: false);
+        const int Segments = 40;
+        using TempStore store = new();
+        var options = new MappedFileQueueOptions
+        {
+            StorePath = store.StorePath,
+            SegmentSize = 64 * 1024,
+            Durability = DurabilityLevel.PageCache,
+        };
+        using var consuming = new MappedFileQueue(options);
+        using (StoreWords words = new(store.StorePath))
+        {
+            using PlatformLock? flush = words.TryLock(StoreNames.FlushLock, LockKind.Exclusive);
+            Assert.NotNull(flush);
+            Produce(options, Segments, flushes: false);
+            Consume(consuming, Segments);
+            Assert.InRange(OpenSegments(store), Segments - 1, Segments + 1);
+        }
+
+        Produce(options, Segments, flushes: true);
+        Consume(consuming, Segments);
+        Assert.InRange(OpenSegments(store), 1, 2);
+    }
+
+    private static void Produce(MappedFileQueueOptions options, int segments, bool flushes)
+    {
+        using var queue = new MappedFileQueue(options);
+        for (int i = 0; i < segments * 2; i++)
+            queue.Producer.Produce(Payload.Bytes(32_000, i));
+        if (flushes)
+            queue.Flush();
+    }
+
+    private static void Consume(MappedFileQueue queue, int segments)
+    {
+        for (int i = 0; i < segments * 2; i++)
+        {
+            Assert.Equal(32_000, queue.Consumer.Consume().Length);
+            queue.Consumer.Commit();
+        }
+    }
+
+    private static int OpenSegments(TempStore store) =>
+        Targets(store).Count(path => path.Contains("/commitlog/", StringComparison.Ordinal));
 
     [Fact]
     public void OpenAndClose_FiveThousandQueues_LeaveNoDescriptorsAndMappings()
@@ -112,8 +235,12 @@ public sealed class LifetimeTests
         Directory.EnumerateFileSystemEntries("/proc/self/fd").Select(Target)
             .Where(path => path.StartsWith(store.Root, StringComparison.Ordinal));
 
-    private static int Mappings(TempStore store) =>
-        File.ReadLines("/proc/self/maps").Count(line => line.Contains(store.Root, StringComparison.Ordinal));
+    private static int Mappings(TempStore store, string part = "") =>
+        File.ReadLines("/proc/self/maps").Count(line => line.Contains(store.Root, StringComparison.Ordinal)
+            && line.Contains(part, StringComparison.Ordinal));
+
+    private static unsafe nint AddressOf(ReadOnlySpan<byte> span) =>
+        (nint)Unsafe.AsPointer(ref MemoryMarshal.GetReference(span));
 
     /// <summary>Empty for a descriptor that was closed since the listing.</summary>
     private static string Target(string path)
