@@ -49,6 +49,6 @@ internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, 
             BinaryPrimitives.ReadInt64LittleEndian(bytes[8..]),
             BinaryPrimitives.ReadInt64LittleEndian(bytes[16..]),
             new Guid(bytes.Slice(24, 16)));
-        return record.Offset < 0 || record.Offset % FrameHeader.Size != 0 ? null : record;
+        return record.Offset is < 0 or > LogLimits.OffsetMax || record.Offset % FrameHeader.Size != 0 ? null : record;
     }
 }

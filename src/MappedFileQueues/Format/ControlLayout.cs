@@ -1,5 +1,21 @@
 namespace MappedFileQueues.Format;
 
+/// <summary>How far the recovery of a store has come, as the control page says.</summary>
+internal enum RecoveryStage : ulong
+{
+    /// <summary>Nobody has said: the page is new, or was lost.</summary>
+    Unknown = 0,
+
+    /// <summary>Whoever is not alone may attach.</summary>
+    Finished = 1,
+
+    /// <summary>A lone opener is at work, or died at it. Nothing is lost: the next one does the same.</summary>
+    AfterDeaths = 2,
+
+    /// <summary>A lone opener is cutting the log, or died at it: the next one cuts again, whatever else it finds.</summary>
+    AfterCut = 3,
+}
+
 /// <summary>
 /// The 4 KiB of `control`, mapped by everybody. Each word that is written while others read has 128 bytes of its own (two
 /// cache lines: x64 prefetches them in pairs). It holds nothing that opening cannot rebuild; `docs/FORMAT.md` says who writes
@@ -13,14 +29,19 @@ internal static class ControlLayout
     /// <summary>"MFQCTRL2", little-endian.</summary>
     public const ulong Magic = 0x324C_5254_4351_464D;
 
-    private const int Stride = 128;
+    public const int Stride = 128;
 
-    // The cold block: written under the `open` lock only, with a checksum over it and the three cold words.
+    // The cold block: written under the `open` lock only, with a checksum over it and the four cold words.
     public const int MagicAt = 0;
     public const int StoreIdAt = 8;
     public const int BootIdAt = 24;
     public const int EpochAt = 40;
     public const int ColdChecksumAt = 48;
+
+    /// <summary>A word of its own, so that one store changes it: not under the checksum.</summary>
+    public const int RecoveryStageAt = 56;
+
+    public const int FlushedBelowAt = 64;
 
     public const int TailHintAt = 1 * Stride;
     public const int ConfirmedAt = 2 * Stride;

@@ -36,6 +36,28 @@ internal sealed unsafe class CursorFile : IDisposable
     // P15 acquire: pairs with P15 release in LogConsumer.
     public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word));
 
+    /// <summary>The cursor files of all consumers, as far as the folder knows them.</summary>
+    public static IEnumerable<string> Names(StoreDirectory directory)
+    {
+        yield return StoreNames.Cursor("");
+        foreach (string name in directory.List(StoreNames.Consumers))
+        {
+            if (name.EndsWith(".cursor", StringComparison.Ordinal))
+                yield return $"{StoreNames.Consumers}/{name}";
+        }
+    }
+
+    /// <summary>The offset that a cursor file holds; null when there is none.</summary>
+    public static long? Read(StoreDirectory directory, string fileName)
+    {
+        using PlatformFile? file = directory.Open(fileName, FileOpening.Read);
+        Span<byte> bytes = stackalloc byte[sizeof(ulong)];
+        if (file is null || file.ReadAt(bytes, 0) < bytes.Length)
+            return null;
+        ulong word = BitConverter.ToUInt64(bytes);
+        return CursorWord.IsValid(word) ? CursorWord.Offset(word) : null;
+    }
+
     /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
     public static CursorFile? TryOpen(StoreDirectory directory, string name)
     {

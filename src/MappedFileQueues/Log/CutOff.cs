@@ -153,11 +153,8 @@ internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChec
 
     private void ClampCursors(long tail)
     {
-        IEnumerable<string> names = directory.List(StoreNames.Consumers)
-            .Where(name => name.EndsWith(".cursor", StringComparison.Ordinal))
-            .Select(name => $"{StoreNames.Consumers}/{name}").Append(StoreNames.Cursor(""));
         Span<byte> word = stackalloc byte[8];
-        foreach (string name in names)
+        foreach (string name in CursorFile.Names(directory))
         {
             using PlatformFile? file = directory.Open(name, FileOpening.ReadWrite);
             if (file is null || file.ReadAt(word, 0) < 8)

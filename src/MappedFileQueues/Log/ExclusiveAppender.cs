@@ -72,6 +72,20 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         return offset;
     }
 
+    public override void PrepareToMove()
+    {
+        // Refuses an open claim, another thread's too: that one is writing where the padding would go.
+        MakeRoom(FrameHeader.Size);
+        try
+        {
+            ZeroDirtyBytes();
+        }
+        finally
+        {
+            Leave(_lane);
+        }
+    }
+
     public override void Restart()
     {
         _lane.HasStarted = false;

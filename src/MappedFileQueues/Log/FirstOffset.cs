@@ -45,7 +45,8 @@ internal static unsafe class FirstOffset
         var segments = new SegmentStarts();
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
-            if (StoreNames.TryParseSegment(name, out long start) && start % meta.SegmentLength == 0)
+            if (StoreNames.TryParseSegment(name, out long start) && start % meta.SegmentLength == 0
+                && start <= LogLimits.OffsetMax)
                 segments.Add(start);
         }
 

@@ -1,3 +1,5 @@
+using MappedFileQueues.Format;
+
 namespace MappedFileQueues.Log;
 
 /// <summary>
@@ -8,6 +10,8 @@ internal static unsafe class FrameStarts
 {
     public static bool Contains(LogStore store, CorruptionPolicy policy, long offset)
     {
+        if (offset > LogLimits.OffsetMax)
+            return false;
         try
         {
             if (new FlushWalk(store).IsFrameStart(offset))
@@ -23,7 +27,7 @@ internal static unsafe class FrameStarts
     /// <summary>Whether a reader with this policy comes to the offset, from the start of its segment or the one before.</summary>
     public static bool IsReached(ILogView log, CorruptionPolicy policy, long offset)
     {
-        if (policy == CorruptionPolicy.Throw || offset < log.LowWater)
+        if (policy == CorruptionPolicy.Throw || offset < log.LowWater || offset > LogLimits.OffsetMax)
             return false;
         long start = log.Window.StartOf(offset);
         if (start == offset)
@@ -38,7 +42,7 @@ internal static unsafe class FrameStarts
     public static long FindDamageOver(ILogView log, CorruptionPolicy policy, long offset)
     {
         long found = -1;
-        if (policy != CorruptionPolicy.Throw)
+        if (policy != CorruptionPolicy.Throw && offset <= LogLimits.OffsetMax)
             ReadOn(log, policy, Math.Max(log.Window.StartOf(offset), log.LowWater), offset,
                 (_, from, to) => found = from <= offset && offset < to ? from : found);
         return found;

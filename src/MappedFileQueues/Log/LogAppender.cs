@@ -86,6 +86,12 @@ internal abstract unsafe class LogAppender
         return offset;
     }
 
+    /// <summary>
+    /// Before padding goes over this producer's place: zeroes on the disk what it wrote there and never published, which would
+    /// stand behind the padding as frames. Throws while a claim is open, having changed nothing.
+    /// </summary>
+    public abstract void PrepareToMove();
+
     /// <summary>Forgets the place, after the log's origin was moved.</summary>
     public abstract void Restart();
 
@@ -93,6 +99,8 @@ internal abstract unsafe class LogAppender
     public void Prepare(long bytes)
     {
         long tail = TailOffset;
+        if (bytes > LogLimits.OffsetMax - tail)
+            throw new ArgumentOutOfRangeException(nameof(bytes), bytes, $"No log has so much room: tail={tail}.");
         try
         {
             Store.Preparer?.PrepareTo(tail, tail + bytes);

@@ -27,9 +27,6 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal static unsafe class LogOrigin
 {
-    /// <summary>The segments that an empty log must have room for: its own, one made ahead, the look beyond.</summary>
-    private const int RoomAbove = 3;
-
     /// <summary>The first offset that the log holds, as nobody can take it back.</summary>
     public static long FindFirst(LogStore store)
     {
@@ -67,10 +64,11 @@ internal static unsafe class LogOrigin
         if (offset % FrameHeader.Size != 0)
             throw new OffsetOutOfRangeException(
                 $"An offset is a multiple of {FrameHeader.Size}: offset={offset}, path={store.Path}.");
-        long last = long.MaxValue - (RoomAbove * store.Window.SegmentLength);
-        if (offset > last)
-            throw new OffsetOutOfRangeException($"No log has room at this offset: offset={offset}, last={last}, "
+        if (offset > LogLimits.OriginMax)
+            throw new OffsetOutOfRangeException($"No log has room at this offset: offset={offset}, last={LogLimits.OriginMax}, "
                 + $"path={store.Path}.");
+        // Its own would be in the way of the padding, and would make this thread wait for itself.
+        store.ThrowIfOwnClaimIsOpen();
         if (appender.TailOffset == offset)
             return;
         using Platform.PlatformLock open = OpenLock.Take(store);
@@ -78,6 +76,7 @@ internal static unsafe class LogOrigin
         long origin = store.LowWater;
         if (appender.TailOffset != origin || offset < origin)
             throw NotEmpty(store, offset);
+        appender.PrepareToMove();
         long start = store.Window.StartOf(offset);
         try
         {
@@ -175,12 +174,13 @@ internal static unsafe class LogOrigin
             ?? throw new QueueDeletedException($"A segment has disappeared: offset={from}, path={store.Path}.");
         try
         {
-            for (long at = from; at < to; at += FrameHeader.FrameLengthMax)
+            for (long at = from, length; at < to; at += length)
             {
+                length = Math.Min(FrameHeader.FrameLengthMax, to - at);
                 long position = at - segment.Start;
                 if (segment.MakeReadable(position, position + FrameHeader.Size, position + FrameHeader.Size) <= position)
                     throw store.Truncated(segment, at);
-                ulong padding = store.Checksum.PaddingHeader(at, Math.Min(FrameHeader.FrameLengthMax, to - at));
+                ulong padding = store.Checksum.PaddingHeader(at, length);
                 // P4 full: free to padding; pairs with P4 acquire in SegmentRoller and LogReader.
                 if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
                     return false;

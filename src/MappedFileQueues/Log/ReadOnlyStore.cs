@@ -26,7 +26,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
             Meta = StoreMetaFile.Read(_directory) ?? throw Missing(path);
             _metaWatch = new MetaWatch(_directory);
             _control = ControlPage.OpenForReading(_directory);
-            _epoch = _control?.Epoch ?? 0;
+            _epoch = ReadEpoch();
             _checkpoint = ReadCheckpoint();
             Window = new SegmentWindow(_directory, Meta.SegmentLength, writable: false);
             Checksum = new FrameChecksum(Meta.StoreId);
@@ -92,8 +92,8 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     public bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
 
     /// <summary>The control page tells of this boot: memory is whole.</summary>
-    private bool IsRecovered => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
-        && _control.BootId == StoreRecovery.BootOf(OperatingSystemServices.Current);
+    private bool IsRecovered => _control is not null
+        && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(OperatingSystemServices.Current));
 
     /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
     public long FindLatest() => Status().PublishedOffset;
@@ -103,7 +103,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>Whether an offset is a frame's start or the tail.</summary>
     public bool IsFrameStart(long offset)
     {
-        if (offset < LowWater || offset % FrameHeader.Size != 0)
+        if (offset < LowWater || offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
             return false;
         long start = Window.StartOf(offset);
         if (offset == LowWater)
@@ -221,9 +221,17 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>The store was recovered in this boot, as the control page says, or else the checkpoint.</summary>
     private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(OperatingSystemServices.Current);
 
-    private Guid RecoveredIn() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
-        ? _control.BootId
-        : new CheckpointFile(_directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
+    /// <summary>Opened in the middle of a recovery, or after one that damage has left no page of: the checkpoint's.</summary>
+    private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
+        ? _control.Epoch
+        : new CheckpointFile(_directory, Meta.StoreId).Read()?.Epoch ?? 0;
+
+    private Guid RecoveredIn()
+    {
+        if (_control is null || !_control.IsColdBlockValid(Meta.StoreId))
+            return new CheckpointFile(_directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
+        return _control.Stage == RecoveryStage.Finished ? _control.BootId : Guid.Empty;
+    }
 
     private static uint OwnGeneration(ulong claim) => SlotLayout.Generation(FrameHeader.HighHalf(claim));
 

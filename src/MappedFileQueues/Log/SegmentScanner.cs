@@ -1,5 +1,7 @@
 using System.Buffers.Binary;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
@@ -56,17 +58,21 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
             return checksum.Matches(header, start + position, ref none);
         }
 
-        int length = FrameHeader.Length(header);
-        if (length == 0)
+        // In pieces, whose lengths are multiples of 8 but for the last one: a message of 256 MiB needs no such buffer.
+        uint crc = checksum.Begin(start + position, (uint)header);
+        position += FrameHeader.Size;
+        for (int left = FrameHeader.Length(header); left > 0;)
         {
-            byte none = 0;
-            return checksum.Matches(header, start + position, ref none);
+            int piece = Math.Min(left, ReadAheadMax);
+            ReadOnlySpan<byte> bytes = Bytes(position, piece);
+            if (bytes.Length < piece)
+                return false;
+            crc = Crc32C.Append(crc, ref MemoryMarshal.GetReference(bytes), piece);
+            position += piece;
+            left -= piece;
         }
 
-        ReadOnlySpan<byte> payload = Bytes(position + FrameHeader.Size, length);
-        if (payload.Length < length)
-            return false;
-        return checksum.Matches(header, start + position, ref System.Runtime.InteropServices.MemoryMarshal.GetReference(payload));
+        return crc == FrameHeader.HighHalf(header);
     }
 
     /// <summary>The first byte at or after a position, below a limit, that is not zero; -1 when all are zero.</summary>
@@ -86,6 +92,24 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return -1;
     }
 
+    /// <summary>
+    /// The same, without a look at what the file system says is a hole: most of a segment that is made ready is.
+    /// </summary>
+    public long FindNonZeroData(long position, long limit)
+    {
+        const int PieceMax = 256 * 1024;
+        while ((position = file.FindData(position)) < limit)
+        {
+            long end = Math.Min(limit, position + PieceMax);
+            long found = FindNonZero(position, end);
+            if (found >= 0)
+                return found;
+            position = end;
+        }
+
+        return -1;
+    }
+
     /// <summary>Forgets what was buffered: the file was changed.</summary>
     public void Invalidate()
     {
@@ -95,8 +119,6 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
 
     private ReadOnlySpan<byte> Bytes(long position, int length)
     {
-        if (length > ReadAheadMax)
-            return ReadLarge(position, length);
         if (_bufferStart < 0 || position < _bufferStart || position + length > _bufferStart + _buffered)
         {
             int wanted = (int)Math.Min(Math.Max(length, _readAhead), segmentLength - position);
@@ -123,12 +145,5 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
             _readAhead = ReadAheadFirst;
             return file.ReadAt(_buffer.AsSpan(0, length), position);
         }
-    }
-
-    private byte[] ReadLarge(long position, int length)
-    {
-        byte[] bytes = new byte[length];
-        int read = file.ReadAt(bytes, position);
-        return read == length ? bytes : bytes[..read];
     }
 }

@@ -13,6 +13,9 @@ internal sealed class SegmentStarts
     /// <summary>The first one; there must be one.</summary>
     public long Min => Count > 0 ? _starts[0] : throw new InvalidOperationException("There is no segment.");
 
+    /// <summary>The last one; there must be one.</summary>
+    public long Max => Count > 0 ? _starts[Count - 1] : throw new InvalidOperationException("There is no segment.");
+
     public bool Contains(long start)
     {
         int place = PlaceOf(start);

@@ -71,6 +71,11 @@ internal sealed unsafe class SharedAppender : LogAppender
         return WriteClaimed(lane, at, claim, ref payload, length);
     }
 
+    /// <summary>Nothing to do: it writes nothing outside of a claim, and padding goes to free places only.</summary>
+    public override void PrepareToMove()
+    {
+    }
+
     /// <summary>Nothing to do: each lane finds padding at its place, or low water above it, by itself.</summary>
     public override void Restart()
     {

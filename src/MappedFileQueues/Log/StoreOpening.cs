@@ -12,12 +12,17 @@ namespace MappedFileQueues.Log;
 /// never upgraded (a failed upgrade drops it); the downgrade happens under `open` only; nothing of the store is touched before
 /// `attached` is held.
 /// <code>
-/// attached exclusively?  boot in control   cold block        then
-/// no                     -                 -                 somebody is alive, memory is whole: just attach
-/// yes                    this one          valid             recover after deaths
-/// yes                    this one          damaged           recover after deaths, nothing in control believed (boot: the
-/// checkpoint's) yes                    another, unknown, poisoned          recover after a cut
+/// attached          control says                    then
+/// exclusively       this boot                       recover after deaths, or after a cut if memory was lost all the same
+/// exclusively       nothing that can be believed    the same; the boot is the checkpoint's
+/// exclusively       another boot, an unknown one,   recover after a cut
+///                   poison, a cut under way
+/// shared, twice     recovered in this boot          somebody is alive, memory is whole: just attach
+/// shared            anything else                   let go, and try it exclusively again
 /// </code>
+/// Who fails to get it exclusively and then gets it shared need not be with somebody alive: an opener that is killed lets go of
+/// its locks one after the other, of `open` first perhaps, and the failure may have been its. Only when both happen a second
+/// time, with `open` in hand all the while, there is somebody who holds it shared, and who attached by these rules.
 /// </summary>
 internal static class StoreOpening
 {
@@ -75,9 +80,7 @@ internal static class StoreOpening
         SlotTable? slots = null;
         try
         {
-            attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive);
-            bool isAlone = attached is not null;
-            attached ??= TakeAttachedShared(directory);
+            attached = TakeAttached(directory, StoreRecovery.BootOf(os), out bool isAlone);
             MakeDirectories(directory);
             control = ControlPage.Open(directory, isAlone);
             slots = new SlotTable(directory, os, isAlone);
@@ -130,22 +133,53 @@ internal static class StoreOpening
                 + "and do not turn the runtime's file locking off.");
     }
 
-    /// <summary>
-    /// Others hold it shared; the only exclusive holder would be an opener, and we hold `open`. A probe may be in the way for
-    /// a moment.
-    /// </summary>
-    private static PlatformLock TakeAttachedShared(StoreDirectory directory)
+    /// <summary>Alone where that is possible, else beside those who have recovered the store.</summary>
+    private static PlatformLock TakeAttached(StoreDirectory directory, Guid boot, out bool isAlone)
     {
         long began = Stopwatch.GetTimestamp();
-        while (true)
+        for (bool wasShared = false; ; wasShared = true)
         {
-            if (directory.TryLock(StoreNames.AttachedLock, LockKind.Shared) is { } taken)
+            PlatformLock? taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive);
+            isAlone = taken is not null;
+            if (taken is not null)
                 return taken;
-            if (Stopwatch.GetElapsedTime(began) >= OpenLock.Timeout)
+            // Null: a dying opener still has it alone, or a probe is in the way for a moment.
+            while ((taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Shared)) is null && IsInTime())
+                Thread.Sleep(1);
+            if (taken is null)
                 throw new QueueInUseException($"The store is held exclusively: path={directory.Path}, "
                     + $"holder={directory.NameLockHolders(StoreNames.AttachedLock)}. Look at that process.");
+#if MFQ_PLANTED
+            wasShared |= PlantedFaults.Has(PlantedFault.AttachedUnrecovered);
+#endif
+            if (wasShared && IsRecovered(directory, boot))
+                return taken;
+            taken.Dispose();
+            if (!wasShared)
+                continue;
+            if (!IsInTime())
+                throw new QueueInUseException($"The store is attached, but its control page does not say that it was recovered: "
+                    + $"path={directory.Path}, holder={directory.NameLockHolders(StoreNames.AttachedLock)}. "
+                    + "Somebody has replaced or damaged the page: close every queue on the store, then open it again.");
             Thread.Sleep(1);
         }
+
+        bool IsInTime() => Stopwatch.GetElapsedTime(began) < OpenLock.Timeout;
+    }
+
+    /// <summary>
+    /// By the stage and the boot alone: whoever died while it changed one of the cold words has left a wrong checksum, and the
+    /// others go on all the same. No boot: recovery found damage, or this system does not tell.
+    /// </summary>
+    private static bool IsRecovered(StoreDirectory directory, Guid boot)
+    {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.AttachedUnrecovered))
+            return true;
+#endif
+        using ControlPage? control = ControlPage.OpenForReading(directory);
+        return control is not null && control.Stage == RecoveryStage.Finished
+            && (control.BootId == boot || control.BootId == Guid.Empty);
     }
 
     /// <summary>

@@ -9,20 +9,31 @@ namespace MappedFileQueues.Log;
 /// What a lone opener does under `open` before anybody appends: finds the tail from the checkpoint on (never from the hint:
 /// producers walk over living claims, so it may stand above a hole), and writes every word of the control page anew.
 /// <code>
-/// met on the way                      after deaths (same boot)          after a cut (other boot, poison)
-/// free header                         the tail                          the tail
-/// claimed                             its owner is dead: padding        the tail
-/// published, padding, plausible       on                                checksum right: on; wrong: the tail
-/// published without checksum          on                                the tail (recovery trusts those below the
-///                                                                       checkpoint only); with no checkpoint left:
-///                                                                       corruption, reported
-/// not plausible                       corruption, reported: producers   the tail
-///                                     refuse, readers read up to it
-/// batch that does not end             (cannot be: its first header is last)   the tail is the batch's first frame
-/// after the tail                      dirty bytes of a dead Exclusive   set aside in salvage/, zeroed; later segments moved
-///                                     producer are zeroed               away, cursors clamped, epoch raised
+/// which recovery
+/// the last one was cutting and did not end    after a cut
+/// another boot, an unknown one, poison        after a cut
+/// this boot                                   after deaths; what cannot be while memory is whole (below, and beyond the tail:
+///                                             MemoryWitness) makes one after a cut of it
+///
+/// met on the way             after deaths, flushed      after deaths, not flushed   after a cut
+/// free header                the tail, if nothing is beyond it (MemoryWitness)      the tail
+/// claimed                    damage                     its owner is dead: padding  the tail
+/// checksum right             on                         on                          on
+/// checksum wrong             on: readers hear of it     after a cut                 the tail
+/// message without checksum   on                         on                          the tail (recovery trusts those below the
+///                                                                                   checkpoint only); with no checkpoint left:
+///                                                                                   damage
+/// not plausible              damage                     after a cut                 the tail
+/// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
+/// file too short             damage                     damage                      the tail
+/// after the tail             dirty bytes of a dead Exclusive producer are zeroed    set aside in salvage/, zeroed; later segments
+///                                                                                   moved away, cursors clamped, epoch raised
 /// </code>
-/// Killed at any point and run again it finds the same tail: until the last step it only changes what lies at or beyond it.
+/// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse, readers read up
+/// to it, nothing is cut off. Without a control page that can be believed only the checkpoint is known, and the epoch is raised
+/// all the same: an end of the log may have been lost that nothing tells of.
+/// Killed at any point and run again it finds the same tail: until the last step it only changes what lies at or beyond it. From
+/// before its first change to behind its last the stage in the control page says that the store is not recovered.
 /// </summary>
 internal sealed unsafe class StoreRecovery(
     OperatingSystemServices os,
@@ -61,22 +72,41 @@ internal sealed unsafe class StoreRecovery(
         bool isPoisoned = IsPoisoned();
         Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
         SegmentStarts segments = FirstOffset.List(directory, meta);
-        bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned
-            && !isControlValid && !HasCursors();
-        bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned);
+        bool wasCutting = control.Stage == RecoveryStage.AfterCut;
+        bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned && !HasCursors()
+            && !(isControlValid && control.Stage == RecoveryStage.Finished);
+        bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned || wasCutting);
+        BeginStage(isCut, isNew && !isControlValid ? boot : null);
 
         // "Exclusive at work" counts as set, and the bound as the segment's end, when the cold block cannot be believed.
         // P17 acquire: alone; pairs with P17 release.
         bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, segments);
+        long flushedTo = FindFlushedTo(from, isControlValid);
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
             from = Math.Max(from, *control.TailHint);
 #endif
+        TailSearchResult tail = default;
+        if (!isCut)
+        {
+            var search = new TailSearch(directory, meta, _checksum);
+            tail = search.FindAfterDeaths(from, flushedTo, segments);
+            if (tail.Fault == TailFault.None)
+                tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
+                    .Judge(tail.Offset, flushedTo, segments);
+            isCut = tail.Fault == TailFault.MemoryLoss;
+            if (isCut)
+                NoteLoss();
+            else
+                search.PadClaims();
+        }
+
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
-        var tail = new TailSearch(directory, meta, _checksum, isCut, checkpoint is not null).Find(from, segments);
+        if (isCut)
+            tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         if (isCut && tail.CorruptAt < 0)
         {
@@ -92,16 +122,57 @@ internal sealed unsafe class StoreRecovery(
 
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
+        if (!isNew && !isCut && !isControlValid && checkpoint is not null && tail.CorruptAt < 0)
+            checkpoints.WriteBoth(checkpoint.Offset, ++epoch, boot);
         if (segments.Count == 0)
             segments.Add(MakeFirstSegment(from));
         else
             directory.FlushEntries(StoreNames.CommitLog);
         slots.ResetWornOut();
         long lowWater = FindLowWater(tail.Offset, segments, isTrusted: isControlValid && !isCut);
-        Guid recovered = isCut && tail.CorruptAt >= 0 ? Guid.Empty : boot;
-        var dirt = new Dirt(mayBeDirty && tail.CorruptAt >= 0, allocatedBefore);
-        Rebuild(tail, checkpoint, lowWater, recovered, epoch, isCut, dirt, segments);
+        bool isWholeAgain = tail.CorruptAt < 0;
+        var words = new ColdWords(
+            isCut && !isWholeAgain ? Guid.Empty : boot, epoch, lowWater, isCut && isWholeAgain ? tail.Offset : flushedTo);
+        var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
+        long confirmed = isCut && isWholeAgain ? tail.Offset : checkpoint?.Offset ?? lowWater;
+        Rebuild(tail, confirmed, words, dirt, segments);
     }
+
+    /// <summary>
+    /// From here on nobody attaches beside us, should we die: the kernel may let go of the two locks in any order. The page of a
+    /// store that is just being made is sealed, so that the next opener knows it for one.
+    /// </summary>
+    private void BeginStage(bool isCut, Guid? bootOfNew)
+    {
+        if (bootOfNew is { } boot)
+        {
+            control.Clear(keepsColdBlock: false);
+            control.BootId = boot;
+            control.SealColdBlock(meta.StoreId);
+        }
+
+        control.SetStage(isCut ? RecoveryStage.AfterCut : RecoveryStage.AfterDeaths);
+        ProtocolSteps.Reach(ProtocolStep.RecoveryBegun);
+    }
+
+    /// <summary>
+    /// On disk too: the cut takes away what told of the loss, and whoever comes after another one must go on with it.
+    /// </summary>
+    private void NoteLoss()
+    {
+        control.SetStage(RecoveryStage.AfterCut);
+        using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.ReadWrite);
+        file?.Sync();
+    }
+
+    /// <summary>
+    /// Below it everything was flushed. Of the words that may be taken for true by mistake, one that is too high only makes damage
+    /// of a loss.
+    /// </summary>
+    private long FindFlushedTo(long checkpoint, bool isControlValid) => isControlValid
+        // P18 acquire: alone; pairs with P18 full in FlushRound.
+        ? Math.Max(checkpoint, Math.Max(SharedWord.ReadAcquire(control.Confirmed), control.FlushedBelow))
+        : checkpoint;
 
     /// <summary>
     /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
@@ -173,23 +244,21 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>Every word anew; nothing of what stood there is merged in.</summary>
-    private void Rebuild(
-        TailSearchResult tail, CheckpointRecord? checkpoint, long lowWater, Guid boot, long epoch, bool isCut, Dirt dirt,
-        SegmentStarts segments)
+    private void Rebuild(TailSearchResult tail, long confirmed, ColdWords cold, Dirt dirt, SegmentStarts segments)
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
-        long confirmed = isCut && tail.CorruptAt < 0 ? tail.Offset : checkpoint?.Offset ?? lowWater;
         long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments));
-        control.Clear();
+        control.Clear(keepsColdBlock: control.IsColdBlockValid(meta.StoreId));
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = (allocated + 4095) & ~4095L;
-        *control.LowWater = lowWater;
+        *control.LowWater = cold.LowWater;
         // A tail on a segment's edge may be where no file is yet: whoever makes it has its name to flush.
         *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
-        control.BootId = boot;
-        control.Epoch = epoch;
+        control.BootId = cold.Boot;
+        control.Epoch = cold.Epoch;
+        control.FlushedBelow = cold.FlushedBelow;
         control.CorruptAt = tail.CorruptAt;
         if (dirt.Remains)
         {
@@ -199,7 +268,15 @@ internal sealed unsafe class StoreRecovery(
         }
 
         control.SealColdBlock(meta.StoreId);
+        control.SetStage(RecoveryStage.Finished);
     }
+
+    /// <summary>What the cold block says from now on.</summary>
+    /// <param name="Boot">This one; none when the next opener has to do it all again.</param>
+    /// <param name="Epoch">Of the offsets that are handed out now.</param>
+    /// <param name="LowWater">Offsets below it are gone.</param>
+    /// <param name="FlushedBelow">What is known to be on disk.</param>
+    private readonly record struct ColdWords(Guid Boot, long Epoch, long LowWater, long FlushedBelow);
 
     /// <summary>What a dead Exclusive producer left beyond the tail of a log that cannot be repaired now.</summary>
     /// <param name="Remains">It was not zeroed.</param>

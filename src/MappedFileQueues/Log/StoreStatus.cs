@@ -55,14 +55,15 @@ internal sealed unsafe record StoreStatus
         List<long> segments = [];
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
-            if (StoreNames.TryParseSegment(name, out long start))
+            if (StoreNames.TryParseSegment(name, out long start) && start <= LogLimits.OffsetMax)
                 segments.Add(start);
         }
 
         long first = FirstOffset.Find(directory, meta, control);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
+        // While a lone opener writes the page anew the word is zero for a moment.
         // P18 acquire: pairs with P18 full in FlushRound.
-        long confirmed = control is null ? checkpoint?.Offset ?? 0 : SharedWord.ReadAcquire(control.Confirmed);
+        long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Confirmed));
         List<OpenClaimStatus> claims = [];
         (long published, long tail) = Walk(
             directory, meta, Math.Max(first, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);

@@ -24,6 +24,12 @@ internal enum PlantedFault
     /// <summary>The claim of a stopped process is taken for a dead one's.</summary>
     StoppedOwnerIsDead,
 
+    /// <summary>The same boot counts as the same memory, whatever stands in the store.</summary>
+    MemoryTakenForWhole,
+
+    /// <summary>Whoever does not get `attached` alone takes it for granted that somebody alive has recovered.</summary>
+    AttachedUnrecovered,
+
     /// <summary>Recovery leaves what lies behind the tail.</summary>
     RestNotZeroed,
 

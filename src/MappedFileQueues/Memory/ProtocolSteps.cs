@@ -24,6 +24,7 @@ internal enum ProtocolStep
     MetaWritten,
     MetaRenamed,
     AttachedAlone,
+    RecoveryBegun,
     HolePadded,
     SegmentRewritten,
     SalvageCopied,

@@ -56,6 +56,18 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         length == 0 || TryFallocate(LinuxNative.FALLOC_FL_ZERO_RANGE, offset, length);
 
     /// <inheritdoc/>
+    public override long FindData(long offset)
+    {
+        long found = LinuxNative.lseek(handle, offset, LinuxNative.SEEK_DATA);
+        int errno = LinuxErrors.Last;
+        if (found >= 0)
+            return found;
+
+        // ENXIO: nothing but a hole until the end. Anything else: a file system that cannot tell, and the read will say why.
+        return errno == LinuxNative.ENXIO ? long.MaxValue : offset;
+    }
+
+    /// <inheritdoc/>
     public override int ReadAt(Span<byte> destination, long position)
     {
         int done = handle.ReadAt(destination, position, out int errno);

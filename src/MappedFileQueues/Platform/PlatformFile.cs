@@ -45,6 +45,12 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public virtual bool TryZeroRange(long offset, long length) => false;
 
+    /// <summary>
+    /// The first place at or behind an offset that may hold anything but zeros; <see cref="long.MaxValue"/> when there is none.
+    /// What was stored through a mapping and not written yet is found. Portable: the offset itself.
+    /// </summary>
+    public virtual long FindData(long offset) => offset;
+
     /// <summary>Reads at a position without the mapping; fewer bytes only at the end of the file.</summary>
     public abstract int ReadAt(Span<byte> destination, long position);
 

@@ -52,7 +52,7 @@ internal static unsafe class StartPlace
     /// <summary>A frame whose checksum fits covers its own offset: no other bytes pass for it.</summary>
     private static bool IsWholeFrame(LogStore store, long offset)
     {
-        if (offset % FrameHeader.Size != 0)
+        if (offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
             return false;
         long start = store.Window.StartOf(offset);
         Segments.SegmentMapping? segment = store.Window.TryAcquire(start);

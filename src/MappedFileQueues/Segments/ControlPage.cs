@@ -8,7 +8,7 @@ namespace MappedFileQueues.Segments;
 
 /// <summary>
 /// The mapped `control` page. The hot words are hints and counters that everybody changes by interlocked operations; the cold
-/// block (which boot recovered the store, its epoch, low water, exclusive producer at work, where the log is damaged) is written
+/// block (which boot recovered the store, its epoch, what was flushed before, low water, exclusive producer at work, damage) is written
 /// only under the `open` lock and carries a checksum, because a wrong low water or a wrong boot would cost messages, where a
 /// wrong hint only costs a walk.
 /// </summary>
@@ -74,6 +74,20 @@ internal sealed unsafe class ControlPage : IDisposable
         get => MemoryMarshal.Read<long>(Bytes(ControlLayout.EpochAt, 8));
         set => MemoryMarshal.Write(Bytes(ControlLayout.EpochAt, 8), value);
     }
+
+    /// <summary>
+    /// What recovery knew to be on disk; behind it confirmed, which starts at the checkpoint then, says more. Nobody is promised
+    /// anything by it: it tells a bad frame that was flushed, which is damage, from one that the disk never had.
+    /// </summary>
+    public long FlushedBelow
+    {
+        get => MemoryMarshal.Read<long>(Bytes(ControlLayout.FlushedBelowAt, 8));
+        set => MemoryMarshal.Write(Bytes(ControlLayout.FlushedBelowAt, 8), value);
+    }
+
+    /// <summary>How far recovery has come. Whoever attaches beside others asks; written by the lone opener.</summary>
+    // P30 acquire: what recovery wrote is seen; pairs with P30 release in SetStage.
+    public RecoveryStage Stage => (RecoveryStage)SharedWord.ReadAcquire(_region.Word(ControlLayout.RecoveryStageAt));
 
     /// <summary>
     /// Where recovery met a frame that cannot be; -1 when the log is whole. Everybody who attaches reads it: who opens second is
@@ -169,18 +183,41 @@ internal sealed unsafe class ControlPage : IDisposable
         return new FlushFailureText(DateTimeOffset.FromUnixTimeMilliseconds(milliseconds), processId, new string(characters));
     }
 
-    /// <summary>Sets every word to zero. Only by a lone opener.</summary>
-    public void Clear() => Bytes(0, ControlLayout.Length).Clear();
+    /// <summary>Says how far recovery has come: before its first change, and behind its last.</summary>
+    public void SetStage(RecoveryStage stage) =>
+        // P30 release: what recovery wrote comes first; pairs with P30 acquire in Stage.
+        SharedWord.WriteRelease(_region.Word(ControlLayout.RecoveryStageAt), (ulong)stage);
+
+    /// <summary>Whether the store was recovered in this boot, to the end: then memory is whole, and nobody has to wait.</summary>
+    public bool IsRecovered(Guid storeId, Guid boot) =>
+        Stage == RecoveryStage.Finished && BootId == boot && IsColdBlockValid(storeId);
+
+    /// <summary>
+    /// Sets every word to zero but the stage, and, where the cold block is to stay, that. Only by a lone opener. The three cold
+    /// words among the hot ones go too: unless they were zero, the cold block is not valid until it is sealed again.
+    /// </summary>
+    public void Clear(bool keepsColdBlock)
+    {
+        const int behindStage = ControlLayout.RecoveryStageAt + sizeof(ulong);
+        if (!keepsColdBlock)
+        {
+            Bytes(0, ControlLayout.RecoveryStageAt).Clear();
+            Bytes(behindStage, ControlLayout.Stride - behindStage).Clear();
+        }
+
+        Bytes(ControlLayout.Stride, ControlLayout.Length - ControlLayout.Stride).Clear();
+    }
 
     public void Dispose() => _region.Dispose();
 
     private uint ColdChecksum()
     {
-        Span<byte> cold = stackalloc byte[ControlLayout.ColdChecksumAt + 24];
+        Span<byte> cold = stackalloc byte[ControlLayout.ColdChecksumAt + 32];
         Bytes(0, ControlLayout.ColdChecksumAt).CopyTo(cold);
         Bytes(ControlLayout.LowWaterAt, 8).CopyTo(cold[ControlLayout.ColdChecksumAt..]);
         Bytes(ControlLayout.ExclusiveAtWorkAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 8)..]);
         Bytes(ControlLayout.CorruptAtAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 16)..]);
+        Bytes(ControlLayout.FlushedBelowAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 24)..]);
         return Crc32C.Compute(cold);
     }
 

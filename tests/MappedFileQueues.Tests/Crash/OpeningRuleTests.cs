@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Crash;
 
@@ -147,6 +148,103 @@ public sealed unsafe class OpeningRuleTests
         using var after = new StoreWords(store.Path);
         Assert.Equal(FrameState.Padding, after.StateAt(hole));
         Assert.Equal(["c-0", "c-1", .. Enumerable.Range(0, 8000).Select(i => $"m-{i}")], CrashStore.ReadAll(alone, "all"));
+    }
+
+    /// <summary>
+    /// An opener that is killed lets go of its locks one after the other: `open`, and a moment later `attached`. The next one
+    /// failed to get that alone, then got it shared, and took somebody alive for granted: the store that the dead one had begun
+    /// to recover, or had not, was used as it lay there. The moment is made here by a lock of the test's.
+    /// </summary>
+    [Theory]
+    [InlineData(2)]
+    [InlineData(3)]
+    [InlineData(20)]
+    public void Open_DeadOpenerLetsGoOfAttachedLate_Recovers(int attempt)
+    {
+        using var store = new CrashStore();
+        store.Open().Dispose();
+        using var words = new StoreWords(store.Path);
+        SharedWord.WriteRelease(words.Control.RollCount, Mark);
+        PlatformLock dying = words.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)!;
+        int tries = 0;
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Lock && name == StoreNames.AttachedLock && ++tries == attempt)
+                dying.Dispose();
+        };
+
+        using MappedFileQueue queue = store.Open();
+
+        Assert.True(tries >= attempt);
+        Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RollCount));
+    }
+
+    /// <summary>
+    /// Whatever the locks say: beside others only a store is used whose control page was written to its end in this boot.
+    /// </summary>
+    [Theory]
+    [InlineData("stage")]
+    [InlineData("boot")]
+    [InlineData("missing")]
+    public void Open_AttachedButNotRecovered_WaitsUntilItIsAlone(string damage)
+    {
+        using var store = new CrashStore();
+        store.Open().Dispose();
+        using var words = new StoreWords(store.Path);
+        SharedWord.WriteRelease(words.Control.RollCount, Mark);
+        if (damage == "stage")
+            words.Control.SetStage(RecoveryStage.AfterDeaths);
+        else if (damage == "boot")
+            words.Control.BootId = Guid.NewGuid();
+        else
+            File.Delete(Path.Combine(store.Path, StoreNames.Control));
+        PlatformLock other = words.TryLock(StoreNames.AttachedLock, LockKind.Shared)!;
+        int tries = 0;
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Lock && name == StoreNames.AttachedLock && ++tries == 10)
+                other.Dispose();
+        };
+
+        using MappedFileQueue queue = store.Open();
+
+        using var after = new StoreWords(store.Path);
+        Assert.True(tries >= 10);
+        Assert.Equal(0u, SharedWord.ReadAcquire(after.Control.RollCount));
+        Assert.Equal(RecoveryStage.Finished, after.Control.Stage);
+    }
+
+    /// <summary>The same by a real death, whose order of closing nobody chooses; the waiter is there already.</summary>
+    [Theory]
+    [InlineData("AttachedAlone")]
+    [InlineData("RecoveryBegun")]
+    [InlineData("ControlCleared")]
+    public void Open_OpenerKilledWhileItRecovers_WaiterRecovers(string step)
+    {
+        using var store = new CrashStore { Checksum = ChecksumMode.None };
+        string[] all = ["before", "behind"];
+        using (MappedFileQueue queue = store.Open())
+            CrashStore.Append(queue, all);
+        using var words = new StoreWords(store.Path);
+        for (int round = 0; round < 3; round++)
+        {
+            SharedWord.WriteRelease(words.Control.RollCount, Mark);
+            using PeerAgent dying = PeerAgent.Start();
+            dying.Trap(step, 1, "stop");
+            dying.Send(store.OpenCommand);
+            dying.WaitUntilStopped();
+            BackgroundCall opening = BackgroundCall.Start(() =>
+            {
+                using MappedFileQueue queue = store.Open();
+                Assert.Equal(all, CrashStore.ReadAll(queue, "all"));
+                Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RollCount));
+            });
+            Eventually.True(() => opening.HasEnded || opening.IsWaiting, "it waits for the other");
+            dying.Kill();
+            opening.Join();
+        }
     }
 
     private static void ExpectShared(StoreWords words)

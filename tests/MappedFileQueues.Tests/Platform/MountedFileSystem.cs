@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Tests.Files;
 
 namespace MappedFileQueues.Tests.Platform;
@@ -7,9 +8,13 @@ namespace MappedFileQueues.Tests.Platform;
 /// A small file system of its own, for full disks and for what only some file systems do. Mounting needs root; where it is
 /// impossible the test is skipped.
 /// </summary>
-internal sealed class MountedFileSystem : IDisposable
+internal sealed partial class MountedFileSystem : IDisposable
 {
     private const int DefaultLengthMiB = 4;
+
+    /// <summary>EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 is "without flushing the log".</summary>
+    private const nuint Shutdown = 0x8004587D;
+    private const uint NoLogFlush = 2;
 
     private MountedFileSystem(string path, string imagePath) => (Path, ImagePath) = (path, imagePath);
 
@@ -103,6 +108,24 @@ internal sealed class MountedFileSystem : IDisposable
         File.Delete(PathOf(name));
     }
 
+    /// <summary>From now on the disk takes nothing, and what was not flushed is lost (ext4, xfs).</summary>
+    public void ShutDown()
+    {
+        int directory = Open(Path, 0);
+        uint flags = NoLogFlush;
+        int result = Control(directory, Shutdown, ref flags);
+        int errno = Marshal.GetLastPInvokeError();
+        _ = Close(directory);
+        Assert.True(result == 0, $"The file system cannot be shut down: path={Path}, errno={errno}.");
+    }
+
+    /// <summary>Unmounts it, and mounts again what the disk holds.</summary>
+    public void Remount()
+    {
+        Dispose();
+        Run("mount", "-o", "loop", ImagePath, Path);
+    }
+
     /// <summary>
     /// Unmounts; a test that leaves a file open there fails here. Tried for ten seconds: a child that another test is starting
     /// holds this process's files until it has become its own program.
@@ -139,4 +162,13 @@ internal sealed class MountedFileSystem : IDisposable
             return $"{program}: {missing.Message}";
         }
     }
+
+    [LibraryImport("libc", EntryPoint = "open", StringMarshalling = StringMarshalling.Utf8)]
+    private static partial int Open(string path, int flags);
+
+    [LibraryImport("libc", EntryPoint = "ioctl", SetLastError = true)]
+    private static partial int Control(int descriptor, nuint request, ref uint argument);
+
+    [LibraryImport("libc", EntryPoint = "close")]
+    private static partial int Close(int descriptor);
 }

@@ -1,3 +1,4 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Queues;
@@ -155,7 +156,7 @@ public sealed class MessageLengthTests
         using TempStore store = new();
         using MappedFileQueue queue = Open(store, mode, portable: false, segmentSize: 4096);
         Assert.Throws<OffsetOutOfRangeException>(() => queue.Producer.AdjustOffset(long.MaxValue - 7));
-        long origin = (long.MaxValue - (4 * 4096)) & ~4095L;
+        long origin = LogLimits.OriginMax & ~4095L;
         queue.Producer.AdjustOffset(origin);
 
         Assert.Equal(origin, queue.Producer.Produce([1]));
