@@ -26,6 +26,7 @@ internal static class Program
         ["lost-disk"] = Verbs.LostDiskVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,
+        ["misuse"] = Verbs.MisuseVerb.Run,
         ["read-blocks"] = Verbs.ReadBlocksVerb.Run,
         ["read-lines"] = Verbs.ReadLinesVerb.Run,
         ["pack-hostile"] = Verbs.PackHostile.Run,

@@ -6,8 +6,9 @@ namespace MappedFileQueues.Log;
 /// One thread's place in the log: where it will try its next frame, and the one private bound that the append path compares
 /// with. The bound stands for the end of the segment, for what is allocated, for an open claim and for a disposed producer; it
 /// is null whenever the rare path has something to do.
-/// <para>Only its own thread moves it. Dispose takes the bound away and, after a process-wide fence, waits for
-/// <see cref="InCall"/> to be 0: either that thread's store of InCall is visible then, or the thread finds the bound gone.</para>
+/// <para>Only its own thread moves it; the lane of an Exclusive producer belongs to the thread that called last. Dispose takes
+/// the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible then, or
+/// the thread finds the bound gone.</para>
 /// </summary>
 internal sealed unsafe class AppendLane(object owner, Thread? thread)
 {
@@ -20,8 +21,8 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>Added to an address in the mapping it gives the offset.</summary>
     public long AddressToOffset;
 
-    /// <summary>1 while the thread is in a call or has an open claim.</summary>
-    public int InCall;
+    /// <summary>Marks the call under way; an open claim is one.</summary>
+    public SingleCaller Calls = new();
 
     /// <summary>The segment that <see cref="Next"/> points into; this lane holds a reference on it.</summary>
     public SegmentMapping? Segment;

@@ -46,7 +46,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     public long Append(ref byte payload, int length)
     {
         AppendLane lane = _lane;
-        Volatile.Write(ref lane.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+        Unsafe.SkipInit(out byte here);
+        if (!lane.Calls.TryEnter(&here))
+            TakeOver(lane, &here);
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax)
@@ -67,8 +69,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         WakeWaiters(lane);
-        // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
-        Volatile.Write(ref lane.InCall, 0);
+        lane.Calls.Leave();
         return offset;
     }
 
@@ -80,9 +81,10 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         {
             ZeroDirtyBytes();
         }
-        finally
+        catch
         {
             Leave(_lane);
+            throw;
         }
     }
 
@@ -172,6 +174,22 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
         // The lane stays where it is: the claim's thread may be about to read where it may write.
         Store.Wake.WakeIfAwaited();
+    }
+
+    protected override void MarkCall(AppendLane lane)
+    {
+        byte here;
+        if (!lane.Calls.TryEnter(&here))
+            TakeOver(lane, &here);
+    }
+
+    /// <summary>Takes turns with the thread that produced before, unless that one is in a call.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeOver(AppendLane lane, byte* stack)
+    {
+        if (!lane.Calls.Take(stack))
+            throw new InvalidOperationException("Two threads call an Exclusive producer at once; nothing was appended by this "
+                + $"call: path={Store.Path}. Let them take turns, or use ProducerMode.Shared.");
     }
 
     private void ZeroDirtyBytes()

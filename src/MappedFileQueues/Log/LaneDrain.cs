@@ -26,7 +26,7 @@ internal static unsafe class LaneDrain
         foreach (AppendLane lane in lanes)
         {
             var spinner = new SpinWait();
-            while (Volatile.Read(ref lane.InCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release.
+            while (lane.Calls.IsInCall)
             {
                 if (lane.HasOpenClaim && Stopwatch.GetElapsedTime(began) >= claimTimeout)
                 {

@@ -88,7 +88,8 @@ internal abstract unsafe class LogAppender
 
     /// <summary>
     /// Before padding goes over this producer's place: zeroes on the disk what it wrote there and never published, which would
-    /// stand behind the padding as frames. Throws while a claim is open, having changed nothing.
+    /// stand behind the padding as frames. Throws while a claim is open or another thread is in a call, having changed nothing;
+    /// else other calls are refused until <see cref="Restart"/>.
     /// </summary>
     public abstract void PrepareToMove();
 
@@ -158,9 +159,7 @@ internal abstract unsafe class LogAppender
 
     /// <summary>The call, or the claim, is over.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected static void Leave(AppendLane lane) =>
-        // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
-        Volatile.Write(ref lane.InCall, 0);
+    protected static void Leave(AppendLane lane) => lane.Calls.Leave();
 
     /// <summary>
     /// Marks a call of the rare kind and makes room for it; when it throws, the call is over.
@@ -169,7 +168,7 @@ internal abstract unsafe class LogAppender
     {
         ThrowIfNotReady(lane);
         ProtocolSteps.Reach(ProtocolStep.CallChecked);
-        Volatile.Write(ref lane.InCall, 1); // P7 release: before disposed is read again; pairs with P7 full in LaneDrain.
+        MarkCall(lane);
         try
         {
             RecheckDisposed(lane);
@@ -186,6 +185,9 @@ internal abstract unsafe class LogAppender
             throw;
         }
     }
+
+    /// <summary>Marks a call of the rare kind.</summary>
+    protected virtual void MarkCall(AppendLane lane) => lane.Calls.EnterAsOnlyThread();
 
     /// <summary>Opens a claim on a lane that has room for it.</summary>
     protected static AppendLane OpenClaim(AppendLane lane, long frameLength)
@@ -328,7 +330,7 @@ internal abstract unsafe class LogAppender
     private void ThrowIfNotReady(AppendLane lane)
     {
         ObjectDisposedException.ThrowIf(_disposed, this);
-        if (lane.HasOpenClaim)
+        if (lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId)
             throw new InvalidOperationException("This thread has an open claim on this producer. Publish or dispose it first.");
     }
 

@@ -18,6 +18,15 @@ internal sealed unsafe partial class LogConsumer
         return status;
     }
 
+    private bool TryTake(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        bool found = TryLook(out payload, out length) == ReadStatus.Message
+            || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out length));
+        if (found)
+            Reader.EndSpan();
+        return found;
+    }
+
     /// <summary>Spins, then goes through the waiter's steps of <see cref="WakeSignal"/>.</summary>
     private bool TryWaitLong(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {

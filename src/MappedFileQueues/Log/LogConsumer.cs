@@ -23,8 +23,6 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly Lock _interrupting = new();
     private bool _disposed;
     private bool _isInterruptible = true;
-    private bool _isOrphaned;
-    private int _spanThreadId;
     private long _committed;
 
     /// <param name="store">Whose messages.</param>
@@ -80,15 +78,12 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         try
         {
             ThrowIfBarred();
-            bool found = TryLook(out payload, out length) == ReadStatus.Message
-                || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out length));
-            if (found)
-                Reader.EndSpan();
-            return found;
+            Reader.NoteSpan();
+            return TryTake(timeout, cancellationToken, out payload, out length);
         }
         finally
         {
-            Reader.LeaveCall();
+            Reader.LeaveCallIfEntered();
         }
     }
 
@@ -110,7 +105,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
         finally
         {
-            Reader.LeaveCall();
+            Reader.LeaveCallIfEntered();
         }
     }
 
@@ -121,28 +116,23 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         Reader.EnterCall();
         try
         {
-            ThrowIfBarred();
-            bool found = TryLook(out byte* payload, out _) == ReadStatus.Message
-                || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out _));
-            message = found ? Unsafe.ReadUnaligned<T>(payload) : default;
-            if (found)
-                Reader.EndSpan();
-            return found;
+            return TryTake(timeout, cancellationToken, out message);
         }
         finally
         {
-            Reader.LeaveCall();
+            Reader.LeaveCallIfEntered();
         }
     }
 
-    /// <summary>
-    /// The message that is read next is given out as a span or reference into the mapping. Said before the read: a Dispose from
-    /// another thread right behind it must know.
-    /// </summary>
-    public void NoteSpan() => _spanThreadId = Environment.CurrentManagedThreadId;
-
-    /// <summary>The span was copied, and nobody has it any more.</summary>
-    public void ForgetSpan() => Volatile.Write(ref _spanThreadId, 0); // P7 release: after the copy; pairs with P7 full in Close.
+    /// <summary>The same in a call that is marked already.</summary>
+    public bool TryTake<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
+        where T : unmanaged
+    {
+        ThrowIfBarred();
+        bool found = TryTake(timeout, cancellationToken, out byte* payload, out _);
+        message = found ? Unsafe.ReadUnaligned<T>(payload) : default;
+        return found;
+    }
 
     /// <summary>Everything read so far, the message in hand too, is done. A release store; the page is the file.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -151,7 +141,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         LogReader reader = Reader;
         reader.EnterCall();
         if (reader.IsBarred)
-            ThrowBarred();
+            LeaveAndThrowBarred();
         StoreCursor(reader.AdvanceToNext());
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
         reader.LeaveCall();
@@ -179,8 +169,12 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// <summary>Goes on behind the message in hand without committing.</summary>
     public void Advance()
     {
-        ThrowIfBarred();
-        Reader.Advance();
+        LogReader reader = Reader;
+        reader.EnterCall();
+        if (reader.IsBarred)
+            LeaveAndThrowBarred();
+        reader.Advance();
+        reader.LeaveCall();
     }
 
     /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
@@ -198,15 +192,6 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         {
             Reader.LeaveCall();
         }
-    }
-
-    /// <summary>Back to a place at which this reader was, unless it is disposed.</summary>
-    public void ReturnTo(long offset)
-    {
-        Reader.EnterCall();
-        if (!Reader.IsBarred)
-            Reader.MoveTo(offset);
-        Reader.LeaveCall();
     }
 
     /// <summary>Back to the stored offset.</summary>
@@ -227,8 +212,16 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// <summary>Completes when a look would find a message, or something to throw.</summary>
     public Task WaitAsync(CancellationToken cancellationToken)
     {
-        ThrowIfBarred();
-        return _asyncWaits.WaitAsync(Reader, cancellationToken);
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfBarred();
+            return _asyncWaits.WaitAsync(Reader, cancellationToken);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
     }
 
     /// <summary>
@@ -259,7 +252,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public void ThrowIfBarred()
     {
         if (Reader.IsBarred)
-            ThrowBarred();
+            throw Barred();
     }
 
     /// <summary>
@@ -284,9 +277,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         lock (_interrupting)
             _isInterruptible = false;
         _asyncWaits.Forget(Reader);
-        if (Reader.MayHaveSpan && _spanThreadId != 0 && _spanThreadId != Environment.CurrentManagedThreadId)
-            _isOrphaned = true;
-        else
+        if (!Reader.MayHaveSpanOfOther)
             Reader.ReleaseSegment();
 
         _cursorFile.Dispose();
@@ -323,20 +314,19 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     /// <summary>Nothing but a throw: so the compiler knows that it does not return, and keeps registers over it.</summary>
     [DoesNotReturn]
-    private void ThrowBarred() => throw Barred();
+    private void LeaveAndThrowBarred()
+    {
+        Exception error = Barred();
+        Reader.LeaveCall();
+        throw error;
+    }
 
-    /// <summary>Ends the call and says why.</summary>
+    /// <summary>In a call: why it is refused.</summary>
     private Exception Barred()
     {
-        Reader.LeaveCall();
         if (!Reader.IsClosed)
             return AsyncWaiter.AlreadyWaiting();
-        if (_isOrphaned && _spanThreadId == Environment.CurrentManagedThreadId)
-        {
-            _isOrphaned = false;
-            Reader.ReleaseSegment();
-        }
-
+        Reader.ReleaseOrphan();
         return new ObjectDisposedException("MappedFileConsumer");
     }
 }

@@ -1,3 +1,4 @@
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Segments;
@@ -9,6 +10,9 @@ namespace MappedFileQueues.Log;
 /// </summary>
 internal sealed unsafe partial class LogReader
 {
+    /// <summary>Segments in which threads that took turns with others may still read, one for each.</summary>
+    private readonly List<(int ThreadId, SegmentMapping Segment)> _spansOfOthers = [];
+
     /// <summary>
     /// Moves to a frame's start that the caller has verified. A message in hand may be out as a span, which the next read ends:
     /// its segment stays until then.
@@ -43,10 +47,10 @@ internal sealed unsafe partial class LogReader
     {
         Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
         _bound = null;
-        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in EnterCall.
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in SingleCaller.
         wake();
         var spinner = new SpinWait();
-        while (Volatile.Read(ref _inCall) != 0) // P7 acquire: the call's last use is over; pairs with P7 release in LeaveCall.
+        while (_calls.IsInCall)
         {
             spinner.SpinOnce();
             if (spinner.NextSpinWillYield && spinner.Count % 64 == 0)
@@ -54,11 +58,54 @@ internal sealed unsafe partial class LogReader
         }
     }
 
-    /// <summary>Gives the mappings back; spans into them end here.</summary>
+    /// <summary>Gives the mappings back; spans into them end here, but for those of other threads.</summary>
     public void ReleaseSegment()
     {
         EndSpan();
         LeaveSegment();
+        EndSpansOf(Environment.CurrentManagedThreadId);
+    }
+
+    /// <summary>
+    /// After the end: a thread whose span was out calls once more, so that nobody needs the memory any longer. In its call.
+    /// </summary>
+    public void ReleaseOrphan()
+    {
+        if (_spanOwner?.ThreadId == Environment.CurrentManagedThreadId)
+            ReleaseSegment();
+        else
+            EndSpansOf(Environment.CurrentManagedThreadId);
+    }
+
+    /// <summary>
+    /// Takes the reader over from the thread that called last. That one may still read a message in place, though its turn is
+    /// over; its memory stays until that thread's next call.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeOver(byte* stack)
+    {
+        if (!_calls.Take(stack))
+            throw new InvalidOperationException("Two threads call a consumer or reader at once; this call did nothing: "
+                + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each under a name of its own.");
+        if (IsClosed)
+            return;
+        EndSpansOf(Environment.CurrentManagedThreadId);
+        if (!MayHaveSpanOfOther)
+            return;
+        SegmentMapping segment = log.Window.Share(_segmentOfSpan ?? _segment!);
+        EndSpansOf(_spanOwner!.ThreadId);
+        lock (_spansOfOthers)
+            _spansOfOthers.Add((_spanOwner.ThreadId, segment));
+    }
+
+    private void EndSpansOf(int threadId)
+    {
+        lock (_spansOfOthers)
+        {
+            foreach ((int _, SegmentMapping segment) in _spansOfOthers.FindAll(span => span.ThreadId == threadId))
+                log.Window.Release(segment);
+            _spansOfOthers.RemoveAll(span => span.ThreadId == threadId);
+        }
     }
 
     private void LeaveSegment()

@@ -53,7 +53,8 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     private long _inHand;
     private long _pendingOffset;
     private long _messageOffset = -1;
-    private int _inCall;
+    private SingleCaller _calls = new();
+    private CallMark? _spanOwner;
     private int _bars;
 
     /// <summary>The offset of the message in hand, or else of the next one to read.</summary>
@@ -68,8 +69,9 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     /// <summary>True between a read and the Advance or Commit that follows it.</summary>
     public bool HasMessage => _inHand != 0;
 
-    /// <summary>True while a message that was read may still be out as a span.</summary>
-    public bool MayHaveSpan => _inHand != 0 || _segmentOfSpan is not null;
+    /// <summary>True while a message that was read may still be out as a span of another thread.</summary>
+    public bool MayHaveSpanOfOther => (_inHand != 0 || _segmentOfSpan is not null)
+        && _spanOwner is { } owner && owner.ThreadId != Environment.CurrentManagedThreadId;
 
     /// <summary>True once the reader is closed, and while an asynchronous wait owns it: calls are refused.</summary>
     public bool IsBarred => Volatile.Read(ref _bars) != 0; // P7 acquire: pairs with P7 full in Close.
@@ -91,14 +93,42 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
         }
     }
 
-    /// <summary>Marks a call, so that Dispose waits for it. A plain store: Dispose pays for the fence.</summary>
+    /// <summary>Marks a call, so that Dispose waits for it and no other thread comes in between.</summary>
+    /// <exception cref="InvalidOperationException">Another thread is in a call.</exception>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public void EnterCall() =>
-        Volatile.Write(ref _inCall, 1); // P7 release: before the bound or disposed is read; pairs with P7 full in Close.
+    public void EnterCall()
+    {
+        Unsafe.SkipInit(out byte here);
+        if (!_calls.TryEnter(&here))
+            TakeOver(&here);
+    }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public void LeaveCall() =>
-        Volatile.Write(ref _inCall, 0); // P7 release: the mapping is not used after it; pairs with P7 acquire in Close.
+    public void LeaveCall() => _calls.Leave();
+
+    /// <summary>
+    /// As <see cref="LeaveCall"/>, for calls that may have told a handler of damage: that is told outside of the call, which may
+    /// find another thread's call behind it and end there.
+    /// </summary>
+    public void LeaveCallIfEntered() => _calls.LeaveIfEntered();
+
+    /// <summary>False behind a handler that was told of damage, when another thread's call has come in between.</summary>
+    public bool IsInOwnCall => _calls.IsInOwnCall;
+
+    /// <summary>
+    /// In a call: the message that is read next is given out as a span or reference into the mapping, to this thread. Said before
+    /// the read: a Dispose from another thread right behind it must know.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void NoteSpan() => _spanOwner = _calls.Owner;
+
+    /// <summary>The span was copied, and nobody has it any more.</summary>
+    public void ForgetSpan()
+    {
+        EnterCall();
+        _spanOwner = null;
+        LeaveCall();
+    }
 
     /// <summary>
     /// The fast path for messages of one size with a checksum: copies and verifies in one pass. False means: ask <see

@@ -59,7 +59,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         if (lanes is null || (uint)id >= (uint)lanes.Length || (lane = lanes[id]) is null || lane.Owner != this)
             lane = OwnLane();
 
-        Volatile.Write(ref lane.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+        lane.Calls.EnterAsOnlyThread();
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
@@ -209,8 +209,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = at + FrameHeader.FrameLength(length);
         WakeWaiters(lane);
-        // P7 release: nothing of the mapping is used after it; pairs with P7 full in LaneDrain.
-        Volatile.Write(ref lane.InCall, 0);
+        lane.Calls.Leave();
         return offset;
     }
 

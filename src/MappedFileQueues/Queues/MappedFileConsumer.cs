@@ -76,22 +76,24 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <summary>Reads the next message, waiting for it for a time.</summary>
     /// <param name="message">The message; valid as Consume says.</param>
     /// <param name="timeout">How long; infinite is allowed.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Whether there was one.</returns>
-    public bool TryConsume(out ReadOnlySpan<byte> message, TimeSpan timeout) =>
-        TryGet(timeout, CancellationToken.None, out message);
+    /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
+    public bool TryConsume(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
+        TryGet(timeout, cancellationToken, out message);
 
     /// <summary>
     /// Waits for one message and enumerates those that are there, each where it lies, reading on behind it; Commit commits
     /// those that were enumerated.
     /// </summary>
     /// <param name="countMax">The most messages that are enumerated.</param>
+    /// <param name="cancellationToken">Ends the wait for the first one.</param>
     /// <returns>To be enumerated once, by foreach.</returns>
-    public MessageBatch ConsumeBatch(int countMax = int.MaxValue)
+    public MessageBatch ConsumeBatch(int countMax = int.MaxValue, CancellationToken cancellationToken = default)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(countMax);
-        if (_reader.HasMessage)
-            _core.Advance();
-        return new MessageBatch(this, countMax);
+        _core.Advance();
+        return new MessageBatch(this, countMax, cancellationToken);
     }
 
     /// <summary>Reads on behind the message in hand without committing.</summary>
@@ -184,8 +186,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        _core.NoteSpan();
         _reader.EnterCall();
+        _reader.NoteSpan();
         bool found = _reader.TryReadInPlace(out byte* payload, out int length);
         _reader.LeaveCall();
         if (!found && !_core.TryWait(timeout, cancellationToken, out payload, out length))
@@ -207,7 +209,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         bool found = TryConsume(out ReadOnlySpan<byte> message);
         copy = message.ToArray();
         // The message stays in hand; but a Dispose on another thread has nothing to keep mapped for it.
-        _core.ForgetSpan();
+        _reader.ForgetSpan();
         return found;
     }
 
@@ -242,13 +244,15 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 public ref struct MessageBatch
 {
     private readonly MappedFileConsumer _consumer;
+    private readonly CancellationToken _cancellationToken;
     private int _left;
     private bool _waits;
     private bool _hasCurrent;
 
-    internal MessageBatch(MappedFileConsumer consumer, int countMax)
+    internal MessageBatch(MappedFileConsumer consumer, int countMax, CancellationToken cancellationToken)
     {
         _consumer = consumer;
+        _cancellationToken = cancellationToken;
         _left = countMax;
         _waits = true;
     }
@@ -268,7 +272,7 @@ public ref struct MessageBatch
             _consumer.Advance();
         _hasCurrent = false;
         TimeSpan timeout = _waits ? Timeout.InfiniteTimeSpan : TimeSpan.Zero;
-        if (_left == 0 || !_consumer.TryGet(timeout, CancellationToken.None, out ReadOnlySpan<byte> message))
+        if (_left == 0 || !_consumer.TryGet(timeout, _cancellationToken, out ReadOnlySpan<byte> message))
             return false;
         _left--;
         _waits = false;

@@ -71,9 +71,11 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>Reads the next message, waiting for it for a time.</summary>
     /// <param name="message">The message.</param>
     /// <param name="timeout">How long; infinite is allowed.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Whether there was one.</returns>
-    public bool TryConsume(out T message, TimeSpan timeout) =>
-        TryCopy(out message) || Wait(timeout, CancellationToken.None, out message);
+    /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
+    public bool TryConsume(out T message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
+        TryCopy(out message) || Wait(timeout, cancellationToken, out message);
 
     /// <summary>
     /// Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose.
@@ -81,42 +83,28 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <returns>The message, in the mapping.</returns>
     public unsafe ref readonly T Peek()
     {
-        _core.NoteSpan();
         _core.TryWait(Timeout.InfiniteTimeSpan, CancellationToken.None, out byte* payload, out _);
         return ref Unsafe.AsRef<T>(payload);
     }
 
     /// <summary>Waits for one message, takes those that are there, and reads on behind them; Commit commits them all.</summary>
     /// <param name="destination">Where they go; its length is the most that are taken.</param>
+    /// <param name="cancellationToken">Ends the wait for the first one.</param>
     /// <returns>How many; 0 only for an empty destination.</returns>
     /// <remarks>When it throws, none is taken: the next call begins with the first message of this one.</remarks>
-    public int ConsumeBatch(Span<T> destination)
+    public int ConsumeBatch(Span<T> destination, CancellationToken cancellationToken = default)
     {
         if (destination.IsEmpty)
             return 0;
-        if (_reader.HasMessage)
-            _core.Advance();
-        long first = _reader.Offset;
-        // What the fast path leaves (a frame across the bound, one without checksum, a hole, a roll) the slow one must take
-        // itself, not only look at: the fast path would leave it again.
-        int count = TakeRun(destination);
+        _reader.EnterCall();
         try
         {
-            while (count < destination.Length
-                && Wait(count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, CancellationToken.None, out destination[count]))
-            {
-                _core.Advance();
-                count++;
-                count += TakeRun(destination[count..]);
-            }
+            return TakeBatch(destination, cancellationToken);
         }
-        catch when (count > 0)
+        finally
         {
-            _core.ReturnTo(first);
-            throw;
+            _reader.LeaveCallIfEntered();
         }
-
-        return count;
     }
 
     /// <summary>Reads on behind the message in hand without committing.</summary>
@@ -244,11 +232,39 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         return copied;
     }
 
-    /// <summary>Takes the messages that are there and need nothing rare, under one mark of the call.</summary>
+    /// <summary>In a call.</summary>
+    private int TakeBatch(Span<T> destination, CancellationToken cancellationToken)
+    {
+        _core.ThrowIfBarred();
+        _reader.Advance();
+        long first = _reader.Offset;
+        // What the fast path leaves (a frame across the bound, one without checksum, a hole, a roll) the slow one must take
+        // itself, not only look at: the fast path would leave it again.
+        int count = TakeRun(destination);
+        try
+        {
+            while (count < destination.Length && _core.TryTake(
+                count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
+            {
+                _reader.Advance();
+                count++;
+                count += TakeRun(destination[count..]);
+            }
+        }
+        catch when (count > 0)
+        {
+            if (_reader.IsInOwnCall && !_reader.IsBarred)
+                _reader.MoveTo(first);
+            throw;
+        }
+
+        return count;
+    }
+
+    /// <summary>Takes the messages that are there and need nothing rare.</summary>
     private int TakeRun(Span<T> destination)
     {
         int count = 0;
-        _reader.EnterCall();
         foreach (ref T message in destination)
         {
             if (!_reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
@@ -257,7 +273,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             count++;
         }
 
-        _reader.LeaveCall();
         return count;
     }
 

@@ -187,14 +187,25 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Completes when everything before <paramref name="upTo"/> is on disk, as far as it is published at the call. At every
-    /// level; calls at one time share a flush. Allocates nothing. Await the result once.
+    /// Completes when everything before <paramref name="upTo"/>, and the message that begins there, is on disk, as far as it is
+    /// published at the call: <c>FlushAsync(Produce(m))</c> covers m. At every level; calls at one time share a flush. Allocates
+    /// nothing. Await the result once.
     /// </summary>
-    /// <param name="upTo">An offset; what Produce returned plus one covers that message.</param>
+    /// <param name="upTo">An offset; what Produce returned covers that message.</param>
     /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
     /// <returns>The new confirmed offset.</returns>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
+
+    /// <summary>
+    /// Completes when everything that is published at the call is on disk, whichever process published it. At every level; calls
+    /// at one time share a flush. Allocates nothing. Await the result once.
+    /// </summary>
+    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
+    /// <returns>The new confirmed offset.</returns>
+    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
+    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
 
     /// <summary>
     /// Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.

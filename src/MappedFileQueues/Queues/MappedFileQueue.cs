@@ -148,6 +148,17 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <exception cref="QueuePoisonedException">An earlier flush had failed.</exception>
     public long Flush() => _core.Flush();
 
+    /// <summary>
+    /// Completes when everything that is published at the call is on disk, whichever process published it. At every level; calls
+    /// at one time share a flush. Allocates nothing. Await the result once.
+    /// </summary>
+    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
+    /// <returns>The new confirmed offset.</returns>
+    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
+    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => 
+        _core.FlushAsync(long.MaxValue, cancellationToken);
+
     /// <summary>A snapshot of the store, read from its files.</summary>
     /// <returns>The snapshot.</returns>
     public MappedFileQueueInfo GetInfo() => _core.GetInfo();

@@ -18,8 +18,6 @@ public sealed unsafe class MappedFileReader : IDisposable
     private readonly LogReader _reader;
     private readonly CorruptionPolicy _corruption;
     private int _disposed;
-    private int _spanThreadId;
-    private bool _isOrphaned;
 
     private MappedFileReader(ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption)
     {
@@ -92,7 +90,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         try
         {
             ThrowIfDisposed();
-            _spanThreadId = Environment.CurrentManagedThreadId;
+            _reader.NoteSpan();
             _reader.Advance();
             while (true)
             {
@@ -114,7 +112,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         }
         finally
         {
-            _reader.LeaveCall();
+            _reader.LeaveCallIfEntered();
         }
     }
 
@@ -187,8 +185,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         if (Interlocked.Exchange(ref _disposed, 1) != 0)
             return;
         _reader.Close(static () => { });
-        _isOrphaned = _reader.MayHaveSpan && _spanThreadId != Environment.CurrentManagedThreadId;
-        if (!_isOrphaned)
+        if (!_reader.MayHaveSpanOfOther)
             _reader.ReleaseSegment();
         _store.Dispose();
     }
@@ -236,12 +233,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     {
         if (!_reader.IsClosed)
             return;
-        if (_isOrphaned && _spanThreadId == Environment.CurrentManagedThreadId)
-        {
-            _isOrphaned = false;
-            _reader.ReleaseSegment();
-        }
-
+        _reader.ReleaseOrphan();
         throw new ObjectDisposedException(nameof(MappedFileReader));
     }
 

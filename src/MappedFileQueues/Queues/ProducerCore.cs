@@ -99,20 +99,18 @@ internal sealed class ProducerCore
         using CallGate.Call call = _queue.EnterCall();
         if (_queue.Store.Flusher.ConfirmedOffset >= end)
             return ValueTask.FromResult(offset);
-        return Pend(end, offset, cancellationToken);
+        return _queue.Pend(end, offset, cancellationToken);
     }
 
+    /// <summary>Covers the message that begins at the offset: nothing of a frame is confirmed without the rest.</summary>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
     {
-        if (cancellationToken.IsCancellationRequested)
-            return ValueTask.FromCanceled<long>(cancellationToken);
-        using CallGate.Call call = _queue.EnterCall();
-        long confirmed = _queue.Store.Flusher.ConfirmedOffset;
-        if (upTo <= confirmed)
-            return ValueTask.FromResult(confirmed);
-        ThrowIfOwnClaimIsOpen();
-        return Pend(upTo, null, cancellationToken);
+        ArgumentOutOfRangeException.ThrowIfNegative(upTo);
+        return _queue.FlushAsync(upTo == long.MaxValue ? upTo : upTo + 1, cancellationToken);
     }
+
+    public ValueTask<long> FlushAsync(CancellationToken cancellationToken) =>
+        _queue.FlushAsync(long.MaxValue, cancellationToken);
 
     public void AdjustOffset(long offset)
     {
@@ -143,15 +141,6 @@ internal sealed class ProducerCore
         }
 
         _queue.Remove(face);
-    }
-
-    private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
-    {
-        // First: a call in the list that nobody serves would never end.
-        _queue.Store.FlushThread.EnsureStarted();
-        ValueTask<long> pending = _queue.Store.FlushThread.Pending.Add(goal, offset, cancellationToken);
-        _queue.Store.FlushThread.Notice();
-        return pending;
     }
 
     private bool IsFlushDue(DurabilityLevel level, long count)

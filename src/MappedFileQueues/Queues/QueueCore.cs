@@ -118,6 +118,29 @@ internal sealed class QueueCore : IDisposable
         return Store.Flusher.Flush();
     }
 
+    /// <summary>Completes when everything before the goal is on disk, as far as it is published at the call.</summary>
+    public ValueTask<long> FlushAsync(long goal, CancellationToken cancellationToken)
+    {
+        if (cancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(cancellationToken);
+        using CallGate.Call call = EnterCall();
+        long confirmed = Store.Flusher.ConfirmedOffset;
+        if (goal <= confirmed)
+            return ValueTask.FromResult(confirmed);
+        Store.ThrowIfOwnClaimIsOpen();
+        return Pend(goal, null, cancellationToken);
+    }
+
+    /// <summary>Waits for the goal in the list that the flush thread serves. In a call.</summary>
+    public ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
+    {
+        // First: a call in the list that nobody serves would never end.
+        Store.FlushThread.EnsureStarted();
+        ValueTask<long> pending = Store.FlushThread.Pending.Add(goal, offset, cancellationToken);
+        Store.FlushThread.Notice();
+        return pending;
+    }
+
     public MappedFileQueueInfo GetInfo()
     {
         using CallGate.Call call = EnterCall();

@@ -1,0 +1,142 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// The calls of an object that is for one thread at a time: an Exclusive producer's lane, a reader. It marks them, so that a
+/// Dispose can wait for the one under way, and refuses a thread that calls while another one is in a call. Threads may take
+/// turns; the object belongs to the one that called last.
+/// <code>
+/// a call of the owner                           another thread takes the object over, under the lock
+/// 1 the stack is the owner's                    1 announce the own mark
+/// 2 mark: in call                               2 fence all threads of the process
+/// 3 look that nobody else is announced          3 the owner's mark says "in call": announce the owner again, refuse
+/// 4 what the call does                          4 become the owner, mark: in call
+/// 5 mark: not in call
+/// </code>
+/// The fence makes one of two things true: step 3 of the taker sees the mark, or step 3 of the owner sees the announcement.
+/// Both sides by interlocked operations would cost 5 ns a message; a plain look at one common mark would let two threads through
+/// that come within the same few nanoseconds, and messages that were acknowledged would be lost. Each thread has a mark of its
+/// own: a common one would be cleared by a thread that finds itself too late, under the call of the other.
+/// <para>A thread is known by its stack, because to ask the runtime for its number costs a call: two addresses of one stack can
+/// only be one thread's.</para>
+/// </summary>
+internal unsafe struct SingleCaller
+{
+    private readonly Lock _taking = new();
+    private CallMark _owner;
+    private CallMark _announced;
+
+    /// <summary>The marks of all threads that ever called: a thread that comes again allocates nothing.</summary>
+    private Dictionary<int, CallMark>? _marks;
+
+    public SingleCaller() => _announced = _owner = new CallMark(threadId: 0);
+
+    /// <summary>The mark of the thread that called last; in a call, this thread's.</summary>
+    public readonly CallMark Owner => _owner;
+
+    /// <summary>Whether a call of this thread is under way.</summary>
+    public readonly bool IsInOwnCall => _owner.ThreadId == Environment.CurrentManagedThreadId && _owner.InCall != 0;
+
+    /// <summary>Whether a call is under way. For the side that has refused further calls and has fenced all threads.</summary>
+    public readonly bool IsInCall
+    {
+        get
+        {
+            lock (_taking)
+                return Volatile.Read(ref _owner.InCall) != 0; // P7 acquire: its last use is over; pairs with P7 release in SingleCaller.
+        }
+    }
+
+    /// <summary>Marks a call; false when this thread has to <see cref="Take"/> the object first.</summary>
+    /// <param name="stack">The address of a local variable.</param>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public readonly bool TryEnter(byte* stack)
+    {
+        CallMark mark = _owner;
+        if ((nuint)(stack - mark.StackStart) > CallMark.StackLength)
+            return false;
+        // P7 release: before the announcement and the bound are looked at; pairs with P7 full in SingleCaller and LaneDrain.
+        Volatile.Write(ref mark.InCall, 1);
+        return Volatile.Read(in _announced) == mark; // P7 acquire: behind the mark; pairs with P7 full in SingleCaller.
+    }
+
+    /// <summary>Marks a call of an object that belongs to one thread for ever: nobody else is looked for.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public readonly void EnterAsOnlyThread() =>
+        Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+
+    /// <summary>The call is over.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public readonly void Leave() =>
+        // P7 release: nothing of the mapping is used after it; pairs with P7 acquire in SingleCaller.
+        Volatile.Write(ref _owner.InCall, 0);
+
+    /// <summary>As <see cref="Leave"/>, where the call may be over already and another thread have come.</summary>
+    public readonly void LeaveIfEntered()
+    {
+        if (IsInOwnCall)
+            Leave();
+    }
+
+    /// <summary>Takes the object over for this thread and marks its call.</summary>
+    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    /// <returns>False when a call of another thread is under way.</returns>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    public bool Take(byte* stack)
+    {
+        int thread = Environment.CurrentManagedThreadId;
+        lock (_taking)
+        {
+            if (_owner.ThreadId != thread && !TryTakeFromOther(thread))
+                return false;
+            _owner.StackStart = RuntimeHelpers.TryEnsureSufficientExecutionStack() ? stack - CallMark.StackLength : null;
+            Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+            return true;
+        }
+    }
+
+    private bool TryTakeFromOther(int thread)
+    {
+        ref CallMark? mine = ref CollectionsMarshal.GetValueRefOrAddDefault(_marks ??= [], thread, out _);
+        mine ??= new CallMark(thread);
+        // What this thread has marked in TryEnter, when it came too late, is no call.
+        mine.InCall = 0;
+        Volatile.Write(ref _announced, mine);
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: between announcement and look; pairs with P7 release in SingleCaller.
+        if (Volatile.Read(ref _owner.InCall) != 0) // P7 acquire: pairs with P7 release in SingleCaller.
+        {
+            Volatile.Write(ref _announced, _owner);
+            return false;
+        }
+
+        _owner = mine;
+        return true;
+    }
+}
+
+/// <summary>
+/// One thread's mark, written by that thread alone, as long as its object belongs to it each time that a message is produced or
+/// read: so it shares its cache line with no other object.
+/// </summary>
+[StructLayout(LayoutKind.Explicit, Size = 192)]
+internal sealed unsafe class CallMark
+{
+    /// <summary>So much of the stack below a call is known to be the thread's: the runtime has looked that 64 KiB are left.</summary>
+    public const nuint StackLength = 32 * 1024;
+
+    /// <summary>1 while the thread is in a call or has an open claim.</summary>
+    [FieldOffset(80)]
+    public int InCall;
+
+    /// <summary>Which thread; 0: nobody yet.</summary>
+    [FieldOffset(84)]
+    public readonly int ThreadId;
+
+    /// <summary>The lowest address of the stack at which a call is the thread's for sure; null while there is none.</summary>
+    [FieldOffset(88)]
+    public byte* StackStart;
+
+    public CallMark(int threadId) => ThreadId = threadId;
+}
