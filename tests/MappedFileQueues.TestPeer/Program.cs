@@ -21,6 +21,7 @@ internal static class Program
         ["fill"] = Verbs.FillVerb.Run,
         ["append"] = Verbs.AppendVerb.Run,
         ["make"] = Verbs.MakeVerb.Run,
+        ["lost-disk"] = Verbs.LostDiskVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,
         ["read-blocks"] = Verbs.ReadBlocksVerb.Run,

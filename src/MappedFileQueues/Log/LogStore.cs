@@ -44,7 +44,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         _checkpoints = opened.Checkpoints;
         _metaWatch = opened.MetaWatch;
         Checksum = new FrameChecksum(Meta.StoreId);
-        Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true);
+        Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, syncFailed: () => Wake!.Poison());
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
             NamesLost = () => Flusher!.Poison(),

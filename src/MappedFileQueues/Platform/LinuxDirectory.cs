@@ -122,12 +122,17 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <inheritdoc/>
-    public override void FlushEntries(string subdirectory)
+    public override void FlushEntries(string subdirectory) => FlushEntriesOf(subdirectory, null);
+
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory, Action failed) => FlushEntriesOf(subdirectory, failed);
+
+    private void FlushEntriesOf(string subdirectory, Action? failed)
     {
         string full = FullName(subdirectory);
         using LinuxHandle opened = OpenSubdirectory(subdirectory)
             ?? throw LinuxErrors.Make("Cannot flush the directory", full, DiskErrors.ENOENT);
-        FlushEntries(opened, full);
+        FlushEntries(opened, full, failed);
     }
 
     /// <inheritdoc/>
@@ -253,7 +258,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
             FlushEntries(opened, parent);
     }
 
-    private static void FlushEntries(LinuxHandle directory, string path)
+    private static void FlushEntries(LinuxHandle directory, string path, Action? failed = null)
     {
         while (LinuxNative.fsync(directory) != 0)
         {
@@ -264,6 +269,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
                 return;
             if (errno == DiskErrors.EINTR)
                 continue;
+            failed?.Invoke();
             QueueDiskException error = LinuxErrors.Make("Cannot flush the directory", path, errno);
             throw new QueueDiskException(error.Message, errno, path) { MayHaveLostData = true };
         }

@@ -83,12 +83,18 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     /// <inheritdoc/>
     public override void FlushData()
     {
-        while (LinuxNative.fdatasync(handle) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            if (errno != DiskErrors.EINTR)
-                throw LinuxErrors.Make("Cannot flush the file to the disk", path, errno);
-        }
+        if (TryFlushData(out int errno))
+            return;
+        throw CannotFlush(errno);
+    }
+
+    /// <inheritdoc/>
+    public override void FlushData(Action failed)
+    {
+        if (TryFlushData(out int errno))
+            return;
+        failed();
+        throw CannotFlush(errno);
     }
 
     /// <inheritdoc/>
@@ -159,6 +165,21 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     private LinuxView MapAny(long length, bool writable) =>
         LinuxView.TryMap(handle, 0, length, writable, out int errno) ??
             throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
+
+    private bool TryFlushData(out int errno)
+    {
+        while (LinuxNative.fdatasync(handle) != 0)
+        {
+            errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                return false;
+        }
+
+        errno = 0;
+        return true;
+    }
+
+    private QueueDiskException CannotFlush(int errno) => LinuxErrors.Make("Cannot flush the file to the disk", path, errno);
 
     private bool TryFallocate(int mode, long offset, long length)
     {

@@ -52,14 +52,31 @@ internal abstract class PlatformFile : IDisposable
     public abstract void WriteAt(ReadOnlySpan<byte> source, long position);
 
     /// <summary>
-    /// Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable FlushToDisk). EINTR is
-    /// retried; any other error is thrown, once.
+    /// Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable msync or FlushToDisk). EINTR
+    /// is retried; any other error is thrown, once. A file system that takes no writes any more is an error too: it may have
+    /// lost what was stored before.
     /// </summary>
     public abstract void FlushData();
 
+    /// <summary>As the other, for those who have to tell others of an error before anything else happens.</summary>
+    /// <param name="failed">Called when the system has reported an error, before the exception is made where that is
+    /// possible (Portable gets a finished one from the BCL). Must not throw.</param>
+    public virtual void FlushData(Action failed)
+    {
+        try
+        {
+            FlushData();
+        }
+        catch (QueueDiskException)
+        {
+            failed();
+            throw;
+        }
+    }
+
     /// <summary>
     /// Asks the system to begin writing a range to the disk, and waits for nothing (sync_file_range; Portable: nothing). It
-    /// promises nothing and takes no error from a later <see cref="FlushData"/>. Never fails: it is a hint.
+    /// promises nothing and takes no error from a later <see cref="FlushData()"/>. Never fails: it is a hint.
     /// </summary>
     public virtual void StartWriteBack(long offset, long length)
     {
@@ -78,12 +95,16 @@ internal abstract class PlatformFile : IDisposable
     {
     }
 
-    /// <summary>As <see cref="FlushData"/>; its error says that data may be lost.</summary>
-    public void Sync()
+    /// <summary>As <see cref="FlushData()"/>; its error says that data may be lost.</summary>
+    /// <param name="failed">As of <see cref="FlushData(Action)"/>.</param>
+    public void Sync(Action? failed = null)
     {
         try
         {
-            FlushData();
+            if (failed is null)
+                FlushData();
+            else
+                FlushData(failed);
         }
         catch (QueueDiskException error)
         {

@@ -70,7 +70,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
                 if (handle is null && opening is FileOpening.CreateNew or FileOpening.ReadWriteOrCreate)
                     handle = TryMakeFile(full, FileShare.ReadWrite | FileShare.Delete);
                 if (handle is not null)
-                    return new PortableFile(full, handle);
+                    return new PortableFile(full, handle, isWritable: opening != FileOpening.Read);
                 if (opening != FileOpening.ReadWriteOrCreate)
                     return null;
             }

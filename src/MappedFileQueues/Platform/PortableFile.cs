@@ -4,7 +4,10 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Platform;
 
 /// <summary>A file by the BCL.</summary>
-internal sealed class PortableFile(string path, SafeFileHandle handle) : PlatformFile
+/// <param name="path">For messages.</param>
+/// <param name="handle">The open file.</param>
+/// <param name="isWritable">Whether it was opened for writing.</param>
+internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWritable) : PlatformFile
 {
     private readonly Lock _allocating = new();
 
@@ -114,7 +117,13 @@ internal sealed class PortableFile(string path, SafeFileHandle handle) : Platfor
     /// <inheritdoc/>
     public override void FlushData() => Try("Cannot flush the file to the disk", () =>
     {
-        RandomAccess.FlushToDisk(handle);
+        // On Unix the BCL takes three errors of fsync for success (EROFS, EINVAL, ENOTSUP). A file system that turned read-only
+        // under an open file answers with the first of them, and has lost what it had not written. The flush of a mapping
+        // (msync) asks the same of the system, through the same open file, and tells everything.
+        bool isTold = isWritable && !OperatingSystem.IsWindows() && TryFlushAsMapping();
+        // On Linux that was all of it. macOS leaves the data in the drive's cache, which this call empties.
+        if (!isTold || !OperatingSystem.IsLinux())
+            RandomAccess.FlushToDisk(handle);
         return true;
     });
 
@@ -139,6 +148,40 @@ internal sealed class PortableFile(string path, SafeFileHandle handle) : Platfor
 
     /// <inheritdoc/>
     public override void Dispose() => handle.Dispose();
+
+    /// <summary>
+    /// Flushes the whole file through a mapping that nobody looks into; it costs two system calls more, and no page fault. False
+    /// for an empty file, which has none, and where the file system cannot map files.
+    /// </summary>
+    private bool TryFlushAsMapping()
+    {
+        if (RandomAccess.GetLength(handle) == 0)
+            return false;
+        MemoryMappedFile mapped;
+        MemoryMappedViewAccessor view;
+        try
+        {
+            mapped = MemoryMappedFile.CreateFromFile(
+                handle, mapName: null, capacity: 0, MemoryMappedFileAccess.Read, HandleInheritability.None, leaveOpen: true);
+            view = mapped.CreateViewAccessor(0, 0, MemoryMappedFileAccess.Read);
+        }
+        catch (IOException error) when (PortableErrors.Number(error) == DiskErrors.ENODEV)
+        {
+            return false;
+        }
+
+        try
+        {
+            view.Flush();
+            return true;
+        }
+        finally
+        {
+            // The accessor's own Dispose would flush once more.
+            view.SafeMemoryMappedViewHandle.Dispose();
+            mapped.Dispose();
+        }
+    }
 
     private T Try<T>(string failed, Func<T> call)
     {

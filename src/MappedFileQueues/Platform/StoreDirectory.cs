@@ -78,6 +78,23 @@ internal abstract class StoreDirectory : IDisposable
     /// <summary>Makes the entries of a subdirectory ("" = this one) survive a power cut; does nothing on Portable.</summary>
     public abstract void FlushEntries(string subdirectory);
 
+    /// <summary>As the other, for those who have to tell others of an error before anything else happens.</summary>
+    /// <param name="subdirectory">Which.</param>
+    /// <param name="failed">Called when the disk failed to take the entries, before the exception is made where that is
+    /// possible. Must not throw.</param>
+    public virtual void FlushEntries(string subdirectory, Action failed)
+    {
+        try
+        {
+            FlushEntries(subdirectory);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            failed();
+            throw;
+        }
+    }
+
     /// <summary>
     /// Takes a kernel lock on the file, made when missing (its content means nothing), without waiting; null when another
     /// open of it, in this process or any other, holds it against this kind. The system drops it when the process dies.

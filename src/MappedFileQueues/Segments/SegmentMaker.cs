@@ -37,7 +37,10 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>Names temporary files; the slot of the producers of this queue, or "open" under the `open` lock.</summary>
     public string Owner { get; set; } = "open";
 
-    /// <summary>Called when the disk failed to take the names: the flush of them that comes next would succeed.</summary>
+    /// <summary>
+    /// Called when the disk failed to take the names, before anything else happens: the flush of them that comes next would
+    /// succeed.
+    /// </summary>
     public Action? NamesLost { get; init; }
 
     /// <summary>Up to here all blocks exist, from the tail on.</summary>
@@ -119,15 +122,10 @@ internal sealed unsafe class SegmentMaker(
         // was told has said so.
         lock (_flushingNames)
         {
-            try
-            {
+            if (NamesLost is { } namesLost)
+                directory.FlushEntries(StoreNames.CommitLog, namesLost);
+            else
                 directory.FlushEntries(StoreNames.CommitLog);
-            }
-            catch (QueueDiskException error) when (error.MayHaveLostData)
-            {
-                NamesLost?.Invoke();
-                throw;
-            }
         }
 
         // Not for a segment far ahead, where a move of the log's origin may still be taken back: those before it are not made

@@ -8,7 +8,12 @@ namespace MappedFileQueues.Segments;
 /// last one left. The descriptors of segments that were written stay open until they are flushed
 /// (<see cref="KeepUnflushedMax"/> at most), because only a descriptor that was open before a write-back error is told of it.
 /// </summary>
-internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength, bool writable)
+/// <param name="directory">The store.</param>
+/// <param name="segmentLength">Of its segments.</param>
+/// <param name="writable">Whether they are mapped for writing.</param>
+/// <param name="syncFailed">Called when a sync of a segment has failed, before anything else happens: the system tells an error
+/// once, and who syncs the same file a moment later would be told that all is well.</param>
+internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength, bool writable, Action? syncFailed = null)
 {
     /// <summary>Descriptors of unmapped, unflushed segments that are kept at most; a process may have 1,024 by default.</summary>
     private const int KeepUnflushedMax = 64;
@@ -119,7 +124,12 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
             PlatformFile? older = unmapped ?? mapping?.File;
             unmapped = older is null ? directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite) : unmapped;
             older ??= unmapped;
-            older?.Sync();
+#if MFQ_PLANTED
+            if (Memory.PlantedFaults.Has(Memory.PlantedFault.FlushErrorIgnored))
+                older?.Sync();
+            else
+#endif
+            older?.Sync(syncFailed);
             return older is not null;
         }
 #if MFQ_PLANTED
@@ -148,7 +158,7 @@ internal sealed class SegmentWindow(StoreDirectory directory, long segmentLength
             return;
 #endif
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
-        file?.Sync();
+        file?.Sync(syncFailed);
     }
 
     /// <summary>
