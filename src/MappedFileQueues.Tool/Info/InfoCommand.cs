@@ -51,6 +51,12 @@ internal static class InfoCommand
         store.Add("epoch", Report.Number(info.Epoch));
         store.Add("repairs", Report.Number(info.RepairCount));
         store.Add("poisoned", info.IsPoisoned ? "yes: a flush failed; close it everywhere and open it again" : "no");
+        if (info.FlushFailingSince is { } since)
+        {
+            store.Add("flushes", string.Create(
+                CultureInfo.InvariantCulture, $"fail since {since:u}, pid {info.FlushFailingProcessId}: {info.LastFlushError}"));
+        }
+
         store.Add("attached", Processes(info.AttachedProcesses));
         store.Add("producers", Processes(info.ProducerProcesses));
         store.Write();

@@ -38,6 +38,14 @@ internal static class ControlLayout
     public const int RollCountAt = 14 * Stride;
     public const int CorruptAtAt = 15 * Stride;
 
+    // Why flushes fail, for information: since when (milliseconds since 1970 UTC; 0: they do not), which process says so, and
+    // its words in UTF-8.
+    public const int FlushFailureAt = 16 * Stride;
+    public const int FlushFailureProcessAt = FlushFailureAt + 8;
+    public const int FlushFailureLengthAt = FlushFailureAt + 12;
+    public const int FlushFailureTextAt = FlushFailureAt + 16;
+    public const int FlushFailureTextMax = 1008;
+
     /// <summary>The top bit of the waiter flag: an earlier flush failed.</summary>
     public const ulong PoisonBit = 1UL << 63;
 }

@@ -120,6 +120,7 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
         if (error.MayHaveLostData)
         {
             Poison();
+            store.FlushFailure.Note(error, isAttempt: false);
             return;
         }
 

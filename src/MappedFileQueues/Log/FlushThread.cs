@@ -10,8 +10,9 @@ namespace MappedFileQueues.Log;
 /// last flush, or half an interval after it saw that somebody else had flushed: several attached processes share the work, and no
 /// message waits longer than the interval. A consumer's queue ticks too: the writer may be dead. Nothing unflushed: no
 /// sync.</para>
-/// <para>What happens here promises nothing to a caller, so errors are not thrown: a failed flush has poisoned the queue, and
-/// every caller hears of that.</para>
+/// <para>What happens here promises nothing to a caller, so errors are not thrown here. A failed sync has poisoned the queue, and
+/// every caller hears of that; what fails otherwise is kept (<see cref="FlushFailure"/>): appends throw it when the promise of
+/// the interval is broken.</para>
 /// </summary>
 internal sealed class FlushThread : IDisposable
 {
@@ -128,14 +129,17 @@ internal sealed class FlushThread : IDisposable
             ServeRoll();
             ServeTick();
         }
-        catch (QueueDeletedException)
+        catch (QueueDeletedException error)
         {
-            // Whoever appends, reads or flushes meets it. There is nothing to flush any more.
+            // Whoever reads or flushes meets it; whoever appends only where he enters a segment. There is nothing to flush any
+            // more.
+            if (_ticks)
+                _store.FlushFailure.NoteEnd(error);
             _ticks = false;
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {
-            // Poisoned or damaged: callers meet it. Or the queue is closing.
+            // Poisoned: callers meet it. Noted where it was met. Or the queue is closing.
         }
     }
 
@@ -176,7 +180,16 @@ internal sealed class FlushThread : IDisposable
             return;
         _rolled = false;
         _lastRoll = Stopwatch.GetTimestamp();
-        _store.Flusher.FlushCompletedSegments();
+        try
+        {
+            _store.Flusher.FlushCompletedSegments();
+            if (!_ticks)
+                _store.FlushFailure.Clear();
+        }
+        catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
+        {
+            _store.FlushFailure.Note(error, isAttempt: false);
+        }
     }
 
     private void ServeTick()
@@ -189,17 +202,35 @@ internal sealed class FlushThread : IDisposable
         _isIdle = false;
         if (isRecent)
         {
+            _store.FlushFailure.Clear();
             _ticksLeft = 1;
         }
         else if (--_ticksLeft <= 0)
         {
-            BackgroundFlush flush = _store.Flusher.TryFlush();
+            BackgroundFlush flush = TryFlush();
             _ticksLeft = flush == BackgroundFlush.Done ? 2 : 1;
             _isIdle = flush == BackgroundFlush.Nothing;
         }
 
         _seenConfirmed = _store.Flusher.ConfirmedOffset;
         _store.Flusher.CheckpointIfDue();
+    }
+
+    /// <summary>The interval's flush.</summary>
+    private BackgroundFlush TryFlush()
+    {
+        try
+        {
+            BackgroundFlush flush = _store.Flusher.TryFlush();
+            if (flush != BackgroundFlush.Elsewhere)
+                _store.FlushFailure.Clear();
+            return flush;
+        }
+        catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
+        {
+            _store.FlushFailure.Note(error, isAttempt: true);
+            throw;
+        }
     }
 
     private static TimeSpan Left(long since, TimeSpan whole)

@@ -115,6 +115,13 @@ internal abstract unsafe class LogAppender
         Leave(lane);
     }
 
+    /// <summary>Sends every lane to its rare path, where everything is looked at that the common one leaves out.</summary>
+    public void TakeBounds()
+    {
+        foreach (AppendLane lane in Lanes())
+            lane.Bound = null;
+    }
+
     /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
     /// <returns>False when a claim was fenced: its mapping has to stay for the life of the process.</returns>
     public bool Close()
@@ -147,6 +154,7 @@ internal abstract unsafe class LogAppender
                 throw Store.Poisoned();
             MakeRoom(lane, frameLength);
             RecheckDisposed(lane);
+            Store.FlushFailure.ThrowIfRefusing(lane);
         }
         catch
         {
@@ -315,7 +323,9 @@ internal abstract unsafe class LogAppender
     /// </summary>
     protected void RecheckDisposed(AppendLane lane)
     {
-        Interlocked.MemoryBarrier(); // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain.
+        // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain. P33 full: and before the look whether
+        // flushes fail; pairs with P33 full in FlushFailure.
+        Interlocked.MemoryBarrier();
         if (!_disposed)
             return;
         lane.Bound = null;

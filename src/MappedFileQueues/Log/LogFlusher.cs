@@ -353,6 +353,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         _lead.Followers.Close();
         _round.Run(new FlushWalk(store).NowLimit, checkpoint);
+        store.FlushFailure.Clear();
     }
 
     private void RoundAndLetGo(bool checkpoint)

@@ -55,6 +55,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         Roller = new SegmentRoller(this);
         FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
         Flusher = new LogFlusher(this, opened.Checkpoints);
+        FlushFailure = new FlushFailure(this);
         FlushThread = new FlushThread(this);
         AsyncWaits = new AsyncWaiter(this, Wake);
         DurableAsyncWaits = new AsyncWaiter(this, FlushWake);
@@ -94,6 +95,9 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     public LogFlusher Flusher { get; }
 
     public FlushThread FlushThread { get; }
+
+    /// <summary>Why flushes that nobody waits for fail, if they do.</summary>
+    public FlushFailure FlushFailure { get; }
 
     public AsyncWaiter AsyncWaits { get; }
 
@@ -205,6 +209,17 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
             if (isOpen)
                 throw new InvalidOperationException(
                     "This thread has an open claim on this queue and would wait for itself. Publish or dispose the claim first.");
+        }
+    }
+
+    /// <summary>Sends every lane of this queue's producers to its rare path.</summary>
+    public void TakeBounds()
+    {
+        lock (_sharedAppendersLock)
+        {
+            _exclusiveAppender?.TakeBounds();
+            foreach (SharedAppender appender in _sharedAppenders)
+                appender.TakeBounds();
         }
     }
 

@@ -35,6 +35,9 @@ internal sealed unsafe record StoreStatus
 
     public required bool IsPoisoned { get; init; }
 
+    /// <summary>Why flushes fail; null when they do not, as far as anybody has said.</summary>
+    public required FlushFailureText? FlushFailure { get; init; }
+
     public required int SegmentCount { get; init; }
 
     public required long BytesOnDisk { get; init; }
@@ -77,6 +80,7 @@ internal sealed unsafe record StoreStatus
             // P13 acquire: pairs with P13 full in HoleRepair.
             RepairCount = control is null ? 0 : (long)SharedWord.ReadAcquire(control.RepairCount),
             IsPoisoned = isPoisoned || directory.Identify(StoreNames.Poison) is not null,
+            FlushFailure = control?.ReadFlushFailure(),
             SegmentCount = segments.Count,
             BytesOnDisk = MeasureDisk(directory),
             Consumers = FindConsumers(directory),

@@ -58,6 +58,19 @@ public sealed record MappedFileQueueInfo
     /// <summary>Whether an earlier flush has failed.</summary>
     public required bool IsPoisoned { get; init; }
 
+    /// <summary>
+    /// Since when background flushes fail, in UTC; null while they succeed, or none was tried. What was appended since then may
+    /// not be on disk; at <see cref="DurabilityLevel.Interval"/> and <see cref="DurabilityLevel.Group"/> Produce throws after two
+    /// intervals. Whichever process flushes successfully clears it.
+    /// </summary>
+    public DateTimeOffset? FlushFailingSince { get; init; }
+
+    /// <summary>What the last flush that failed said, shortened to 1,008 bytes; null as above.</summary>
+    public string? LastFlushError { get; init; }
+
+    /// <summary>The process whose flushes fail, of several the one that said so last; null as above.</summary>
+    public int? FlushFailingProcessId { get; init; }
+
     /// <summary>Segment files, those made ahead counted.</summary>
     public required int SegmentCount { get; init; }
 
@@ -90,6 +103,9 @@ public sealed record MappedFileQueueInfo
         ConfirmedOffset = status.ConfirmedOffset,
         RepairCount = status.RepairCount,
         IsPoisoned = status.IsPoisoned,
+        FlushFailingSince = status.FlushFailure?.Since,
+        LastFlushError = status.FlushFailure?.Text,
+        FlushFailingProcessId = status.FlushFailure?.ProcessId,
         SegmentCount = status.SegmentCount,
         BytesOnDisk = status.BytesOnDisk,
         Consumers = [.. status.Consumers.Select(consumer => new MappedFileConsumerInfo(
