@@ -8,6 +8,7 @@ internal static partial class ProcessSignals
     private const int SigKill = 9;
     private const int SigStop = 19;
     private const int LimitOpenFiles = 7;
+    private const int LimitProcesses = 6;
 
     /// <summary>Ends the process as a crash does: nothing is unwound, nothing flushed.</summary>
     public static void Kill()
@@ -20,13 +21,18 @@ internal static partial class ProcessSignals
     public static void Stop() => _ = Send(Environment.ProcessId, SigStop);
 
     /// <summary>The most descriptors that may be open from now on.</summary>
-    public static void LimitFiles(ulong count)
+    public static void LimitFiles(ulong count) => Limit(LimitOpenFiles, count);
+
+    /// <summary>The most processes and threads that this process's user may have from now on; root has no limit.</summary>
+    public static void LimitThreads(ulong count) => Limit(LimitProcesses, count);
+
+    private static void Limit(int resource, ulong count)
     {
         ResourceLimit limit = default;
-        if (GetLimit(LimitOpenFiles, ref limit) != 0)
+        if (GetLimit(resource, ref limit) != 0)
             throw new InvalidOperationException("getrlimit failed");
         limit.Current = Math.Min(count, limit.Maximum);
-        if (SetLimit(LimitOpenFiles, in limit) != 0)
+        if (SetLimit(resource, in limit) != 0)
             throw new InvalidOperationException("setrlimit failed");
     }
 

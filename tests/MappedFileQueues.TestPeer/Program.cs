@@ -21,6 +21,7 @@ internal static class Program
         ["fill"] = Verbs.FillVerb.Run,
         ["append"] = Verbs.AppendVerb.Run,
         ["make"] = Verbs.MakeVerb.Run,
+        ["no-threads"] = Verbs.NoThreadsVerb.Run,
         ["lost-disk"] = Verbs.LostDiskVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,

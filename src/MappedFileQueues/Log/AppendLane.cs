@@ -56,6 +56,9 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>The appender that this lane belongs to.</summary>
     public object Owner => owner;
 
+    /// <summary>Called while this lane's thread waits for another process; throws when its producer ends.</summary>
+    public Action? LookWhileWaiting { get; init; }
+
     /// <summary>The thread that it belongs to; null in Exclusive mode, where callers take turns.</summary>
     public Thread? Thread => thread;
 

@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
 
@@ -25,13 +26,11 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
                 throw new ObjectDisposedException("MappedFileConsumer");
             if (_pending.Exists(other => other.Reader == reader))
                 throw AlreadyWaiting();
+            // First, under the lock that it takes before it looks at anything: where there is no thread to be had nothing has
+            // changed, and the next call tries again.
+            _thread ??= BackgroundThread.Start(Run, "async waits");
             reader.IsAwaited = true;
             _pending.Add(wait);
-            if (_thread is null)
-            {
-                _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues async waits" };
-                _thread.Start();
-            }
 
             ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
             // Under the lock: a Dispose that unmaps the words comes through it first. Behind it this was a store into a page

@@ -27,7 +27,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         : base(store)
     {
         _publishesWithFence = !waitersFence;
-        _lane = new AppendLane(this, thread: null);
+        _lane = new AppendLane(this, thread: null) { LookWhileWaiting = ThrowIfDisposed };
         try
         {
             Restart();

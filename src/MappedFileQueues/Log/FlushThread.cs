@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log;
 
@@ -54,19 +55,31 @@ internal sealed class FlushThread : IDisposable
     public bool Ticks => _ticks;
 
     /// <summary>From now on everything is flushed within the interval.</summary>
+    /// <exception cref="MappedFileQueueException">The system gives no thread: nothing is promised.</exception>
     public void StartTicking()
     {
         if (_ticks)
             return;
+        EnsureStarted();
         _ticks = true;
         Notice();
     }
 
-    /// <summary>A segment was completed. Never waits.</summary>
+    /// <summary>
+    /// A segment was completed. Never waits, and never fails: without a thread the next roll tries again, and until then the next
+    /// opener has more to walk over.
+    /// </summary>
     public void NoticeRoll()
     {
         _rolled = true;
-        Notice();
+        try
+        {
+            Notice();
+        }
+        catch (MappedFileQueueException error)
+        {
+            _store.FlushFailure.Note(error, isAttempt: false);
+        }
     }
 
     /// <summary>There is something to do.</summary>
@@ -78,9 +91,15 @@ internal sealed class FlushThread : IDisposable
             return;
         }
 
-        if (_thread is null)
-            Start();
+        EnsureStarted();
         _noticed.Set();
+    }
+
+    /// <summary>Before anything is promised that only the thread can keep.</summary>
+    public void EnsureStarted()
+    {
+        if (_thread is null && ProtocolSteps.Background is null)
+            Start();
     }
 
     /// <summary>Ends the thread; what it has under way ends first.</summary>
@@ -107,8 +126,7 @@ internal sealed class FlushThread : IDisposable
             if (_thread is not null || _stopping)
                 return;
             _lastTick = Stopwatch.GetTimestamp();
-            _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues flusher" };
-            _thread.Start();
+            _thread = BackgroundThread.Start(Run, "flusher");
         }
     }
 

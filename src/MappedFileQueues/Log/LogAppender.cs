@@ -39,6 +39,9 @@ internal abstract unsafe class LogAppender
 
     protected bool IsDisposed => _disposed;
 
+    /// <summary>For waits; the queue's own end is looked at beside it.</summary>
+    protected void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(_disposed, this);
+
     /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
     public abstract AppendLane Claim(int payloadLength);
 

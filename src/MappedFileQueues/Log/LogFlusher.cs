@@ -322,10 +322,10 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             store.Wake.Sleep(sequence, patience.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
     }
 
-    /// <summary>Takes both kinds of lead, waiting for them.</summary>
+    /// <summary>Takes both kinds of lead, waiting for them; under `open`, for which others wait meanwhile, so not for ever.</summary>
     private void EnterWithLease()
     {
-        var pause = new SpinWait();
+        var pause = new LockWait.Pause(LockWait.Timeout);
         while (!_lead.TryEnter())
             PauseOrThrow(ref pause);
         try
@@ -340,12 +340,16 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         }
     }
 
-    private void PauseOrThrow(ref SpinWait pause)
+    private void PauseOrThrow(ref LockWait.Pause pause)
     {
         if (store.Wake.IsPoisoned)
             throw store.Poisoned();
         store.ThrowIfClosing();
-        pause.SpinOnce();
+        if (pause.IsOver)
+            throw new QueueInUseException($"A flush of this store does not come to an end: path={store.Path}, "
+                + $"holder={store.Directory.NameLockHolders(StoreNames.FlushLock)}, waited={LockWait.Timeout}. "
+                + "Look at that process.");
+        pause.Sleep();
     }
 
     /// <summary>Under the lease: flushes for everybody who has published.</summary>

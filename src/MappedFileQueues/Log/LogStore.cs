@@ -48,6 +48,8 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
             NamesLost = () => Flusher!.Poison(),
+            LookWhileWaiting = ThrowIfClosing,
+            LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
         };
         Slots = opened.Slots;
         Wake = new WakeSignal(Os, Control);
@@ -61,8 +63,17 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         DurableAsyncWaits = new AsyncWaiter(this, FlushWake);
         lock (s_attached)
             s_attached.Add(this);
-        if (settings.FlushesAtIntervals)
-            FlushThread.StartTicking();
+        try
+        {
+            if (settings.FlushesAtIntervals)
+                FlushThread.StartTicking();
+        }
+        catch
+        {
+            // No thread to be had. Nobody else will dispose what has no owner.
+            Dispose();
+            throw;
+        }
     }
 
     public OperatingSystemServices Os { get; }

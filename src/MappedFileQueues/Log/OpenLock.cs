@@ -1,4 +1,3 @@
-using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 
@@ -13,7 +12,7 @@ internal static class OpenLock
     /// <summary>
     /// How long an opener waits for others that are opening, whatever LockTimeout says: recovery may run meanwhile.
     /// </summary>
-    public static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
+    public static readonly TimeSpan Timeout = LockWait.Timeout;
 
     /// <summary>For a call of an open queue; the queue's end ends the wait.</summary>
     public static PlatformLock Take(LogStore store) =>
@@ -31,21 +30,6 @@ internal static class OpenLock
     }
 
     /// <summary>As the other; null when the time is up.</summary>
-    public static PlatformLock? TryTake(StoreDirectory directory, TimeSpan timeout, Action? look = null)
-    {
-        long began = Stopwatch.GetTimestamp();
-        var pause = new SpinWait();
-        while (true)
-        {
-            if (directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive) is { } taken)
-                return taken;
-            if (Stopwatch.GetElapsedTime(began) >= timeout)
-                return null;
-            look?.Invoke();
-            if (pause.NextSpinWillYield)
-                Thread.Sleep(1);
-            else
-                pause.SpinOnce();
-        }
-    }
+    public static PlatformLock? TryTake(StoreDirectory directory, TimeSpan timeout, Action? look = null) =>
+        LockWait.TryTake(directory, StoreNames.OpenLock, LockKind.Exclusive, timeout, look);
 }

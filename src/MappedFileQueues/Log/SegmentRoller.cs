@@ -45,16 +45,16 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             }
 
             ThrowIfTruncated(segment, position);
-            bool hasBlock = TryEnsureAllocated(segment, position + FrameHeader.Size);
+            bool hasBlock = TryEnsureAllocated(lane, segment, position + FrameHeader.Size);
             if (TryStepOver(lane, segment, position))
                 continue;
             // The rest of a segment that cannot grow becomes padding, for which the header's own place needs a block.
             if (!hasBlock)
-                store.Maker.EnsureAllocated(segment.Start + position + FrameHeader.Size);
+                store.Maker.EnsureAllocated(segment.Start + position + FrameHeader.Size, lane.LookWhileWaiting);
             long end = position + frameLength;
-            if (end > segment.SegmentLength || !TryEnsureAllocated(segment, Math.Min(end + 8, segment.SegmentLength)))
+            if (end > segment.SegmentLength || !TryEnsureAllocated(lane, segment, Math.Min(end + 8, segment.SegmentLength)))
             {
-                if (TryPadRest(segment, position))
+                if (TryPadRest(lane, segment, position))
                     lane.Next += segment.SegmentLength - position;
                 continue;
             }
@@ -78,7 +78,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
             if (segment is null && !isBelowLowWater)
             {
-                store.Maker.Make(start, SegmentMaker.FirstBlocks);
+                store.Maker.Make(start, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);
                 continue;
             }
 
@@ -133,8 +133,8 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     public void Raise(long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
 
     /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made, say).</summary>
-    private bool TryEnsureAllocated(SegmentMapping segment, long position) =>
-        store.Maker.TryEnsureAllocated(segment.Start + position);
+    private bool TryEnsureAllocated(AppendLane lane, SegmentMapping segment, long position) =>
+        store.Maker.TryEnsureAllocated(segment.Start + position, lane.LookWhileWaiting);
 
     private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position)
     {
@@ -154,12 +154,12 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     /// False when another producer was faster: then a frame stands here. A rest that is longer than any frame is left only by
     /// a segment that cannot grow, and no padding covers it.
     /// </summary>
-    private bool TryPadRest(SegmentMapping segment, long position)
+    private bool TryPadRest(AppendLane lane, SegmentMapping segment, long position)
     {
         long rest = segment.SegmentLength - position;
         if (rest > FrameHeader.FrameLengthMax)
             throw store.Maker.CannotGrow(segment.Start + position);
-        EnsureNext(segment);
+        EnsureNext(lane, segment);
         ulong padding = store.Checksum.PaddingHeader(segment.Start + position, rest);
         // P4 full: the next segment exists before the rest is padding; pairs with P4 acquire in TryStepOver and LogReader.
         if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
@@ -171,12 +171,12 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         return true;
     }
 
-    private void EnsureNext(SegmentMapping segment)
+    private void EnsureNext(AppendLane lane, SegmentMapping segment)
     {
         // P20 acquire: pairs with P20 full in SegmentMaker.
         if (SharedWord.ReadAcquire(store.Control.Allocated) > segment.End)
             return;
-        store.Maker.Make(segment.End, SegmentMaker.FirstBlocks);
+        store.Maker.Make(segment.End, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);
     }
 
     private void SetBound(AppendLane lane, SegmentMapping segment, long position, long frameLength)
@@ -214,6 +214,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         {
             if (Stopwatch.GetElapsedTime(began) >= OwnerExitMax)
                 return false;
+            store.ThrowIfClosing();
             Thread.Sleep(1);
         }
 

@@ -272,7 +272,7 @@ internal sealed unsafe class SharedAppender : LogAppender
                 _lanes.Remove(ended);
             }
 
-            var lane = new AppendLane(this, Thread.CurrentThread);
+            var lane = new AppendLane(this, Thread.CurrentThread) { LookWhileWaiting = ThrowIfDisposed };
             _lanes.Add(lane);
             lanes[_id] = lane;
             return lane;

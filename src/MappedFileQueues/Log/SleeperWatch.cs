@@ -32,10 +32,14 @@ internal sealed unsafe class SleeperWatch
     /// <summary>Sleeps on a sequence word, looked after; returns when it was woken, or when the time is up.</summary>
     /// <param name="os">The platform of the word.</param>
     /// <param name="sleeper">What the sleeper waits for.</param>
-    /// <param name="atMost">How long.</param>
+    /// <param name="atMost">How long; never longer than nobody may look, where the system gives no thread that would.</param>
     public void Sleep(OperatingSystemServices os, in Sleeper sleeper, TimeSpan atMost)
     {
-        int place = Enter(os, sleeper);
+        if (!TryEnter(os, sleeper, out int place))
+        {
+            os.WaitOnWord((uint*)sleeper.SequenceWord, (uint)sleeper.Sequence, WakeSignal.SleepMax);
+            return;
+        }
         try
         {
             os.WaitOnWord((uint*)sleeper.SequenceWord, (uint)sleeper.Sequence, atMost);
@@ -46,29 +50,43 @@ internal sealed unsafe class SleeperWatch
         }
     }
 
-    private int Enter(OperatingSystemServices os, in Sleeper sleeper)
+    /// <summary>False when there is nobody to look after sleepers.</summary>
+    private bool TryEnter(OperatingSystemServices os, in Sleeper sleeper, out int place)
     {
         lock (_lock)
         {
-            int place = 0;
+            place = 0;
+            if (!TryStart(os))
+                return false;
             while (place < _count && _sleepers[place].IsThere)
                 place++;
             if (place == _sleepers.Length)
                 Array.Resize(ref _sleepers, 2 * place);
             _count = Math.Max(_count, place + 1);
             _sleepers[place] = sleeper;
-            if (_thread is null)
-            {
-                _thread = new Thread(() => Run(os)) { IsBackground = true, Name = "MappedFileQueues watch" };
-                _thread.UnsafeStart();
-            }
-            else if (_rests)
+            if (_rests)
             {
                 _rests = false;
                 _entered.Set();
             }
 
-            return place;
+            return true;
+        }
+    }
+
+    /// <summary>Under the lock, which the thread takes before it looks after anybody.</summary>
+    private bool TryStart(OperatingSystemServices os)
+    {
+        if (_thread is not null)
+            return true;
+        try
+        {
+            _thread = BackgroundThread.Start(() => Run(os), "watch");
+            return true;
+        }
+        catch (MappedFileQueueException)
+        {
+            return false;
         }
     }
 

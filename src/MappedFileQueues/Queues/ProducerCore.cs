@@ -147,6 +147,8 @@ internal sealed class ProducerCore
 
     private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
     {
+        // First: a call in the list that nobody serves would never end.
+        _queue.Store.FlushThread.EnsureStarted();
         ValueTask<long> pending = _queue.Store.FlushThread.Pending.Add(goal, offset, cancellationToken);
         _queue.Store.FlushThread.Notice();
         return pending;

@@ -43,14 +43,20 @@ internal sealed unsafe class SegmentMaker(
     /// </summary>
     public Action? NamesLost { get; init; }
 
+    /// <summary>Called while the lock of renames is waited for; what it throws, because the queue ends, ends the wait.</summary>
+    public Action? LookWhileWaiting { get; init; }
+
+    /// <summary>How long that lock is waited for.</summary>
+    public TimeSpan LockTimeout { get; init; } = LockWait.Timeout;
+
     /// <summary>Up to here all blocks exist, from the tail on.</summary>
     // P20 acquire: pairs with P20 full in TryEnsureAllocated.
     public long Allocated => SharedWord.ReadAcquire(control.Allocated);
 
     /// <summary>As <see cref="TryEnsureAllocated"/>, for those who cannot go to the next segment instead.</summary>
-    public void EnsureAllocated(long target)
+    public void EnsureAllocated(long target, Action? look = null)
     {
-        if (!TryEnsureAllocated(target))
+        if (!TryEnsureAllocated(target, look))
             throw CannotGrow(target);
     }
 
@@ -59,7 +65,9 @@ internal sealed unsafe class SegmentMaker(
     /// <see cref="ControlPage.Allocated"/>. Safe beside others that do the same. False when a segment on the way has too few
     /// blocks and cannot get more here: then appends go on in the next one. A full disk throws <see cref="QueueDiskException"/>.
     /// </summary>
-    public bool TryEnsureAllocated(long target)
+    /// <param name="target">Up to where.</param>
+    /// <param name="look">As <see cref="LookWhileWaiting"/>, of this call alone.</param>
+    public bool TryEnsureAllocated(long target, Action? look = null)
     {
         while (true)
         {
@@ -72,7 +80,7 @@ internal sealed unsafe class SegmentMaker(
             long end = start + window.SegmentLength;
             long next = Math.Min(end, allocated + Math.Clamp(RoundUp(target) - allocated, FirstBlocks, StepMax));
             if (position == 0)
-                next = start + Make(start, next - start);
+                next = start + Make(start, next - start, look);
             else if (IsWhole(start))
                 next = end;
             else if (!TryExtend(start, position, next - allocated))
@@ -88,20 +96,24 @@ internal sealed unsafe class SegmentMaker(
     /// segments are made many at once: the file system's journal is committed once for all of them (measured: 2.4 ms a segment
     /// singly).
     /// </summary>
+    /// <param name="start">Where it starts.</param>
+    /// <param name="firstBlocks">How many bytes of blocks it is to have.</param>
+    /// <param name="look">As <see cref="LookWhileWaiting"/>, of this call alone.</param>
     /// <returns>Up to which position the segment has blocks for sure.</returns>
     /// <exception cref="QueueCorruptException">A file that is too short bears the name.</exception>
     /// <exception cref="QueueDiskException">Also when something bears the name that leads to no file.</exception>
-    public long Make(long start, long firstBlocks)
+    /// <exception cref="QueueInUseException">Another process keeps the lock of renames.</exception>
+    public long Make(long start, long firstBlocks, Action? look = null)
     {
         // Twice, since a segment that another made may be removed before it is opened here.
         const int TriesMax = 2;
         for (int tries = 0; tries < TriesMax; tries++)
         {
-            if ((TryUseExisting(start, firstBlocks) ?? TryMake(start, firstBlocks)) is { } blocks)
+            if ((TryUseExisting(start, firstBlocks, look) ?? TryMake(start, firstBlocks, look)) is { } blocks)
                 return blocks;
         }
 
-        return TryUseExisting(start, firstBlocks) ?? throw LeadsNowhere(start);
+        return TryUseExisting(start, firstBlocks, look) ?? throw LeadsNowhere(start);
     }
 
     /// <summary>Flushes the directory entries unless that was done since the segment that starts there was made.</summary>
@@ -136,7 +148,7 @@ internal sealed unsafe class SegmentMaker(
     }
 
     /// <summary>Null when another's file bears the name by now.</summary>
-    private long? TryMake(long start, long firstBlocks)
+    private long? TryMake(long start, long firstBlocks, Action? look)
     {
         int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
         // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.TryMake.
@@ -147,7 +159,7 @@ internal sealed unsafe class SegmentMaker(
         try
         {
             MakeTemporaries(names, suffix, firstBlocks);
-            isOwn = RenameAll(start, names, suffix);
+            isOwn = RenameAll(start, names, suffix, look);
         }
         catch
         {
@@ -193,9 +205,9 @@ internal sealed unsafe class SegmentMaker(
     /// Those who cannot allocate in place raise the bound over their whole segments before they let the lock go, so that whoever
     /// finds such a segment finds the bound raised too. False when another's file bears the first name.
     /// </summary>
-    private bool RenameAll(long start, List<string> names, string suffix)
+    private bool RenameAll(long start, List<string> names, string suffix, Action? look)
     {
-        using PlatformLock prepare = TakePrepareLock();
+        using PlatformLock prepare = TakePrepareLock(look);
         bool isFirstOwn = false;
         for (int i = 0; i < names.Count; i++)
         {
@@ -243,19 +255,17 @@ internal sealed unsafe class SegmentMaker(
     /// has to look and then rename: it holds the lock alone, and neither another Portable process nor a Linux one can come in
     /// between. The same where blocks cannot be allocated in place, for the bound's sake.
     /// </summary>
-    private PlatformLock TakePrepareLock()
+    private PlatformLock TakePrepareLock(Action? look)
     {
         LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
-        while (true)
-        {
-            if (directory.TryLock(StoreNames.PrepareLock, kind) is { } taken)
-                return taken;
-            Thread.Yield();
-        }
+        return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look)
+            ?? throw new QueueInUseException("Another process is making a segment and does not come to an end: "
+                + $"path={directory.Path}, holder={directory.NameLockHolders(StoreNames.PrepareLock)}, waited={LockTimeout}. "
+                + "Look at that process; nothing was appended.");
     }
 
     /// <summary>Null when there is no such segment; else the position up to which it has blocks for sure.</summary>
-    private long? TryUseExisting(long start, long firstBlocks)
+    private long? TryUseExisting(long start, long firstBlocks, Action? look)
     {
         using PlatformFile? existing = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
         if (existing is null)
@@ -267,7 +277,7 @@ internal sealed unsafe class SegmentMaker(
         if (TryAllocate(existing, 0, length))
             return length;
         // Its maker may be about to raise the bound.
-        using (TakePrepareLock())
+        using (TakePrepareLock(look))
             return IsWhole(start) ? window.SegmentLength : Math.Min(length, FirstBlocks);
     }
 

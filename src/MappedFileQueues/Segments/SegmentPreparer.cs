@@ -1,4 +1,5 @@
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Segments;
 
@@ -20,15 +21,20 @@ internal sealed class SegmentPreparer : IDisposable
     /// <summary>Tiny segments are made many at once, but not without end.</summary>
     private const int SegmentsAheadMax = 32;
 
+    /// <summary>A step takes up to 9 ms.</summary>
+    private static readonly TimeSpan ReleaseWaitMax = TimeSpan.FromMilliseconds(50);
+
     private readonly SegmentMaker _maker;
     private readonly SegmentWindow _window;
     private readonly long _prepareAhead;
     private readonly Action<long>? _sync;
     private readonly PageDemand _demand;
+    private readonly Action _look;
     private readonly Lock _work = new();
     private readonly Dictionary<long, SegmentMapping> _held = [];
     private readonly AutoResetEvent _noticed = new(false);
-    private readonly Thread _thread;
+    private readonly Lock _starting = new();
+    private volatile Thread? _thread;
     private long _tail;
     private long _lead = LeadFirst;
     private volatile bool _stopping;
@@ -43,10 +49,9 @@ internal sealed class SegmentPreparer : IDisposable
         _window = window;
         _prepareAhead = prepareAhead;
         _sync = sync;
+        _look = ThrowIfStopping;
         _demand = new PageDemand(awaitsFlushes: sync is not null);
-        _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues preparer" };
-        if (ProtocolSteps.Background is null)
-            _thread.Start();
+        EnsureStarted();
     }
 
     /// <summary>Tells where the tail is by now. Called by appenders every 256 KiB; never waits.</summary>
@@ -67,9 +72,13 @@ internal sealed class SegmentPreparer : IDisposable
         // P23 relaxed: only ever raised.
         SharedWord.RaiseTo(ref _tail, tail);
         if (ProtocolSteps.Background is { } background)
+        {
             background(TryPrepare);
-        else
-            _noticed.Set();
+            return;
+        }
+
+        EnsureStarted();
+        _noticed.Set();
     }
 
     /// <summary>Somebody waits for a flush: the room that is made ready next is for more of those.</summary>
@@ -95,12 +104,21 @@ internal sealed class SegmentPreparer : IDisposable
 
     /// <summary>
     /// Lets go of the segments that end at or below an offset. A page that is written back while a process has it mapped
-    /// costs an interrupt to each CPU that runs the process; a segment that nobody has mapped costs none.
+    /// costs an interrupt to each CPU that runs the process; a segment that nobody has mapped costs none. Left out when the
+    /// preparer is at something that takes longer than its steps do: flushes must not wait for what it waits for.
     /// </summary>
     public void ReleaseBelow(long offset)
     {
-        lock (_work)
+        if (!_work.TryEnter(ReleaseWaitMax))
+            return;
+        try
+        {
             LetGoBelow(offset);
+        }
+        finally
+        {
+            _work.Exit();
+        }
     }
 
     /// <summary>Ends the thread and gives its segments back.</summary>
@@ -108,11 +126,31 @@ internal sealed class SegmentPreparer : IDisposable
     {
         _stopping = true;
         _noticed.Set();
-        if (_thread.IsAlive)
-            _thread.Join();
+        lock (_starting)
+            _thread?.Join();
         lock (_work)
             LetGoBelow(long.MaxValue);
         _noticed.Dispose();
+    }
+
+    /// <summary>Where the system gives no thread, producers make their room themselves, and the next notice tries again.</summary>
+    private void EnsureStarted()
+    {
+        if (_thread is not null || ProtocolSteps.Background is not null)
+            return;
+        lock (_starting)
+        {
+            if (_thread is not null || _stopping)
+                return;
+            try
+            {
+                _thread = BackgroundThread.Start(Run, "preparer");
+            }
+            catch (MappedFileQueueException)
+            {
+                // A slower append is better than none.
+            }
+        }
     }
 
     private void Run()
@@ -162,7 +200,7 @@ internal sealed class SegmentPreparer : IDisposable
     {
         if (_stopping)
             return false;
-        bool isAll = _maker.TryEnsureAllocated(target);
+        bool isAll = _maker.TryEnsureAllocated(target, _look);
         if (!isAll)
             target = Math.Min(target, _maker.Allocated);
         for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
@@ -178,6 +216,8 @@ internal sealed class SegmentPreparer : IDisposable
 
         return isAll;
     }
+
+    private void ThrowIfStopping() => ObjectDisposedException.ThrowIf(_stopping, this);
 
     private SegmentMapping? Hold(long start)
     {

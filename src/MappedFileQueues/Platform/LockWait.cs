@@ -1,0 +1,61 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Platform;
+
+/// <summary>
+/// Waits for a kernel lock that its holders keep for a moment only. A holder that is stopped (SIGSTOP, a debugger, a frozen
+/// container) keeps it for as long as it likes; so every such wait ends by itself, sleeps meanwhile, and can be cut short.
+/// </summary>
+internal static class LockWait
+{
+    /// <summary>How long, where no option of the user's says more.</summary>
+    public static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
+
+    private const int PauseMsMax = 10;
+
+    /// <summary>Takes the lock; null when the time is up.</summary>
+    /// <param name="directory">Where the lock's file lies.</param>
+    /// <param name="name">The lock's file.</param>
+    /// <param name="kind">Shared or alone.</param>
+    /// <param name="timeout">How long to wait.</param>
+    /// <param name="look">Called before each pause; what it throws ends the wait.</param>
+    public static PlatformLock? TryTake(
+        StoreDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look)
+    {
+        var pause = new Pause(timeout);
+        while (true)
+        {
+            if (directory.TryLock(name, kind) is { } taken)
+                return taken;
+            if (pause.IsOver)
+                return null;
+            look?.Invoke();
+            pause.Sleep();
+        }
+    }
+
+    /// <summary>The pauses of one wait: some that only give way to others, then longer and longer sleeps.</summary>
+    internal struct Pause(TimeSpan timeout)
+    {
+        private readonly long _began = Stopwatch.GetTimestamp();
+        private SpinWait _spinner = new();
+        private int _pauseMs = 1;
+
+        /// <summary>The time is up.</summary>
+        public readonly bool IsOver =>
+            timeout != System.Threading.Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(_began) >= timeout;
+
+        /// <summary>One pause.</summary>
+        public void Sleep()
+        {
+            if (!_spinner.NextSpinWillYield)
+            {
+                _spinner.SpinOnce();
+                return;
+            }
+
+            Thread.Sleep(_pauseMs);
+            _pauseMs = Math.Min(_pauseMs * 2, PauseMsMax);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+using System.Text;
+
+namespace MappedFileQueues.TestPeer.Verbs;
+
+/// <summary>
+/// `no-threads FOLDER`: uses queues while the system gives this process no thread, and afterwards. Prints `NAME ok` for each part
+/// that does what it should, else what it did instead. Not as root, which has no limit.
+/// </summary>
+internal static class NoThreadsVerb
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
+
+    public static int Run(string[] arguments)
+    {
+        WarmUp(Path.Combine(arguments[0], "warm"));
+        (string Name, Action<string> Part)[] parts =
+        [
+            ("limit", static _ => Without(() => Throws<OutOfMemoryException>(() => new Thread(() => { }).Start()))),
+            ("open", Open),
+            ("interval", Interval),
+            ("produce", Produce),
+            ("consume", Consume),
+            ("consume-async", ConsumeAsync),
+            ("durable-async", DurableAsync),
+        ];
+        foreach ((string name, Action<string> part) in parts)
+        {
+            try
+            {
+                part(Path.Combine(arguments[0], name));
+                Console.WriteLine($"{name} ok");
+            }
+            catch (Exception error)
+            {
+                Console.WriteLine($"{name} {error.ToString().ReplaceLineEndings(" ")}");
+            }
+        }
+
+        return 0;
+    }
+
+    /// <summary>A queue that needs its thread to keep its promise is not opened, and keeps nothing.</summary>
+    private static void Open(string path)
+    {
+        using (Queue(path, DurabilityLevel.PageCache))
+        {
+        }
+
+        int files = OpenFiles();
+        for (int i = 0; i < 3; i++)
+            Without(() => Throws<MappedFileQueueException>(() => Queue(path, DurabilityLevel.Interval)));
+        Equal(files, OpenFiles());
+        // Refused while anyone is attached.
+        MappedFileQueue.Delete(path);
+    }
+
+    /// <summary>The first message at Interval needs the thread: it is refused, and the next one is not.</summary>
+    private static void Interval(string path)
+    {
+        using MappedFileQueue queue = Queue(path, DurabilityLevel.PageCache);
+        var options = new ProduceOptions { Durability = DurabilityLevel.Interval };
+        queue.Producer.Produce("first"u8);
+        Without(() => Throws<MappedFileQueueException>(() => queue.Producer.Produce("refused"u8, options)));
+        long offset = queue.Producer.Produce("second"u8, options);
+        Equal(16L, offset);
+        True(SpinWait.SpinUntil(() => queue.ConfirmedOffset > offset, s_deadline));
+    }
+
+    /// <summary>Appends need no thread: rolls and the room ahead are done without one.</summary>
+    private static void Produce(string path)
+    {
+        Without(() =>
+        {
+            using MappedFileQueue queue = Queue(path, DurabilityLevel.PageCache);
+            for (int i = 0; i < 100; i++)
+                queue.Producer.Produce(new byte[10_000]);
+            queue.Flush();
+            Equal(queue.Producer.Offset, queue.ConfirmedOffset);
+        });
+        using MappedFileQueue again = Queue(path, DurabilityLevel.PageCache);
+        again.Producer.Produce("last"u8);
+    }
+
+    /// <summary>A sleeping consumer is looked after by a thread where there is one; without it looks itself.</summary>
+    private static void Consume(string path)
+    {
+        using MappedFileQueue queue = Queue(path, DurabilityLevel.PageCache);
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        Without(() => Equal(false, consumer.TryConsume(out _, TimeSpan.FromMilliseconds(250))));
+        queue.Producer.Produce("message"u8);
+        Equal("message", Encoding.UTF8.GetString(consumer.Consume()));
+    }
+
+    private static void ConsumeAsync(string path)
+    {
+        using MappedFileQueue queue = Queue(path, DurabilityLevel.PageCache);
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        Without(() => Throws<MappedFileQueueException>(() => consumer.ConsumeAsync().AsTask().GetAwaiter().GetResult()));
+        queue.Producer.Produce("one"u8);
+        Equal("one", Encoding.UTF8.GetString(consumer.Consume()));
+        consumer.Commit();
+        Task<ReadOnlyMemory<byte>> waiting = consumer.ConsumeAsync().AsTask();
+        queue.Producer.Produce("two"u8);
+        True(waiting.Wait(s_deadline));
+        Equal("two", Encoding.UTF8.GetString(waiting.Result.Span));
+    }
+
+    private static void DurableAsync(string path)
+    {
+        using MappedFileQueue queue = Queue(path, DurabilityLevel.PageCache);
+        queue.Producer.Produce("one"u8);
+        Without(() => Throws<MappedFileQueueException>(
+            () => queue.Producer.FlushAsync(queue.Producer.Offset).AsTask().GetAwaiter().GetResult()));
+        Task<long> flush = queue.Producer.FlushAsync(queue.Producer.Offset).AsTask();
+        True(flush.Wait(s_deadline));
+        Equal(queue.Producer.Offset, flush.Result);
+    }
+
+    /// <summary>The runtime's own threads and code that are needed later are there before the limit is.</summary>
+    private static void WarmUp(string path)
+    {
+        ThreadPool.SetMinThreads(4, 4);
+        using Barrier together = new(4);
+        Task.WaitAll(Enumerable.Range(0, 4).Select(_ => Task.Run(() => together.SignalAndWait(s_deadline))));
+        using MappedFileQueue queue = Queue(path, DurabilityLevel.Interval);
+        queue.Producer.Produce("warm"u8);
+        queue.Producer.FlushAsync(queue.Producer.Offset).AsTask().Wait(s_deadline);
+    }
+
+    private static MappedFileQueue Queue(string path, DurabilityLevel level) => new(new MappedFileQueueOptions
+    {
+        StorePath = path,
+        SegmentSize = 256 * 1024,
+        Durability = level,
+        FlushInterval = TimeSpan.FromMilliseconds(20),
+        ConsumerSpinWaitDuration = TimeSpan.Zero,
+    });
+
+    private static void Without(Action call)
+    {
+        ProcessSignals.LimitThreads(1);
+        try
+        {
+            call();
+        }
+        finally
+        {
+            ProcessSignals.LimitThreads(ulong.MaxValue);
+        }
+    }
+
+    private static int OpenFiles() => Directory.GetFileSystemEntries("/proc/self/fd").Length;
+
+    private static void Throws<T>(Action call)
+        where T : Exception
+    {
+        try
+        {
+            call();
+        }
+        catch (T)
+        {
+            return;
+        }
+
+        throw new InvalidOperationException($"No {typeof(T).Name} was thrown.");
+    }
+
+    private static void Equal<T>(T expected, T actual)
+    {
+        if (!EqualityComparer<T>.Default.Equals(expected, actual))
+            throw new InvalidOperationException($"{actual} instead of {expected}.");
+    }
+
+    private static void True(bool condition) => Equal(true, condition);
+}
