@@ -230,7 +230,10 @@ internal sealed class FlushThread : IDisposable
             _isIdle = flush == BackgroundFlush.Nothing;
         }
 
-        _seenConfirmed = _store.Flusher.ConfirmedOffset;
+        long confirmed = _store.Flusher.ConfirmedOffset;
+        if (confirmed != _seenConfirmed)
+            _store.TakeBoundsBelow(confirmed);
+        _seenConfirmed = confirmed;
         _store.Flusher.CheckpointIfDue();
     }
 

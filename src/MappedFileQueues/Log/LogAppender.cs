@@ -125,6 +125,19 @@ internal abstract unsafe class LogAppender
             lane.Bound = null;
     }
 
+    /// <summary>
+    /// The same for the lanes that stand below an offset. Their places are read as they come by, while their threads may move
+    /// them: a wrong one costs a look on the rare path, or leaves one out.
+    /// </summary>
+    public void TakeBoundsBelow(long offset)
+    {
+        foreach (AppendLane lane in Lanes())
+        {
+            if (lane.Offset < offset)
+                lane.Bound = null;
+        }
+    }
+
     /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
     /// <returns>False when a claim was fenced: its mapping has to stay for the life of the process.</returns>
     public bool Close()
@@ -367,7 +380,14 @@ internal abstract unsafe class LogAppender
     private void WakeRarely(AppendLane lane, ulong flag)
     {
         if ((flag & ~ControlLayout.PoisonBit) != 0)
+        {
             Store.Wake.Wake(flag);
+            // Readers have caught up: perhaps the last message before a pause, in which others may write and bytes may be lost.
+            // The next append looks closely (SharedAppender); beside a wake that costs nothing that counts.
+            if (!lane.IsExclusive)
+                lane.Bound = null;
+        }
+
         if ((flag & ControlLayout.PoisonBit) == 0)
             return;
         Leave(lane);

@@ -234,6 +234,16 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
         }
     }
 
+    /// <summary>The same for the lanes of Shared producers that have stood still below an offset while others wrote.</summary>
+    public void TakeBoundsBelow(long offset)
+    {
+        lock (_sharedAppendersLock)
+        {
+            foreach (SharedAppender appender in _sharedAppenders)
+                appender.TakeBoundsBelow(offset);
+        }
+    }
+
     /// <summary>From here on calls that wait for others give up with <see cref="ObjectDisposedException"/>.</summary>
     public void BeginClosing()
     {

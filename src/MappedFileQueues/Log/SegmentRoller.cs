@@ -141,7 +141,16 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         // P4 acquire: free, or a whole frame; pairs with P3 full and P4 full.
         ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
         if (header == 0)
-            return false;
+        {
+            if (!IsPassed(segment, position))
+                return false;
+            // P4 acquire: once more, behind the word that says so; pairs with P3 full and P4 full.
+            header = SharedWord.ReadAcquire(segment.HeaderAt(position));
+            // A frame stood here. What lies behind it was published, and a claim would go over it.
+            if (header == 0)
+                throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+        }
+
         if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
             throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
         if (lane.IsExclusive)
@@ -149,6 +158,10 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         lane.Next += FrameHeader.FrameLength(FrameHeader.Length(header));
         return true;
     }
+
+    /// <summary>Whether walkers, or a flush, have come beyond a place, so that no header there is free.</summary>
+    private bool IsPassed(SegmentMapping segment, long position) =>
+        segment.Start + position < store.PassedTo && segment.Start >= store.LowWater;
 
     /// <summary>
     /// False when another producer was faster: then a frame stands here. A rest that is longer than any frame is left only by

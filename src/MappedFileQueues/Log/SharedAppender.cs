@@ -15,6 +15,12 @@ namespace MappedFileQueues.Log;
 ///   taken away, then nothing of the message is seen and Produce throws      crash: the message is there
 /// 4 read the waiters' flag                   crash before waking: the flag stays up for the next publisher
 /// </code>
+/// <para>A header that damage has zeroed looks free, and a claim there would go over what was published behind it. A lane that
+/// follows its own appends cannot meet one; a lane that has been idle while others wrote can. The common path does not ask. So
+/// whoever finds that a lane stands still takes its bound away: the lane itself when it wakes a sleeper, which is what the last
+/// message before a pause does, and the thread that flushes, when what it has confirmed lies above the lane. On the rare path,
+/// and behind others' frames, a place is free only where nobody has passed it, by the tail hint and by confirmed, and where the
+/// word behind it is zero too (<see cref="IsBlank"/>).</para>
 /// </summary>
 internal sealed unsafe class SharedAppender : LogAppender
 {
@@ -159,6 +165,9 @@ internal sealed unsafe class SharedAppender : LogAppender
         {
             // P4 acquire: free, or a frame whose length is known; pairs with P2 full in Append and P3 full in Publish.
             ulong header = SharedWord.ReadAcquire((ulong*)at);
+            // On the rare path it is either damage, or a place that another has claimed meanwhile.
+            if (header == 0 && ((long)at + lane.AddressToOffset < Store.PassedTo || !IsBlank(lane, at)))
+                break;
             // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
             if (header == 0 && (header = SharedWord.CompareExchangeValue((ulong*)at, 0, claim)) == 0)
             {
@@ -221,6 +230,8 @@ internal sealed unsafe class SharedAppender : LogAppender
             Enter(lane, totalLength);
             uint low = FrameHeader.LowHalf((int)(totalLength - FrameHeader.Size), FrameState.Claimed);
             lane.Claim = FrameHeader.Make(low, _owner);
+            if (!IsBlank(lane, lane.Next))
+                ThrowIfDamaged(lane);
             // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
             if (SharedWord.CompareExchange((ulong*)lane.Next, 0, lane.Claim))
             {
@@ -232,6 +243,27 @@ internal sealed unsafe class SharedAppender : LogAppender
             // mark that stayed behind made that Dispose wait for ever.
             Leave(lane);
         }
+    }
+
+    /// <summary>
+    /// Whether the word behind a free header is zero, as everything beyond the tail is while Shared producers are at work. Zeros
+    /// at the beginning of a message pass for that.
+    /// </summary>
+    private static bool IsBlank(AppendLane lane, byte* at) =>
+        at + (2 * FrameHeader.Size) > lane.Segment!.Pointer + lane.Segment.SegmentLength
+        // P2 acquire: a payload comes behind its claim; pairs with P2 full in ClaimFrames.
+        || SharedWord.ReadAcquire((ulong*)(at + FrameHeader.Size)) == 0;
+
+    /// <summary>Throws when the place is free all the same: another's claim would be there before its payload.</summary>
+    private void ThrowIfDamaged(AppendLane lane)
+    {
+        // P2 acquire: behind the word that is not zero; pairs with P2 full in ClaimFrames.
+        if (SharedWord.ReadAcquire((ulong*)lane.Next) != 0)
+            return;
+        long offset = lane.Offset;
+        long room = lane.Segment!.End - offset;
+        Leave(lane);
+        throw Store.Corrupt(offset, 0, room);
     }
 
     protected override void Publish(AppendLane lane, ulong header, long length)

@@ -1,4 +1,5 @@
 using System.Globalization;
+using System.Runtime.ExceptionServices;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Platform;
 
@@ -59,10 +60,23 @@ public sealed class LostDiskTests : IDisposable
             file.WriteAt("lost"u8, 0);
             TurnReadOnly(disk);
 
-            bool isTold = false;
-            Assert.Equal(Erofs, Assert.Throws<QueueDiskException>(file.FlushData).Errno);
-            var error = Assert.Throws<QueueDiskException>(() => file.Sync(() => isTold = true));
-            Assert.True(isTold && error.MayHaveLostData);
+            Assert.Equal(Erofs, Assert.Throws<QueueDiskException>(() => file.FlushData()).Errno);
+
+            // Others are told before the exception is made, where the system's own answer is at hand.
+            int self = Environment.CurrentManagedThreadId;
+            List<string> order = [];
+            void NoteException(object? sender, FirstChanceExceptionEventArgs thrown)
+            {
+                if (Environment.CurrentManagedThreadId == self)
+                    order.Add(thrown.Exception.GetType().Name);
+            }
+
+            AppDomain.CurrentDomain.FirstChanceException += NoteException;
+            var error = Assert.Throws<QueueDiskException>(() => file.Sync(() => order.Add("told")));
+            AppDomain.CurrentDomain.FirstChanceException -= NoteException;
+            Assert.True(error.MayHaveLostData);
+            Assert.Equal(portable ? "IOException" : "told", order[0]);
+            Assert.Single(order, "told");
         }
     }
 

@@ -1,6 +1,9 @@
+using System.Collections.Concurrent;
+using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Durability;
 
@@ -78,6 +81,44 @@ public sealed class WriteBackErrorTests : IDisposable
         Assert.Throws<QueuePoisonedException>(() => queue.Flush());
         // The names of four segments were on the disk before; up to eight are made at once.
         Assert.True(queue.ConfirmedOffset <= 8 * 64 * 1024);
+    }
+
+    /// <summary>
+    /// The kernel tells an error once, and a leader of another process that opens the file a moment later is told that all is
+    /// well. The poison bit was set after the exception had been made, wrapped and caught, locks and mappings let go: for so long
+    /// that leader could confirm what was lost.
+    /// </summary>
+    [Theory]
+    [InlineData("Sync")]
+    [InlineData("SyncEntries")]
+    public unsafe void Prepare_SyncFails_PoisonComesBeforeAnythingElse(string failing)
+    {
+        using MappedFileQueue queue = Open(DurabilityLevel.Group, 64 * 1024);
+        queue.Producer.Produce([1]);
+        using var words = new StoreWords(_store.StorePath);
+        string message = $"The disk fails: {_store.StorePath}.";
+        int left = 1;
+        ConcurrentQueue<bool> poisoned = [];
+        void NoteException(object? sender, FirstChanceExceptionEventArgs thrown)
+        {
+            if (thrown.Exception.Message == message)
+                poisoned.Enqueue((words.WaiterFlag & ControlLayout.PoisonBit) != 0);
+        }
+
+        AppDomain.CurrentDomain.FirstChanceException += NoteException;
+        _disk.Before = (call, name) =>
+        {
+            if (call.ToString() == failing && name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal)
+                && !name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal) && Interlocked.Decrement(ref left) == 0)
+                throw new QueueDiskException(message, DiskErrors.EIO, name) { MayHaveLostData = true };
+        };
+        Record.Exception(() => queue.Producer.Prepare(4 << 20));
+        Eventually.True(() => Volatile.Read(ref left) <= 0 && queue.GetInfo().IsPoisoned, "the sync fails and poisons");
+        AppDomain.CurrentDomain.FirstChanceException -= NoteException;
+
+        // The disk's own exception, and from the next look at it on the bit is there.
+        Assert.False(poisoned.First());
+        Assert.All(poisoned.Skip(1), Assert.True);
     }
 
     private MappedFileQueue Open(DurabilityLevel level, long segment) => new(new MappedFileQueueOptions
