@@ -34,13 +34,17 @@ public sealed class PrepareLockTests : IDisposable
         using var words = new StoreWords(_temp.StorePath);
         using PlatformLock held = words.TryLock(StoreNames.PrepareLock, LockKind.Exclusive)!;
         int tries = 0;
+        int appender = 0;
+        // The thread that prepares segments waits for the lock too.
         _disk.Before = (call, name) =>
         {
-            if (call == DiskCall.Lock && name == StoreNames.PrepareLock)
+            if (call == DiskCall.Lock && name == StoreNames.PrepareLock
+                && Environment.CurrentManagedThreadId == Volatile.Read(ref appender))
                 Interlocked.Increment(ref tries);
         };
         BackgroundCall append = BackgroundCall.Start(() =>
         {
+            Volatile.Write(ref appender, Environment.CurrentManagedThreadId);
             while (true)
                 producer.Produce(new byte[10_000]);
         });
