@@ -339,9 +339,8 @@ internal abstract unsafe class LogAppender
     /// </summary>
     protected void RecheckDisposed(AppendLane lane)
     {
-        // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain. P33 full: and before the look whether
-        // flushes fail; pairs with P33 full in FlushFailure.
-        Interlocked.MemoryBarrier();
+        // P33 full: the bound comes before the look whether flushes fail too; pairs with P33 full in FlushFailure.
+        Interlocked.MemoryBarrier(); // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain.
         if (!_disposed)
             return;
         lane.Bound = null;

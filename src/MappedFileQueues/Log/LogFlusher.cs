@@ -322,7 +322,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             store.Wake.Sleep(sequence, patience.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
     }
 
-    /// <summary>Takes both kinds of lead, waiting for them; under `open`, for which others wait meanwhile, so not for ever.</summary>
+    /// <summary>Takes both kinds of lead, waiting for them; under `open`, for which others wait, so not for ever.</summary>
     private void EnterWithLease()
     {
         var pause = new LockWait.Pause(LockWait.Timeout);

@@ -11,7 +11,10 @@ public enum DurabilityLevel
 
     /// <summary>
     /// As PageCache, and every attached queue flushes at intervals while there is something to flush, and when it is disposed. A
-    /// power cut takes at most the last interval.
+    /// power cut takes at most the last interval. When nothing can be flushed for two intervals (damage in the log, no descriptor
+    /// left; at Group too) Produce throws the reason, a <see cref="QueueCorruptException"/> or <see cref="QueueDiskException"/>,
+    /// and appends nothing, until a flush succeeds. It needs a thread of the queue's own: where the system gives none, the
+    /// constructor, or the first message that asks for this level, throws a <see cref="MappedFileQueueException"/>.
     /// </summary>
     Interval,
 

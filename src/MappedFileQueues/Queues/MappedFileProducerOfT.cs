@@ -38,6 +38,10 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or before it, so that nothing was
+    /// flushed for two intervals; nothing was appended.</exception>
+    /// <exception cref="QueueInUseException">Another process keeps the lock under which segments are made; nothing was
+    /// appended.</exception>
     /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the
     /// same.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>

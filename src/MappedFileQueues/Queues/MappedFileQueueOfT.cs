@@ -26,6 +26,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueDiskException">Missing, no rights, read-only, a file in its place, a full disk.</exception>
     /// <exception cref="QueueInUseException">Another opener does not come to an end.</exception>
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
+    /// <exception cref="MappedFileQueueException">The system gives no thread (not at PageCache, which needs none).</exception>
     public MappedFileQueue(MappedFileQueueOptions options) =>
         _core = new QueueCore(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>(),
             skipped => CorruptionSkipped?.Invoke(this, skipped));

@@ -133,7 +133,7 @@ internal sealed class SegmentPreparer : IDisposable
         _noticed.Dispose();
     }
 
-    /// <summary>Where the system gives no thread, producers make their room themselves, and the next notice tries again.</summary>
+    /// <summary>Where the system gives no thread, producers make room themselves, and the next notice tries again.</summary>
     private void EnsureStarted()
     {
         if (_thread is not null || ProtocolSteps.Background is not null)
