@@ -151,7 +151,7 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
 
     /// <summary>
     /// Flushes the whole file through a mapping that nobody looks into; it costs two system calls more, and no page fault. False
-    /// for an empty file, which has none, and where the file system cannot map files.
+    /// for an empty file, which has none, where the file system cannot map files, and where this process has no mapping left.
     /// </summary>
     private bool TryFlushAsMapping()
     {
@@ -165,7 +165,8 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
                 handle, mapName: null, capacity: 0, MemoryMappedFileAccess.Read, HandleInheritability.None, leaveOpen: true);
             view = mapped.CreateViewAccessor(0, 0, MemoryMappedFileAccess.Read);
         }
-        catch (IOException error) when (PortableErrors.Number(error) == DiskErrors.ENODEV)
+        catch (Exception error) when (error is OutOfMemoryException
+            || (error is IOException && PortableErrors.Number(error) is DiskErrors.ENODEV or DiskErrors.ENOMEM))
         {
             return false;
         }
