@@ -38,10 +38,7 @@ internal struct PageSteps(long first)
         long end = (from + _step) & -unit;
         if (end > written)
             end = Math.Min(end, (Math.Max(from, written) + unit) & -unit);
-        end = Math.Max(needed, Math.Min(end, limit));
-        if (end < written)
-            segment.ReadAhead(from, Math.Min(end + _step, Math.Min(limit, written)));
-        long there = segment.MakeReadable(from, needed, end);
+        long there = segment.MakeReadable(from, needed, Math.Max(needed, Math.Min(end, limit)));
         _end = segment.Start + there;
         return there;
     }

@@ -41,6 +41,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
     /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
+    /// <exception cref="QueueDiskException">The disk cannot give the message: its page, or its file; the place stays.</exception>
     /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for

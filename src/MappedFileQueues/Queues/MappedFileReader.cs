@@ -84,6 +84,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
     /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed, or cut off by a recovery.</exception>
+    /// <exception cref="QueueDiskException">The disk cannot give the message: its page, or its file; the place stays.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
         _reader.EnterCall();

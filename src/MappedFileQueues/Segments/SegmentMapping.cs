@@ -108,15 +108,6 @@ internal sealed unsafe class SegmentMapping
         throw AtOffset(DiskErrors.Make("Cannot write into a mapped page", File.Path, DiskErrors.EIO, "it can be read"), from);
     }
 
-    /// <summary>Has the system read a part of the file that is not in memory yet, and does not wait.</summary>
-    public void ReadAhead(long from, long to)
-    {
-        // Where the end is, the rest is or is under way.
-        long last = to - 1;
-        if (last > from && _region!.CachedTo(last, to) < to)
-            File.AdviseWillNeed(from, to - from);
-    }
-
     /// <summary>
     /// Makes pages present for writing up to a position, from where that was done before or from <paramref name="from"/>.
     /// </summary>
