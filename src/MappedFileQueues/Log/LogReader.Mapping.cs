@@ -11,7 +11,7 @@ namespace MappedFileQueues.Log;
 internal sealed unsafe partial class LogReader
 {
     /// <summary>Segments in which threads that took turns with others may still read, one for each.</summary>
-    private readonly List<(int ThreadId, SegmentMapping Segment)> _spansOfOthers = [];
+    private readonly List<(CallMark Owner, SegmentMapping Segment)> _spansOfOthers = [];
 
     /// <summary>
     /// Moves to a frame's start that the caller has verified. A message in hand may be out as a span, which the next read ends:
@@ -58,12 +58,12 @@ internal sealed unsafe partial class LogReader
         }
     }
 
-    /// <summary>Gives the mappings back; spans into them end here, but for those of other threads.</summary>
+    /// <summary>Gives the mappings back; spans into them end here.</summary>
     public void ReleaseSegment()
     {
         EndSpan();
         LeaveSegment();
-        EndSpansOf(Environment.CurrentManagedThreadId);
+        EndSpansOf(static _ => true);
     }
 
     /// <summary>
@@ -71,15 +71,13 @@ internal sealed unsafe partial class LogReader
     /// </summary>
     public void ReleaseOrphan()
     {
-        if (_spanOwner?.ThreadId == Environment.CurrentManagedThreadId)
+        if (!MayHaveSpanOfOther)
             ReleaseSegment();
-        else
-            EndSpansOf(Environment.CurrentManagedThreadId);
     }
 
     /// <summary>
     /// Takes the reader over from the thread that called last. That one may still read a message in place, though its turn is
-    /// over; its memory stays until that thread's next call.
+    /// over; its memory stays until that thread's next call or the end.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void TakeOver(byte* stack)
@@ -89,22 +87,22 @@ internal sealed unsafe partial class LogReader
                 + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each under a name of its own.");
         if (IsClosed)
             return;
-        EndSpansOf(Environment.CurrentManagedThreadId);
+        EndSpansOf(mark => mark == _calls.Owner);
         if (!MayHaveSpanOfOther)
             return;
         SegmentMapping segment = log.Window.Share(_segmentOfSpan ?? _segment!);
-        EndSpansOf(_spanOwner!.ThreadId);
+        EndSpansOf(mark => mark == _spanOwner);
         lock (_spansOfOthers)
-            _spansOfOthers.Add((_spanOwner.ThreadId, segment));
+            _spansOfOthers.Add((_spanOwner!, segment));
     }
 
-    private void EndSpansOf(int threadId)
+    private void EndSpansOf(Predicate<CallMark> owner)
     {
         lock (_spansOfOthers)
         {
-            foreach ((int _, SegmentMapping segment) in _spansOfOthers.FindAll(span => span.ThreadId == threadId))
+            foreach ((CallMark _, SegmentMapping segment) in _spansOfOthers.FindAll(span => owner(span.Owner)))
                 log.Window.Release(segment);
-            _spansOfOthers.RemoveAll(span => span.ThreadId == threadId);
+            _spansOfOthers.RemoveAll(span => owner(span.Owner));
         }
     }
 

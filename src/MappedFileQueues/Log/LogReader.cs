@@ -70,8 +70,14 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     public bool HasMessage => _inHand != 0;
 
     /// <summary>True while a message that was read may still be out as a span of another thread.</summary>
-    public bool MayHaveSpanOfOther => (_inHand != 0 || _segmentOfSpan is not null)
-        && _spanOwner is { } owner && owner.ThreadId != Environment.CurrentManagedThreadId;
+    public bool MayHaveSpanOfOther
+    {
+        get
+        {
+            byte here;
+            return (_inHand != 0 || _segmentOfSpan is not null) && _spanOwner is { } owner && !owner.IsOf(&here);
+        }
+    }
 
     /// <summary>True once the reader is closed, and while an asynchronous wait owns it: calls are refused.</summary>
     public bool IsBarred => Volatile.Read(ref _bars) != 0; // P7 acquire: pairs with P7 full in Close.
@@ -110,10 +116,21 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     /// As <see cref="LeaveCall"/>, for calls that may have told a handler of damage: that is told outside of the call, which may
     /// find another thread's call behind it and end there.
     /// </summary>
-    public void LeaveCallIfEntered() => _calls.LeaveIfEntered();
+    public void LeaveCallIfEntered()
+    {
+        byte here;
+        _calls.LeaveIfEntered(&here);
+    }
 
     /// <summary>False behind a handler that was told of damage, when another thread's call has come in between.</summary>
-    public bool IsInOwnCall => _calls.IsInOwnCall;
+    public bool IsInOwnCall
+    {
+        get
+        {
+            byte here;
+            return _calls.IsInOwnCall(&here);
+        }
+    }
 
     /// <summary>
     /// In a call: the message that is read next is given out as a span or reference into the mapping, to this thread. Said before

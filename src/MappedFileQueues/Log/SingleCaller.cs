@@ -19,8 +19,8 @@ namespace MappedFileQueues.Log;
 /// Both sides by interlocked operations would cost 5 ns a message; a plain look at one common mark would let two threads through
 /// that come within the same few nanoseconds, and messages that were acknowledged would be lost. Each thread has a mark of its
 /// own: a common one would be cleared by a thread that finds itself too late, under the call of the other.
-/// <para>A thread is known by its stack, because to ask the runtime for its number costs a call: two addresses of one stack can
-/// only be one thread's.</para>
+/// <para>A thread is known by its stack, because to ask the runtime for it costs a call: two addresses of one stack are one
+/// thread's, or the earlier one has ended.</para>
 /// </summary>
 internal unsafe struct SingleCaller
 {
@@ -28,16 +28,18 @@ internal unsafe struct SingleCaller
     private CallMark _owner;
     private CallMark _announced;
 
-    /// <summary>The marks of all threads that ever called: a thread that comes again allocates nothing.</summary>
+    /// <summary>The marks of threads that called, by their numbers, which the runtime gives again: who comes again allocates
+    /// nothing.</summary>
     private Dictionary<int, CallMark>? _marks;
 
-    public SingleCaller() => _announced = _owner = new CallMark(threadId: 0);
+    public SingleCaller() => _announced = _owner = new CallMark(thread: null);
 
     /// <summary>The mark of the thread that called last; in a call, this thread's.</summary>
     public readonly CallMark Owner => _owner;
 
     /// <summary>Whether a call of this thread is under way.</summary>
-    public readonly bool IsInOwnCall => _owner.ThreadId == Environment.CurrentManagedThreadId && _owner.InCall != 0;
+    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    public readonly bool IsInOwnCall(byte* stack) => _owner.IsOf(stack) && _owner.InCall != 0;
 
     /// <summary>Whether a call is under way. For the side that has refused further calls and has fenced all threads.</summary>
     public readonly bool IsInCall
@@ -55,7 +57,7 @@ internal unsafe struct SingleCaller
     public readonly bool TryEnter(byte* stack)
     {
         CallMark mark = _owner;
-        if ((nuint)(stack - mark.StackStart) > CallMark.StackLength)
+        if (!mark.HasStack(stack))
             return false;
         // P7 release: before the announcement and the bound are looked at; pairs with P7 full in SingleCaller and LaneDrain.
         Volatile.Write(ref mark.InCall, 1);
@@ -74,9 +76,10 @@ internal unsafe struct SingleCaller
         Volatile.Write(ref _owner.InCall, 0);
 
     /// <summary>As <see cref="Leave"/>, where the call may be over already and another thread have come.</summary>
-    public readonly void LeaveIfEntered()
+    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    public readonly void LeaveIfEntered(byte* stack)
     {
-        if (IsInOwnCall)
+        if (IsInOwnCall(stack))
             Leave();
     }
 
@@ -86,10 +89,10 @@ internal unsafe struct SingleCaller
     [MethodImpl(MethodImplOptions.NoInlining)]
     public bool Take(byte* stack)
     {
-        int thread = Environment.CurrentManagedThreadId;
+        Thread thread = Thread.CurrentThread;
         lock (_taking)
         {
-            if (_owner.ThreadId != thread && !TryTakeFromOther(thread))
+            if (_owner.Thread != thread && !TryTakeFromOther(thread))
                 return false;
             _owner.StackStart = RuntimeHelpers.TryEnsureSufficientExecutionStack() ? stack - CallMark.StackLength : null;
             Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
@@ -97,10 +100,12 @@ internal unsafe struct SingleCaller
         }
     }
 
-    private bool TryTakeFromOther(int thread)
+    private bool TryTakeFromOther(Thread thread)
     {
-        ref CallMark? mine = ref CollectionsMarshal.GetValueRefOrAddDefault(_marks ??= [], thread, out _);
-        mine ??= new CallMark(thread);
+        ref CallMark? mine = ref CollectionsMarshal.GetValueRefOrAddDefault(_marks ??= [], thread.ManagedThreadId, out _);
+        // A mark of a thread that has ended may be in use, by one that got its stack.
+        if (mine?.Thread != thread)
+            mine = new CallMark(thread);
         // What this thread has marked in TryEnter, when it came too late, is no call.
         mine.InCall = 0;
         Volatile.Write(ref _announced, mine);
@@ -130,13 +135,21 @@ internal sealed unsafe class CallMark
     [FieldOffset(80)]
     public int InCall;
 
-    /// <summary>Which thread; 0: nobody yet.</summary>
-    [FieldOffset(84)]
-    public readonly int ThreadId;
-
     /// <summary>The lowest address of the stack at which a call is the thread's for sure; null while there is none.</summary>
     [FieldOffset(88)]
     public byte* StackStart;
 
-    public CallMark(int threadId) => ThreadId = threadId;
+    /// <summary>Which thread; null: nobody yet.</summary>
+    [FieldOffset(96)]
+    public readonly Thread? Thread;
+
+    public CallMark(Thread? thread) => Thread = thread;
+
+    /// <summary>Whether the address lies in the part of the stack that is known to be the thread's.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool HasStack(byte* stack) => (nuint)(stack - StackStart) <= StackLength;
+
+    /// <summary>Whether the calling thread is the mark's, or has its stack because that one has ended.</summary>
+    /// <param name="stack">The address of a local variable.</param>
+    public bool IsOf(byte* stack) => HasStack(stack) || Thread == System.Threading.Thread.CurrentThread;
 }
