@@ -13,6 +13,7 @@ internal sealed class CutRun(int seed, LabOptions options, PartResult result, La
 {
     private const int PicturesPerRound = 7;
     private const int CutsPerPicture = 12;
+    private const int LossesPerPicture = 3;
     private const int OperationsMax = 90;
     private const int ExhaustivePages = 12;
 
@@ -94,6 +95,13 @@ internal sealed class CutRun(int seed, LabOptions options, PartResult result, La
         Check(plan, model, boot, isCut: false, _random.Next(), _ => CutImage.OfKill(disk, tracksMedium: false));
         for (int i = 0; i < CutsPerPicture; i++)
             Check(plan, model, BootId(), isCut: true, _random.Next(), random => CutImage.OfCut(disk, random, tracksMedium: true));
+        for (int i = 0; i < LossesPerPicture && plan.Checksum != ChecksumMode.None; i++)
+        {
+            result.Add("losses in the same boot");
+            Check(plan, model, boot, isCut: true, _random.Next(), random => CutImage.OfCut(disk, random, tracksMedium: true),
+                isSameBoot: true);
+        }
+
         if (isExhaustive && isLast && disk.Dirty.Count > 0 && _pictures.Skip(index + 1).All(later => later.Disk.Dirty.Count == 0))
             CheckAllSubsets(plan, disk, model);
     }
@@ -113,7 +121,8 @@ internal sealed class CutRun(int seed, LabOptions options, PartResult result, La
 
     /// <summary>One image: made, recovered and checked; now and then the recovery itself is cut short, and made again.</summary>
     private void Check(
-        LabPlan plan, ModelPicture model, string boot, bool isCut, int imageSeed, Func<Random, SimDisk> make)
+        LabPlan plan, ModelPicture model, string boot, bool isCut, int imageSeed, Func<Random, SimDisk> make,
+        bool isSameBoot = false)
     {
         if (options.StopsAtFirst && result.Violations.Count > 0)
             return;
@@ -122,11 +131,11 @@ internal sealed class CutRun(int seed, LabOptions options, PartResult result, La
         {
             var random = new Random(imageSeed);
             using SimDisk image = make(random);
-            if (isCut && random.Next(250) == 0 && image.RootExists)
+            if (isCut && !isSameBoot && random.Next(250) == 0 && image.RootExists)
                 RealStore.Check(image, plan, model, random);
-            ImageOracle oracle = new(plan, model, isCut, random);
+            ImageOracle oracle = new(plan, model, isCut, random) { IsSameBoot = isSameBoot };
             var os = new SimServices(image, boot, plan.HasFence);
-            if (isCut && random.Next(8) == 0)
+            if (isCut && !isSameBoot && random.Next(8) == 0)
                 new InterruptedRecovery(plan, model, image, random, BootId, result).Run(boot);
             else
                 oracle.Check(SimDisk.Root, os);

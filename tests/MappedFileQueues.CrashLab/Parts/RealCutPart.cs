@@ -95,7 +95,7 @@ internal sealed partial class RealCutPart : LabPart
 
             if (mount.Kind == "btrfs")
             {
-                CutByCopy(mount, folder, store, board, child, seed);
+                CutByCopy(mount, folder, store, board, child, seed, random.Next(2) == 0);
                 return;
             }
 
@@ -107,11 +107,12 @@ internal sealed partial class RealCutPart : LabPart
 
         mount.Unmount();
         mount.Remount();
-        Check(store, board, flushed, seed);
+        Check(store, board, flushed, seed, random.Next(2) == 0);
     }
 
     /// <summary>btrfs has no shutdown: while the child stands still the image is copied as it lies on the medium.</summary>
-    private static void CutByCopy(LabMount mount, string folder, string store, KillBoard board, LabChild child, int seed)
+    private static void CutByCopy(
+        LabMount mount, string folder, string store, KillBoard board, LabChild child, int seed, bool isSameBoot)
     {
         child.Signal(LabChild.SigStop);
         if (!SpinWait.SpinUntil(() => child.IsStopped, s_patience))
@@ -129,17 +130,18 @@ internal sealed partial class RealCutPart : LabPart
             if (again is null)
                 throw new InvalidOperationException(reason);
             string copied = store.Replace(mount.Path, again.Path, StringComparison.Ordinal);
-            Check(copied, board, Volatile.Read(ref board.Acked(1)), seed);
+            Check(copied, board, Volatile.Read(ref board.Acked(1)), seed, isSameBoot);
         }
 
         File.Delete(copy);
         mount.Remount();
     }
 
-    private static void Check(string store, KillBoard board, long flushed, int seed)
+    private static void Check(string store, KillBoard board, long flushed, int seed, bool isSameBoot)
     {
-        // Another boot, for this process and from here on.
-        Environment.SetEnvironmentVariable(BootVariable, Guid.NewGuid().ToString());
+        // Another boot, for this process and from here on; or the same, as after a file system that failed and was mounted again.
+        if (!isSameBoot)
+            Environment.SetEnvironmentVariable(BootVariable, Guid.NewGuid().ToString());
         OperatingSystemServices.Current = new LinuxServices();
         using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store });
         var order = new StormOrder(seed);

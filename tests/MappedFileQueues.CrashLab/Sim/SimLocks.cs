@@ -6,11 +6,23 @@ namespace MappedFileQueues.CrashLab.Sim;
 internal sealed class SimLocks
 {
     private readonly Dictionary<string, List<SimLock>> _held = new(StringComparer.Ordinal);
+    private string _heldByTheDying = "";
 
     public int Count => _held.Values.Sum(list => list.Count);
 
+    /// <summary>
+    /// Somebody who was killed has this lock still: the next one who wants it alone does not get it, and then it is free.
+    /// </summary>
+    public void LeaveToTheDying(string name) => _heldByTheDying = name;
+
     public SimLock? TryTake(SimServices owner, string name, LockKind kind)
     {
+        if (name == _heldByTheDying && kind == LockKind.Exclusive)
+        {
+            _heldByTheDying = "";
+            return null;
+        }
+
         if (!_held.TryGetValue(name, out List<SimLock>? list))
             _held.Add(name, list = []);
         if (list.Any(other => kind == LockKind.Exclusive || other.Kind == LockKind.Exclusive))

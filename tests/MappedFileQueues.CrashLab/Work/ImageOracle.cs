@@ -1,4 +1,5 @@
 using MappedFileQueues.CrashLab.Sim;
+using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.CrashLab.Work;
@@ -27,6 +28,12 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
     /// <summary>What an earlier recovery of the same disk, which was interrupted, had found; null when there was none.</summary>
     public IReadOnlyList<ReadMessage>? MustEqual { get; init; }
 
+    /// <summary>
+    /// The cut left no new boot: the file system alone was lost, and mounted again. What is lost then need not be an end of the
+    /// log, because a dead owner's claim in the place of a message that was published later looks like any other.
+    /// </summary>
+    public bool IsSameBoot { get; init; }
+
     /// <summary>False: nothing is appended after the recovery.</summary>
     public bool GoesOn { get; init; } = true;
 
@@ -38,10 +45,12 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
         OperatingSystemServices.Current = os;
         LabThread.Background.Clear();
         bool isExclusive = random.Next(3) == 0;
+        if (os is SimServices sim && random.Next(8) == 0)
+            sim.Disk.Locks.LeaveToTheDying(StoreNames.AttachedLock);
         using (var queue = new MappedFileQueue(plan.Options(path, Guid.Empty, isExclusive)))
         {
             Messages = ReadAll(path);
-            Survivors = new ReadBack(model, isCut, plan.IsExclusive).Match(Messages);
+            Survivors = new ReadBack(model, isCut, plan.IsExclusive, IsSameBoot).Match(Messages);
             if (MustEqual is not null && !Messages.Select(m => m.Offset).SequenceEqual(MustEqual.Select(m => m.Offset)))
                 throw new LabViolation($"A recovery that was interrupted found {MustEqual.Count} messages, the next one "
                     + $"{Messages.Count}");

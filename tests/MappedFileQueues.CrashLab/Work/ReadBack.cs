@@ -11,7 +11,8 @@ internal readonly record struct ReadMessage(long Offset, byte[] Bytes);
 /// <param name="model">What was known at the moment of the crash.</param>
 /// <param name="isCut">A power cut; otherwise all processes were killed.</param>
 /// <param name="isExclusive">An open claim is not in the log then.</param>
-internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive)
+/// <param name="isSameBoot">What is not there may be missing from the middle, if it was never flushed.</param>
+internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive, bool isSameBoot)
 {
     /// <summary>
     /// Whose messages the offsets are, where the workload has heard of them. Two short messages may have the same bytes: an
@@ -60,7 +61,7 @@ internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive)
         if (first.State == EntryState.Published && !isCut)
             throw new LabViolation($"A published message did not survive the kill: {Describe(first)}");
         // A living claim ends the log after a cut; after a kill its owner is dead.
-        return isCut && (first.State == EntryState.Published || (first.State == EntryState.Claimed && !isExclusive));
+        return isCut && !isSameBoot && (first.State == EntryState.Published || (first.State == EntryState.Claimed && !isExclusive));
     }
 
     private int CountPresent(IEnumerable<EntryPicture> unit, IReadOnlyList<ReadMessage> messages, int from)

@@ -105,10 +105,13 @@ internal static class FormatTwo
         return newest!;
     }
 
-    /// <summary>Whether the cold block of a control page, with its three words outside, is what somebody sealed.</summary>
+    /// <summary>Whether the cold block of a control page, with its four words outside, is what somebody sealed.</summary>
     public static bool IsColdBlockValid(ReadOnlySpan<byte> control, ReadOnlySpan<byte> storeId)
     {
-        byte[] covered = [.. control[..48], .. control.Slice(768, 8), .. control.Slice(1024, 8), .. control.Slice(1920, 8)];
+        byte[] covered =
+        [
+            .. control[..48], .. control.Slice(768, 8), .. control.Slice(1024, 8), .. control.Slice(1920, 8), .. control.Slice(64, 8),
+        ];
         return control[..8].SequenceEqual("MFQCTRL2"u8)
             && control.Slice(8, 16).SequenceEqual(storeId)
             && BinaryPrimitives.ReadUInt32LittleEndian(control[48..]) == PageCrc(covered);

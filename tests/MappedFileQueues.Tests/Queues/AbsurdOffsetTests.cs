@@ -36,7 +36,7 @@ public sealed class AbsurdOffsetTests : IDisposable
             Assert.Throws<OffsetOutOfRangeException>(() => reader.Seek(QueueStart.FromOffset(offset)));
             Assert.Throws<OffsetOutOfRangeException>(
                 () => MappedFileReader.Open(_temp.StorePath, QueueStart.FromOffset(offset), policy));
-            Assert.Throws<ArgumentOutOfRangeException>(() => queue.Producer.Prepare(offset));
+            Assert.Throws<ArgumentOutOfRangeException>(() => queue.Producer.Prepare(long.MaxValue));
             consumer.Commit();
         }
     }
