@@ -61,16 +61,16 @@ public sealed class MappedFileLines : IDisposable
     /// <param name="path">A regular file.</param>
     /// <param name="options">How to read; copied. Null means the defaults.</param>
     /// <returns>The lines, from the first one on.</returns>
-    /// <exception cref="ArgumentException">The path is empty; or <see cref="ReadAheadOptions.MapsBlocks"/> is set.</exception>
+    /// <exception cref="ArgumentException">The path is empty; or <see cref="ReadAheadOptions.MapBlocks"/> is set.</exception>
     /// <exception cref="FileNotFoundException">There is no such file.</exception>
     /// <exception cref="QueueDiskException">The system refused; or it is a folder, a pipe or a device.</exception>
     public static MappedFileLines Open(string path, MappedFileLinesOptions? options = null)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
-        if (options?.MapsBlocks == true)
+        if (options?.MapBlocks == true)
         {
             throw new ArgumentException(
-                "Lines are not handed out from a mapping, so that a truncated file is an exception: MapsBlocks=true.",
+                "Lines are not handed out from a mapping, so that a truncated file is an exception: MapBlocks=true.",
                 nameof(options));
         }
 

@@ -50,7 +50,7 @@ public class ReadAheadOptions
     /// <summary>
     /// Bytes beyond the blocks under way that the system is asked to fetch (POSIX_FADV_WILLNEED). Default 0: the file is only
     /// announced as one that is read from front to back (POSIX_FADV_SEQUENTIAL), because asking made cold reading slower on
-    /// the disks measured (docs/FILES.md). Ignored on the portable platform, and with <see cref="BypassesCache"/>.
+    /// the disks measured (docs/FILES.md). Ignored on the portable platform, and with <see cref="BypassCache"/>.
     /// </summary>
     /// <exception cref="ArgumentOutOfRangeException">Negative.</exception>
     public long AskAhead
@@ -75,7 +75,7 @@ public class ReadAheadOptions
     /// telling what is safe to look at: on the portable platform, before Linux 5.14, on file systems that do not say what they
     /// have in memory (tmpfs, FUSE). Not for <see cref="MappedFileLines"/>.</para>
     /// </summary>
-    public bool MapsBlocks { get; set; }
+    public bool MapBlocks { get; set; }
 
     /// <summary>
     /// Whether what the system does not have in memory is read straight from the disk into the blocks (O_DIRECT), and not kept
@@ -87,7 +87,7 @@ public class ReadAheadOptions
     /// as without it. <see cref="AskAhead"/> is ignored. Where the file system cannot, and on the portable platform, files are
     /// read as without it.</para>
     /// </summary>
-    public bool BypassesCache { get; set; }
+    public bool BypassCache { get; set; }
 
     /// <summary>
     /// Whether the end of the file is waited at for more (as `tail -f` does) instead of being the end. Default false. See

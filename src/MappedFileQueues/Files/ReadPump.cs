@@ -38,10 +38,10 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         _file = file;
         _owner = owner;
         _headroom = headroom;
-        _mapping = options.MapsBlocks ? new FileMapping(file) : null;
-        _usesCache = usesCache && !options.MapsBlocks;
+        _mapping = options.MapBlocks ? new FileMapping(file) : null;
+        _usesCache = usesCache && !options.MapBlocks;
         _isCached = _usesCache;
-        _bypassesCache = options.BypassesCache;
+        _bypassesCache = options.BypassCache;
         _blockLengthMax = options.BlockSize;
         _blockCountMax = options.BlocksAhead + 1;
         _askAhead = _bypassesCache ? 0 : options.AskAhead;
