@@ -81,22 +81,6 @@ internal sealed class AppendFileSet : IDisposable
         }
     }
 
-    /// <summary>The full path of a file, through the symbolic links that its name may be.</summary>
-    public static string FindPath(string path)
-    {
-        string full = Path.GetFullPath(path);
-        ArgumentException.ThrowIfNullOrEmpty(Path.GetFileName(full), nameof(path));
-        try
-        {
-            FileInfo named = new(full);
-            return named.LinkTarget is null ? full : named.ResolveLinkTarget(returnFinalTarget: true)?.FullName ?? full;
-        }
-        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
-        {
-            throw DiskErrors.Make("Cannot follow the symbolic link", full, DiskErrors.ELOOP, error.Message.TrimEnd('.'), error);
-        }
-    }
-
     /// <summary>fdatasync of everything that is written so far.</summary>
     public void Sync()
     {

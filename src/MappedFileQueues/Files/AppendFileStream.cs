@@ -43,7 +43,8 @@ public sealed class AppendFileStream : Stream
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
         ArgumentNullException.ThrowIfNull(options);
         AppendFileOptions settings = options.Checked();
-        Path = AppendFileSet.FindPath(path);
+        Path = FileLinks.Follow(path);
+        ArgumentException.ThrowIfNullOrEmpty(System.IO.Path.GetFileName(Path), nameof(path));
         _isGroup = settings.Durability == AppendDurability.Group;
         _pipe = new AppendPipe(Path, settings);
         _cursor = _pipe.Cursor;

@@ -96,6 +96,23 @@ public class ReadAheadOptions
     public bool Follow { get; set; }
 
     /// <summary>
+    /// Whether reading goes on in the file that bears the name by then when the open one was renamed and all of it was read, and
+    /// from its beginning when it was truncated: as `tail -F`, but by the inode, through all the files that came in between, and
+    /// without a line that is lost or comes twice. Default false: reading stays in the file that was opened. It knows the closed
+    /// files of <see cref="AppendFileStream"/> and those of logrotate (`app.log.1`, `app.log-20260131`); docs/FILES.md says what
+    /// nobody can know. With <see cref="Follow"/> a file that is not there is waited for. Linux only, and not with <see
+    /// cref="MapBlocks"/>.
+    /// </summary>
+    public bool FollowRolls { get; set; }
+
+    /// <summary>
+    /// Where to begin: the <see cref="ReadAheadStream.FilePosition"/> or <see cref="MappedFileLines.FilePosition"/> of an earlier
+    /// reading of this name. The file is looked for by its inode in the folder of the path, whatever it is called by now; one that
+    /// is gone is a <see cref="QueueNotFoundException"/>. Default null: the beginning of the file that bears the name. Linux only.
+    /// </summary>
+    public FilePosition? ResumeAt { get; set; }
+
+    /// <summary>
     /// While <see cref="Follow"/> waits, the file is looked at in growing steps, from 1 ms after the last growth up to this.
     /// Default 100 ms. Nobody looks while nobody waits.
     /// </summary>

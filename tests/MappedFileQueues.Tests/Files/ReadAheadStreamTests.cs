@@ -145,7 +145,7 @@ public sealed class ReadAheadStreamTests
     public void Open_WhatIsNoFile_IsATypedError(bool portable)
     {
         using FileUnderTest file = new([], portable);
-        Assert.Throws<FileNotFoundException>(() => new ReadAheadStream(file.Path + "-missing"));
+        Assert.Throws<QueueNotFoundException>(() => new ReadAheadStream(file.Path + "-missing"));
         QueueDiskException folder = Assert.Throws<QueueDiskException>(() => new ReadAheadStream(file.Folder));
         Assert.Equal(file.Folder, folder.Path);
         Assert.Throws<ArgumentException>(() => new ReadAheadStream(""));
