@@ -47,7 +47,7 @@ public sealed class AppendFileNeighbourTests : IDisposable
         }
 
         Assert.All(names, name => Assert.Equal(name, File.ReadAllText(_temp.PathOf(name))));
-        Assert.Single(Directory.EnumerateFiles(_temp.StorePath, "app.roll-00000?.log").Where(path => path[^5] != 'a'));
+        Assert.Single(Directory.EnumerateFiles(_temp.StorePath, "app.roll-00000?.log"), path => path[^5] != 'a');
     }
 
     /// <summary>
