@@ -223,8 +223,8 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <summary>
-    /// Where zeros at the end of the file that is opened may be room: anywhere when the caller says that it is text, else where the
-    /// mark of a stream says so that was not closed.
+    /// Where zeros at the end of the file that is opened may be room: anywhere when the caller says that it is text, else where
+    /// the mark of a stream says so that was not closed.
     /// </summary>
     private long? RoomStart(PlatformFile file) => _options.Content == FileContent.Binary ? _room.Find(file) : 0;
 

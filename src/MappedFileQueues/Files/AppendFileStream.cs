@@ -50,7 +50,9 @@ public sealed class AppendFileStream : Stream
         _cursor = _pipe.Cursor;
     }
 
-    /// <summary>The full path of the file that is being written, links followed; closed ones have other names (docs/FILES.md).</summary>
+    /// <summary>
+    /// The full path of the file that is being written, links followed; closed ones have other names (docs/FILES.md).
+    /// </summary>
     public string Path { get; }
 
     /// <summary>Bytes that calls have handed over since the stream was opened, over all files. From any thread.</summary>

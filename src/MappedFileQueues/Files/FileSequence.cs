@@ -21,8 +21,8 @@ internal sealed class FileSequence
         if (OperatingSystemServices.Current.IsPortable)
         {
             throw new PlatformNotSupportedException(
-                "Files that are renamed can be told apart on Linux only: FollowRolls and ResumeAt need that. Follow the file without"
-                    + " FollowRolls, and open it again after it was renamed.");
+                "Files that are renamed can be told apart on Linux only: FollowRolls and ResumeAt need that. Follow the file"
+                    + " without FollowRolls, and open it again after it was renamed.");
         }
 
         _path = Path.GetFullPath(path);
@@ -231,8 +231,8 @@ internal sealed class FileSequence
     }
 
     private QueueNotFoundException NotThere(FilePosition? position) => position is null or { File: { Inode: 0 } }
-        ? new QueueNotFoundException($"Cannot open the file for reading: path={_path}, errno={DiskErrors.ENOENT}. Check the path.",
-            _path)
+        ? new QueueNotFoundException(
+            $"Cannot open the file for reading: path={_path}, errno={DiskErrors.ENOENT}. Check the path.", _path)
         : new QueueNotFoundException($"The file of this position is no longer in its folder: path={_path}, position={position}."
             + " It was deleted, moved away or compressed; read from the beginning of a file that is there.", _path);
 
@@ -246,7 +246,9 @@ internal sealed class FileSequence
     }
 }
 
-/// <summary>No file yet: it has no bytes, and stands for the last one that was closed before; what comes, comes after that.</summary>
+/// <summary>
+/// No file yet: it has no bytes, and stands for the last one that was closed before; what comes, comes after that.
+/// </summary>
 internal sealed class MissingFile(string path, (long Modified, FileMark Mark) last) : ReadableFile
 {
     public override string Path => path;

@@ -107,8 +107,9 @@ public class ReadAheadOptions
 
     /// <summary>
     /// Where to begin: the <see cref="ReadAheadStream.FilePosition"/> or <see cref="MappedFileLines.FilePosition"/> of an earlier
-    /// reading of this name. The file is looked for by its inode in the folder of the path, whatever it is called by now; one that
-    /// is gone is a <see cref="QueueNotFoundException"/>. Default null: the beginning of the file that bears the name. Linux only.
+    /// reading of this name. The file is looked for by its inode in the folder of the path, whatever it is called by now; one
+    /// that is gone is a <see cref="QueueNotFoundException"/>. Default null: the beginning of the file that bears the name.
+    /// Linux only.
     /// </summary>
     public FilePosition? ResumeAt { get; set; }
 

@@ -51,7 +51,8 @@ public sealed class AppendFileCrashTests : IDisposable
 
             new AppendFileStream(FilePath).Dispose();
 
-            string[] files = [.. Directory.EnumerateFiles(_temp.StorePath, "app.roll-0*.log").Order(StringComparer.Ordinal), FilePath];
+            string[] files =
+                [.. Directory.EnumerateFiles(_temp.StorePath, "app.roll-0*.log").Order(StringComparer.Ordinal), FilePath];
             byte[] bytes = [.. files.SelectMany(File.ReadAllBytes)];
             Assert.DoesNotContain((byte)0, bytes);
             // The last line may be there in part: it is cut off for the next round, as a reader of lines would pass over it.

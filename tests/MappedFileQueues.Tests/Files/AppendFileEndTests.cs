@@ -88,7 +88,9 @@ public sealed class AppendFileEndTests : IDisposable
         Assert.Equal(length, new FileInfo(FilePath).Length);
     }
 
-    /// <summary>The first entry after a crash stood behind the torn line before it, on the same line: no parser took either.</summary>
+    /// <summary>
+    /// The first entry after a crash stood behind the torn line before it, on the same line: no parser took either.
+    /// </summary>
     [Theory]
     [InlineData(false)]
     [InlineData(true)]

@@ -4,7 +4,9 @@ using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Files;
 
-/// <summary>What lies beside the file, and other names for it: the names of others are left alone, and two names are one file.</summary>
+/// <summary>
+/// What lies beside the file, and other names for it: the names of others are left alone, and two names are one file.
+/// </summary>
 public sealed class AppendFileNeighbourTests : IDisposable
 {
     private readonly TempStore _temp = new(createStoreFolder: true);
@@ -81,7 +83,9 @@ public sealed class AppendFileNeighbourTests : IDisposable
         Assert.Equal("first\nsecond\n", File.ReadAllText(FilePath));
     }
 
-    /// <summary>Whoever reads, by .NET with any sharing or by a program that locks by flock(2), is not kept away by the lock.</summary>
+    /// <summary>
+    /// Whoever reads, by .NET with any sharing or by a program that locks by flock(2), is not kept away by the lock.
+    /// </summary>
     [Fact]
     public void Open_Readers_AreLetInBeforeAndAfter()
     {
