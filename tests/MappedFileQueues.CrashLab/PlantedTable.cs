@@ -27,6 +27,7 @@ internal static class PlantedTable
         [PlantedFault.AppendNotFlushed] = "append",
         [PlantedFault.ReusedNotCleared] = "append",
         [PlantedFault.ZeroTailKept] = "append",
+        [PlantedFault.RoomNotMarked] = "append",
         [PlantedFault.PackNotFlushed] = "pack",
         [PlantedFault.PackNameNotFlushed] = "pack",
         [PlantedFault.CompactionNotFlushed] = "pack",

@@ -25,7 +25,10 @@ internal sealed class LogFile : IDisposable
 
     public LogFile(MappedFileLoggerOptions options)
     {
-        (_path, _options, _time) = (options.Path, options.File, options.TimeProvider);
+        (_path, _time) = (options.Path, options.TimeProvider);
+
+        // A line that a crash or a full disk tore apart must not swallow the next one.
+        _options = options.File with { Content = FileContent.Lines };
         _retryInterval = options.RetryInterval;
         _onError = options.OnError ?? (static error => Console.Error.WriteLine($"The log cannot be written: {error.Message}"));
         _stream = new AppendFileStream(_path, _options);

@@ -29,19 +29,19 @@ internal sealed class AppendFile : IDisposable
     public string Path => _file.Path;
 
     /// <summary>
-    /// The true length of a file that a process may have left behind in mid-write: what stands before the zeros at its end. A
-    /// binary file's length is always true.
+    /// The true length of a file that a process may have left behind in mid-write: what stands before the zeros at its end.
+    /// Before <paramref name="roomStart"/> no zero is room; null: the length is true.
     /// </summary>
-    public static long FindEnd(PlatformFile file, FileContent content)
+    public static long FindEnd(PlatformFile file, long? roomStart)
     {
         long length = file.Length;
-        if (content == FileContent.Binary)
+        if (roomStart is not { } floor)
             return length;
         byte[] chunk = new byte[64 * 1024];
-        while (length > 0)
+        while (length > floor)
         {
             // Chunks end where blocks do, so that only the first look backwards is a short one.
-            long start = (length - 1) / chunk.Length * chunk.Length;
+            long start = Math.Max((length - 1) / chunk.Length * chunk.Length, floor);
             int count = file.ReadAt(chunk.AsSpan(0, (int)(length - start)), start);
             int last = chunk.AsSpan(0, count).LastIndexOfAnyExcept((byte)0);
             if (last >= 0)
@@ -49,8 +49,11 @@ internal sealed class AppendFile : IDisposable
             length = start;
         }
 
-        return 0;
+        return length;
     }
+
+    /// <summary>Sets the mark that says where the zeros of this file begin.</summary>
+    public void MarkRoom(RoomMark mark, bool isDurable) => mark.Set(_file, End, isDurable);
 
     /// <summary>Reads what stands at a position, for the part of the last block that will be written again.</summary>
     public void Read(Span<byte> destination, long position)

@@ -41,14 +41,13 @@ public sealed record AppendFileOptions
     public long PreallocationLength { get; init; }
 
     /// <summary>
-    /// What the file holds; default <see cref="FileContent.Text"/>, which lets a zero byte at the end of the file mean "never
-    /// written" after a crash.
+    /// What the file holds; default <see cref="FileContent.Binary"/>: any bytes, of which none is ever cut off. What leaves zeros
+    /// at the end of the file in a crash needs <see cref="FileContent.Text"/> or <see cref="FileContent.Lines"/>.
     /// </summary>
-    public FileContent Content { get; init; } = FileContent.Text;
+    public FileContent Content { get; init; } = FileContent.Binary;
 
     /// <summary>
-    /// Whether an existing file is continued; default true. After a crash its tail of zeros is cut off first (<see
-    /// cref="FileContent.Text"/>). False empties it.
+    /// Whether an existing file is continued; default true. False empties it.
     /// </summary>
     public bool Append { get; init; } = true;
 
@@ -72,7 +71,8 @@ public sealed record AppendFileOptions
     /// <summary>
     /// The oldest closed file, instead of being deleted, is renamed, overwritten with zeros in the background and written again:
     /// its blocks are there already, so that a flush need not wait for the file system's journal. Needs
-    /// <see cref="RetainedFileCount"/>, <see cref="RollLength"/> and <see cref="FileContent.Text"/>; default false.
+    /// <see cref="RetainedFileCount"/>, <see cref="RollLength"/> and a <see cref="Content"/> of text; default false. A file that
+    /// has other names (hard links; Linux) is let go of instead.
     /// </summary>
     public bool ReuseOldFiles { get; init; }
 
@@ -114,8 +114,9 @@ public sealed record AppendFileOptions
         if (Content == FileContent.Binary && LeavesZeros)
         {
             throw new ArgumentException(
-                "After a crash nobody could tell zeros that were written from room that was not: with FileContent.Binary use"
-                    + " FilePreallocation.None or Fallocate, and no ReuseOldFiles.");
+                $"After a crash nobody could tell zeros that were written from room that was not: Preallocation={Preallocation},"
+                    + $" ReuseOldFiles={ReuseOldFiles}, Content=Binary. Set Content to Text or Lines if no write ends with a zero"
+                    + " byte, else use FilePreallocation.None or Fallocate and no ReuseOldFiles.");
         }
 
         if (ReuseOldFiles && (RetainedFileCount is null || !RollsByLength))
@@ -137,7 +138,7 @@ public sealed record AppendFileOptions
 public enum AppendDurability
 {
     /// <summary>When the system writes it; <see cref="AppendFileStream.Flush(bool)"/> can ask for it.</summary>
-    None,
+    PageCache,
 
     /// <summary>At the latest <see cref="AppendFileOptions.FlushInterval"/> later, and when the stream is closed.</summary>
     Interval,
@@ -170,12 +171,23 @@ public enum FilePreallocation
     WrittenZeros,
 }
 
-/// <summary>What the end of a file may look like.</summary>
+/// <summary>What a file holds, which says where it ends.</summary>
 public enum FileContent
 {
-    /// <summary>No write ends with a zero byte; zeros at the end of the file are room that nobody wrote to.</summary>
+    /// <summary>
+    /// Any bytes: the file's length is what was written, zeros at its end too. Room that reads as zeros is refused.
+    /// </summary>
+    Binary,
+
+    /// <summary>
+    /// No write ends with a zero byte: zeros at the end of the file are room that a killed process or a power cut left, and are
+    /// cut off when it is opened, whoever wrote it.
+    /// </summary>
     Text,
 
-    /// <summary>Any bytes. The file's length is always what was written; room that reads as zeros is refused.</summary>
-    Binary,
+    /// <summary>
+    /// As <see cref="Text"/>, and each write is one or more whole lines. Where an existing file does not end with a line feed (a
+    /// killed process, a full disk), one is written when it is opened, so that the torn line stays a line of its own.
+    /// </summary>
+    Lines,
 }

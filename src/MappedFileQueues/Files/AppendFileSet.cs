@@ -7,9 +7,12 @@ namespace MappedFileQueues.Files;
 /// at a time uses it: whoever holds the stream's draining role.
 /// <para>A roll, and what is there when the process dies behind each step: (1) the file is cut to its true length and, where the
 /// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
-/// next file, `NAME.next` until now, gets the name. (4) With retention the oldest file is deleted, or becomes the next
-/// `NAME.next`, which is zeroed before it is used; an unfinished `NAME.next` is deleted by the next opening, and nothing ever
+/// next file, <see cref="RolledNames.Next"/> until now, gets the name. (4) With retention the oldest file is deleted, or becomes
+/// the next one, which is zeroed before it is used; an unfinished next file is deleted by the next opening, and nothing ever
 /// reads it.</para>
+/// <para>Two locks keep a second stream away. The one beside the file covers the name and all that is rolled from it; symbolic
+/// links are followed first, so that each file has one such name. The other is on the file itself, for whoever comes by a hard
+/// link.</para>
 /// </summary>
 internal sealed class AppendFileSet : IDisposable
 {
@@ -17,7 +20,9 @@ internal sealed class AppendFileSet : IDisposable
     private readonly StoreDirectory _directory;
     private readonly PlatformLock _lock;
     private readonly string _name;
+    private readonly string _nextName;
     private readonly RolledFiles _rolled;
+    private readonly RoomMark _room;
     private readonly List<string> _unsynced = [];
     private Task<AppendFile>? _next;
     private string? _spare;
@@ -27,7 +32,10 @@ internal sealed class AppendFileSet : IDisposable
     private AppendFileSet(StoreDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
     {
         (_directory, _lock, _name, _options) = (directory, ownership, name, options);
-        _rolled = new RolledFiles(directory, name);
+        RolledNames names = new(name);
+        _nextName = names.Next;
+        _rolled = new RolledFiles(directory, names);
+        _room = new RoomMark(directory, name);
         Current = null!;
     }
 
@@ -44,25 +52,21 @@ internal sealed class AppendFileSet : IDisposable
         private set => Volatile.Write(ref _begunTicks, value);
     }
 
-    private string NextName => _name + ".next";
-
-    private bool IsDurable => _options.Durability != AppendDurability.None;
+    private bool IsDurable => _options.Durability != AppendDurability.PageCache;
 
     /// <summary>Opens or makes the file, and takes the lock that keeps a second stream away.</summary>
     public static AppendFileSet Open(string path, AppendFileOptions options)
     {
-        string full = Path.GetFullPath(path);
-        string name = Path.GetFileName(full);
-        ArgumentException.ThrowIfNullOrEmpty(name, nameof(path));
+        string name = Path.GetFileName(path);
         StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
-            Path.GetDirectoryName(full)!, create: true, options.UnixCreateMode, ownerOnly: false)!;
+            Path.GetDirectoryName(path)!, create: true, options.UnixCreateMode, ownerOnly: false)!;
         PlatformLock? ownership = null;
         AppendFileSet? files = null;
         try
         {
             string lockName = name + ".lock";
             ownership = directory.TryLock(lockName, LockKind.Exclusive) ?? throw new QueueInUseException(
-                $"Another stream appends to this file: path={full}, pids={string.Join(',', directory.LockHolders(lockName))}."
+                $"Another stream appends to this file: path={path}, holder={directory.NameLockHolders(lockName)}."
                     + " Close it, or write to another file.");
             files = new AppendFileSet(directory, ownership, name, options);
             files.OpenFirst();
@@ -120,7 +124,9 @@ internal sealed class AppendFileSet : IDisposable
 
         string? spare = RetainNewest();
         Current = TakeNext();
-        if (!_directory.RenameWithoutReplacing(NextName, _name))
+        if (_options.LeavesZeros)
+            Current.MarkRoom(_room, IsDurable);
+        if (!_directory.RenameWithoutReplacing(_nextName, _name))
         {
             throw DiskErrors.Make(
                 "Cannot begin the next file", Path.Combine(_directory.Path, _name), DiskErrors.EEXIST, "File exists");
@@ -139,6 +145,10 @@ internal sealed class AppendFileSet : IDisposable
         try
         {
             Current.Cut();
+            if (!_options.LeavesZeros)
+                return;
+            _room.Clear();
+            _areEntriesDirty = true;
         }
         catch (Exception error) when (isFailed && error is QueueDiskException or ObjectDisposedException)
         {
@@ -153,7 +163,7 @@ internal sealed class AppendFileSet : IDisposable
         try
         {
             _next?.GetAwaiter().GetResult().Dispose();
-            _ = _directory.Delete(NextName);
+            _ = _directory.Delete(_nextName);
         }
         catch (Exception)
         {
@@ -166,18 +176,20 @@ internal sealed class AppendFileSet : IDisposable
 
     private void OpenFirst()
     {
-        _ = _directory.Delete(NextName);
+        _ = _directory.Delete(_nextName);
         bool isThere = _directory.Identify(_name) is not null;
         PlatformFile file = _directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
         try
         {
-            OpenedLength = _options.Append ? AppendFile.FindEnd(file, _options.Content) : 0;
+            TakeAlone(file);
+            OpenedLength = _options.Append ? AppendFile.FindEnd(file, RoomStart(file)) : 0;
 #if MFQ_PLANTED
             if (Memory.PlantedFaults.Has(Memory.PlantedFault.ZeroTailKept))
                 OpenedLength = file.Length;
 #endif
             if (file.Length != OpenedLength)
                 file.SetLength(OpenedLength);
+            EndTornLine(file);
         }
         catch
         {
@@ -187,8 +199,12 @@ internal sealed class AppendFileSet : IDisposable
 
         const long Block = AppendFileOptions.BlockLength;
         Current = new AppendFile(file, _options, roomEnd: (OpenedLength + Block - 1) / Block * Block) { End = OpenedLength };
+        if (_options.LeavesZeros)
+            Current.MarkRoom(_room, IsDurable);
+        else
+            _room.Clear();
         Current.MakeRoom(OpenedLength + 1);
-        BegunTicks = BirthOf(isThere).UtcTicks;
+        BegunTicks = BirthOf(file, isThere).UtcTicks;
 
         // Also when the file was there: the process that made it or gave it its name may have been killed before it flushed that.
         _areEntriesDirty = true;
@@ -196,13 +212,43 @@ internal sealed class AppendFileSet : IDisposable
             BeginNext(null);
     }
 
-    private DateTimeOffset BirthOf(bool isThere)
+    /// <summary>On network file systems, which the lock beside the file has to do for, readers would be kept away.</summary>
+    private void TakeAlone(PlatformFile file)
+    {
+        if (_directory.UnsafeFileSystem is null && !file.TryTakeAlone())
+        {
+            throw new QueueInUseException($"Another stream appends to this file under another name: path={file.Path}. Close it, "
+                + "or write to another file.");
+        }
+    }
+
+    /// <summary>
+    /// Where zeros at the end of the file that is opened may be room: anywhere when the caller says that it is text, else where
+    /// the mark of a stream says so that was not closed.
+    /// </summary>
+    private long? RoomStart(PlatformFile file) => _options.Content == FileContent.Binary ? _room.Find(file) : 0;
+
+    /// <summary>Where lines are written, what a killed process or a full disk left of one stays a line of its own.</summary>
+    private void EndTornLine(PlatformFile file)
+    {
+        if (_options.Content != FileContent.Lines || OpenedLength == 0)
+            return;
+        byte[] last = new byte[1];
+        _ = file.ReadAt(last, OpenedLength - 1);
+
+        // A file that has its full length takes nothing any more: the next line begins the next file.
+        if (last[0] == (byte)'\n' || (_options.RollsByLength && OpenedLength >= _options.RollLength))
+            return;
+        file.WriteAt("\n"u8, OpenedLength);
+        OpenedLength++;
+    }
+
+    private DateTimeOffset BirthOf(PlatformFile file, bool isThere)
     {
         DateTimeOffset now = _options.TimeProvider.GetUtcNow();
         if (!isThere || _options.ReuseOldFiles || OpenedLength == 0)
             return now;
-        DateTimeOffset birth = File.GetCreationTimeUtc(Current.Path);
-        return birth < now ? birth : now;
+        return file.Birth is { } birth && birth < now ? birth : now;
     }
 
     /// <summary>Deletes the oldest files beyond those that are kept; the last of them may be used again instead.</summary>
@@ -254,28 +300,29 @@ internal sealed class AppendFileSet : IDisposable
             // What failed then, hours ago maybe, need not fail now: the limit of open files, a full disk.
         }
 
-        _ = _directory.Delete(NextName);
+        _ = _directory.Delete(_nextName);
         return MakeNext(_spare);
     }
 
     /// <summary>Makes the next file, or an old one into it, with its first room.</summary>
     private AppendFile MakeNext(string? spare)
     {
-        if (spare is not null && _directory.Identify(spare) is null)
+        if (spare is not null && !MayBeReused(spare))
             spare = null;
         if (spare is not null)
         {
             // Flushed before the first zero is written: after a cut a closed file is whole or is not there.
-            _directory.Rename(spare, NextName);
+            _directory.Rename(spare, _nextName);
             _directory.FlushEntries("");
         }
 
         FileOpening opening = spare is not null ? FileOpening.ReadWrite : FileOpening.CreateNew;
-        PlatformFile file = _directory.Open(NextName, opening) ?? throw DiskErrors.Make(
-            "Cannot make the next file", Path.Combine(_directory.Path, NextName), DiskErrors.EEXIST, "File exists");
+        PlatformFile file = _directory.Open(_nextName, opening) ?? throw DiskErrors.Make(
+            "Cannot make the next file", Path.Combine(_directory.Path, _nextName), DiskErrors.EEXIST, "File exists");
         AppendFile next = new(file, _options, roomEnd: 0);
         try
         {
+            TakeAlone(file);
 #if MFQ_PLANTED
             if (Memory.PlantedFaults.Has(Memory.PlantedFault.ReusedNotCleared))
                 spare = null;
@@ -296,5 +343,16 @@ internal sealed class AppendFileSet : IDisposable
             next.Dispose();
             throw;
         }
+    }
+
+    /// <summary>
+    /// Not what is gone, and not what somebody has kept by a link: that would be overwritten. The name alone goes then.
+    /// </summary>
+    private bool MayBeReused(string spare)
+    {
+        using PlatformFile? file = _directory.Open(spare, FileOpening.Read);
+        if (file?.HasOtherNames == true)
+            _ = _directory.Delete(spare);
+        return file?.HasOtherNames == false;
     }
 }

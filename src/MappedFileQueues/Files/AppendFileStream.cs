@@ -29,27 +29,30 @@ public sealed class AppendFileStream : Stream
     }
 
     /// <summary>
-    /// Opens the file, or makes it and the directories above it. An existing file is continued at its true end: zeros that a
-    /// crash left there are cut off (<see cref="FileContent.Text"/>). Beside it, `NAME.lock` keeps a second stream away and
-    /// stays.
+    /// Opens the file, or makes it and the directories above it. An existing file is continued at its end, which <see
+    /// cref="AppendFileOptions.Content"/> says how to find. Beside it, `NAME.lock` keeps a second stream away and stays.
     /// </summary>
-    /// <param name="path">The file.</param>
+    /// <param name="path">The file; of a symbolic link, the file that it leads to.</param>
     /// <param name="options">How to write; copied.</param>
     /// <exception cref="ArgumentException">An option is out of its range, or two do not go together.</exception>
-    /// <exception cref="QueueInUseException">Another stream, in any process, appends to this file.</exception>
+    /// <exception cref="QueueInUseException">Another stream, in any process, appends to this file, by this name or (Linux) by a
+    /// hard link.</exception>
     /// <exception cref="QueueDiskException">The system refuses: no rights, a directory in the way, a full disk.</exception>
     public AppendFileStream(string path, AppendFileOptions options)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
         ArgumentNullException.ThrowIfNull(options);
         AppendFileOptions settings = options.Checked();
-        Path = System.IO.Path.GetFullPath(path);
+        Path = FileLinks.Follow(path);
+        ArgumentException.ThrowIfNullOrEmpty(System.IO.Path.GetFileName(Path), nameof(path));
         _isGroup = settings.Durability == AppendDurability.Group;
         _pipe = new AppendPipe(Path, settings);
         _cursor = _pipe.Cursor;
     }
 
-    /// <summary>The full path of the file that is being written; closed ones have other names (docs/FILES.md).</summary>
+    /// <summary>
+    /// The full path of the file that is being written, links followed; closed ones have other names (docs/FILES.md).
+    /// </summary>
     public string Path { get; }
 
     /// <summary>Bytes that calls have handed over since the stream was opened, over all files. From any thread.</summary>
@@ -163,7 +166,7 @@ public sealed class AppendFileStream : Stream
         Task.Run(() => Flush(durable), cancellationToken);
 
     /// <summary>
-    /// Writes and, but with <see cref="AppendDurability.None"/>, flushes what is left, cuts the file to its true length and
+    /// Writes and, but with <see cref="AppendDurability.PageCache"/>, flushes what is left, cuts the file to its true length and
     /// closes it. Calls that wait for room end with <see cref="ObjectDisposedException"/>; those that wait for a flush that this
     /// includes end well. From any thread; the second call does nothing.
     /// </summary>

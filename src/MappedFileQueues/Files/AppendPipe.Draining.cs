@@ -94,7 +94,7 @@ internal sealed partial class AppendPipe
         _active.WaitForCopies();
         WriteOut(_active, _active.End);
         _files.End(isFailed: false);
-        if (_options.Durability != AppendDurability.None)
+        if (_options.Durability != AppendDurability.PageCache)
             Sync();
     }
 
@@ -156,7 +156,7 @@ internal sealed partial class AppendPipe
     {
         lock (_gate)
         {
-            bool isBehind = Accepted() > _written || (_options.Durability != AppendDurability.None && _written > _flushed);
+            bool isBehind = Accepted() > _written || (_options.Durability != AppendDurability.PageCache && _written > _flushed);
             if (_isTicked || (!isBehind && !IsDue()))
                 return;
             _isTicked = true;
@@ -183,7 +183,7 @@ internal sealed partial class AppendPipe
 
         if (isRolled)
             _ = Drain(everything: true);
-        if (_options.Durability != AppendDurability.None && _written > _flushed)
+        if (_options.Durability != AppendDurability.PageCache && _written > _flushed)
             Sync();
     }
 

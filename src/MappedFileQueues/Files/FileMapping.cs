@@ -5,7 +5,7 @@ namespace MappedFileQueues.Files;
 
 /// <summary>
 /// A file in memory, one window of it after the other, for blocks that are handed out without a copy (<see
-/// cref="ReadAheadOptions.MapsBlocks"/>). A look at a place that the file or the disk does not have would end the process, so
+/// cref="ReadAheadOptions.MapBlocks"/>). A look at a place that the file or the disk does not have would end the process, so
 /// a block is given only after the system has said that all of it is there; where it says no, the block is read, and the
 /// read's error is an exception. Used by one thread at a time, the one that fills blocks.
 /// </summary>

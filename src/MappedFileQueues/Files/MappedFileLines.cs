@@ -38,17 +38,33 @@ public sealed class MappedFileLines : IDisposable
     private ReadBlock? _block;
     private byte[] _long = [];
 
-    private MappedFileLines(ReadableFile file, MappedFileLinesOptions options)
+    /// <summary>The file that comes after the window's, whose last line lacks its end and was not given yet.</summary>
+    private bool _endsFile;
+
+    private FileMark? _mark;
+
+    private MappedFileLines(FileSource source, MappedFileLinesOptions options)
     {
         _lineLengthMax = options.LineLengthMax;
-        _pump = new ReadPump(file, options, Headroom, usesCache: false, typeof(MappedFileLines));
-        _endPosition = options.StartPosition;
-        if (_endPosition > 0)
-            _pump.MoveTo(_endPosition);
+        _pump = new ReadPump(source, options, Headroom, usesCache: false, isText: true, typeof(MappedFileLines));
+        _mark = source.First.Mark;
+        _endPosition = options.ResumeAt?.Offset ?? options.StartPosition;
+        if (options.ResumeAt is not null)
+            _pump.Resume(_endPosition);
+        else if (_endPosition > 0)
+            _ = _pump.MoveTo(_endPosition);
     }
 
-    /// <summary>The place in the file, in bytes, where the next line begins.</summary>
+    /// <summary>
+    /// The place, in bytes, where the next line begins, in the file that the last line was in.
+    /// </summary>
     public long Position => _endPosition - (_end - _next);
+
+    /// <summary>
+    /// The same, with the file that it lies in: to be stored, and given to <see cref="ReadAheadOptions.ResumeAt"/> later. Linux.
+    /// </summary>
+    /// <exception cref="PlatformNotSupportedException">The portable platform cannot tell files apart.</exception>
+    public FilePosition FilePosition => new(ReadPump.Known(_mark), Position);
 
     /// <summary>The length of the file in bytes now.</summary>
     /// <exception cref="ObjectDisposedException">This was closed.</exception>
@@ -61,20 +77,28 @@ public sealed class MappedFileLines : IDisposable
     /// <param name="path">A regular file.</param>
     /// <param name="options">How to read; copied. Null means the defaults.</param>
     /// <returns>The lines, from the first one on.</returns>
-    /// <exception cref="ArgumentException">The path is empty; or <see cref="ReadAheadOptions.MapsBlocks"/> is set.</exception>
-    /// <exception cref="FileNotFoundException">There is no such file.</exception>
+    /// <exception cref="ArgumentException">The path is empty; or <see cref="ReadAheadOptions.MapBlocks"/> is set.</exception>
+    /// <exception cref="QueueNotFoundException">There is no such file.</exception>
     /// <exception cref="QueueDiskException">The system refused; or it is a folder, a pipe or a device.</exception>
     public static MappedFileLines Open(string path, MappedFileLinesOptions? options = null)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
-        if (options?.MapsBlocks == true)
+        if (options?.MapBlocks == true)
         {
             throw new ArgumentException(
-                "Lines are not handed out from a mapping, so that a truncated file is an exception: MapsBlocks=true.",
+                "Lines are not handed out from a mapping, so that a truncated file is an exception: MapBlocks=true.",
                 nameof(options));
         }
 
-        return Open(ReadableFile.Open(path), options ?? new MappedFileLinesOptions());
+        if (options is { ResumeAt: not null, StartPosition: > 0 })
+        {
+            throw new ArgumentException(
+                $"Only one of both can say where to begin: ResumeAt={options.ResumeAt}, StartPosition={options.StartPosition}.",
+                nameof(options));
+        }
+
+        options ??= new MappedFileLinesOptions();
+        return new MappedFileLines(FileSource.Open(path, options), options);
     }
 
     /// <summary>
@@ -123,12 +147,13 @@ public sealed class MappedFileLines : IDisposable
         {
             searched = _end - _next;
             CheckLength(searched);
-            if (!Extend(_pump.Take(cancellationToken), ref searched))
+            if (_endsFile || !Extend(_pump.Take(cancellationToken), ref searched))
                 break;
         }
 
         lines = Rest[..(searched + length)];
         _next += lines.Length;
+        BeginFileAtItsEnd();
         return lines.Length > 0;
     }
 
@@ -147,7 +172,7 @@ public sealed class MappedFileLines : IDisposable
         {
             searched = _end - _next;
             CheckLength(searched);
-            if (!Extend(await _pump.TakeAsync(cancellationToken).ConfigureAwait(false), ref searched))
+            if (_endsFile || !Extend(await _pump.TakeAsync(cancellationToken).ConfigureAwait(false), ref searched))
                 return searched > 0;
         }
 
@@ -167,7 +192,8 @@ public sealed class MappedFileLines : IDisposable
     /// <summary>Ends waiting calls and waits for the background read under way; a second call does nothing.</summary>
     public void Dispose() => _pump.Dispose();
 
-    internal static MappedFileLines Open(ReadableFile file, MappedFileLinesOptions options) => new(file, options);
+    internal static MappedFileLines Open(ReadableFile file, MappedFileLinesOptions options) =>
+        new(new FileSource(file, null), options);
 
     private static ReadOnlySpan<byte> WithoutCarriageReturn(ReadOnlySpan<byte> text, int length) =>
         text[..(length > 0 && text[length - 1] == CarriageReturn ? length - 1 : length)];
@@ -189,12 +215,13 @@ public sealed class MappedFileLines : IDisposable
             }
 
             searched = rest.Length;
-            if (!Extend(_pump.Take(cancellationToken), ref searched))
+            if (_endsFile || !Extend(_pump.Take(cancellationToken), ref searched))
                 break;
         }
 
         line = Rest;
         _next = _end;
+        BeginFileAtItsEnd();
         return line.Length > 0;
     }
 
@@ -205,14 +232,37 @@ public sealed class MappedFileLines : IDisposable
             throw new LineTooLongException(_pump.Path, Position, _lineLengthMax);
     }
 
+    /// <summary>The last line of a file was given without its end, and the next file's first line is another one.</summary>
+    private void BeginFileAtItsEnd()
+    {
+        if (!_endsFile || _next < _end)
+            return;
+        _endsFile = false;
+        BeginFile();
+    }
+
+    private void BeginFile()
+    {
+        _endPosition = 0;
+        _mark = _pump.MarkOrNull;
+    }
+
     /// <summary>
-    /// Puts the next block behind what is left of the window; false when there is none. What was searched, from the window's
-    /// beginning on, is nothing once the window begins behind a byte order mark.
+    /// Puts the next block behind what is left of the window; false when there is none, or only in the next file. What was
+    /// searched, from the window's beginning on, is nothing once the window begins behind a byte order mark.
     /// </summary>
     private bool Extend(ReadBlock? next, ref int searched)
     {
         if (next is null)
             return false;
+        if (next.BeginsFile)
+        {
+            _endsFile = _next < _end;
+            if (!_endsFile)
+                BeginFile();
+            return !_endsFile;
+        }
+
         ReadOnlySpan<byte> rest = Rest;
         _endPosition = next.End;
         if (rest.Length <= Headroom)

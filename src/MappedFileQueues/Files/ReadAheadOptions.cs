@@ -50,7 +50,7 @@ public class ReadAheadOptions
     /// <summary>
     /// Bytes beyond the blocks under way that the system is asked to fetch (POSIX_FADV_WILLNEED). Default 0: the file is only
     /// announced as one that is read from front to back (POSIX_FADV_SEQUENTIAL), because asking made cold reading slower on
-    /// the disks measured (docs/FILES.md). Ignored on the portable platform, and with <see cref="BypassesCache"/>.
+    /// the disks measured (docs/FILES.md). Ignored on the portable platform, and with <see cref="BypassCache"/>.
     /// </summary>
     /// <exception cref="ArgumentOutOfRangeException">Negative.</exception>
     public long AskAhead
@@ -75,7 +75,7 @@ public class ReadAheadOptions
     /// telling what is safe to look at: on the portable platform, before Linux 5.14, on file systems that do not say what they
     /// have in memory (tmpfs, FUSE). Not for <see cref="MappedFileLines"/>.</para>
     /// </summary>
-    public bool MapsBlocks { get; set; }
+    public bool MapBlocks { get; set; }
 
     /// <summary>
     /// Whether what the system does not have in memory is read straight from the disk into the blocks (O_DIRECT), and not kept
@@ -87,13 +87,31 @@ public class ReadAheadOptions
     /// as without it. <see cref="AskAhead"/> is ignored. Where the file system cannot, and on the portable platform, files are
     /// read as without it.</para>
     /// </summary>
-    public bool BypassesCache { get; set; }
+    public bool BypassCache { get; set; }
 
     /// <summary>
     /// Whether the end of the file is waited at for more (as `tail -f` does) instead of being the end. Default false. See
     /// <see cref="ReadAheadStream.StopFollowing"/>.
     /// </summary>
     public bool Follow { get; set; }
+
+    /// <summary>
+    /// Whether reading goes on in the file that bears the name by then when the open one was renamed and all of it was read, and
+    /// from its beginning when it was truncated: as `tail -F`, but by the inode, through all the files that came in between, and
+    /// without a line that is lost or comes twice. Default false: reading stays in the file that was opened. It knows the closed
+    /// files of <see cref="AppendFileStream"/> and those of logrotate (`app.log.1`, `app.log-20260131`); docs/FILES.md says what
+    /// nobody can know. With <see cref="Follow"/> a file that is not there is waited for. Linux only, and not with <see
+    /// cref="MapBlocks"/>.
+    /// </summary>
+    public bool FollowRolls { get; set; }
+
+    /// <summary>
+    /// Where to begin: the <see cref="ReadAheadStream.FilePosition"/> or <see cref="MappedFileLines.FilePosition"/> of an earlier
+    /// reading of this name. The file is looked for by its inode in the folder of the path, whatever it is called by now; one
+    /// that is gone is a <see cref="QueueNotFoundException"/>. Default null: the beginning of the file that bears the name.
+    /// Linux only.
+    /// </summary>
+    public FilePosition? ResumeAt { get; set; }
 
     /// <summary>
     /// While <see cref="Follow"/> waits, the file is looked at in growing steps, from 1 ms after the last growth up to this.

@@ -15,6 +15,8 @@ namespace MappedFileQueues.Files;
 /// What another process overwrites in place meanwhile may be seen or not. Truncated to less than it was seen to hold, the file
 /// is a <see cref="FileTruncatedException"/>, after what had been read before; one that is truncated and has grown again beyond
 /// the reader's place before the reader looks cannot be told from one that only grew.</para>
+/// <para>With <see cref="ReadAheadOptions.FollowRolls"/> the file that got the name comes after the one that was renamed; <see
+/// cref="Position"/>, <see cref="Length"/> and <see cref="Seek"/> are about the file that the last read was in.</para>
 /// </summary>
 public sealed class ReadAheadStream : Stream
 {
@@ -29,15 +31,25 @@ public sealed class ReadAheadStream : Stream
     /// <param name="path">A regular file.</param>
     /// <param name="options">How to read; copied. Null means the defaults.</param>
     /// <exception cref="ArgumentException">The path is empty.</exception>
-    /// <exception cref="FileNotFoundException">There is no such file.</exception>
+    /// <exception cref="QueueNotFoundException">There is no such file.</exception>
     /// <exception cref="QueueDiskException">The system refused; or it is a folder, a pipe or a device.</exception>
     public ReadAheadStream(string path, ReadAheadOptions? options = null)
-        : this(OpenFile(path), options ?? new ReadAheadOptions())
+        : this(FileSource.Open(path, options ??= new ReadAheadOptions()), options)
     {
     }
 
-    internal ReadAheadStream(ReadableFile file, ReadAheadOptions options) =>
-        _pump = new ReadPump(file, options, headroom: 0, usesCache: true, typeof(ReadAheadStream));
+    internal ReadAheadStream(ReadableFile file, ReadAheadOptions options)
+        : this(new FileSource(file, null), options)
+    {
+    }
+
+    private ReadAheadStream(FileSource source, ReadAheadOptions options)
+    {
+        _pump = new ReadPump(source, options, headroom: 0, usesCache: true, isText: false, typeof(ReadAheadStream));
+        _position = options.ResumeAt?.Offset ?? 0;
+        if (_position > 0)
+            _pump.Resume(_position);
+    }
 
     /// <summary>True until Dispose.</summary>
     public override bool CanRead => !_pump.IsDisposed;
@@ -73,6 +85,13 @@ public sealed class ReadAheadStream : Stream
             GoTo(value);
         }
     }
+
+    /// <summary>
+    /// The same, with the file that it lies in: to be stored, and given to <see cref="ReadAheadOptions.ResumeAt"/> later. Linux.
+    /// </summary>
+    /// <exception cref="ObjectDisposedException">The stream is closed.</exception>
+    /// <exception cref="PlatformNotSupportedException">The portable platform cannot tell files apart.</exception>
+    public FilePosition FilePosition => new(_pump.Mark, Position);
 
     /// <summary>
     /// Reads at least one byte, waiting for it, or gives 0 at the end of the file. While following it gives 0 only after <see
@@ -268,12 +287,6 @@ public sealed class ReadAheadStream : Stream
         return count;
     }
 
-    private static ReadableFile OpenFile(string path)
-    {
-        ArgumentException.ThrowIfNullOrEmpty(path);
-        return ReadableFile.Open(path);
-    }
-
     private int RestCount()
     {
         _pump.ThrowIfDisposed();
@@ -308,14 +321,20 @@ public sealed class ReadAheadStream : Stream
     private bool Advance(CancellationToken cancellationToken)
     {
         LetGo();
-        return Enter(_pump.Take(cancellationToken));
+        ReadBlock? block;
+        while ((block = _pump.Take(cancellationToken)) is { BeginsFile: true })
+            _position = 0;
+        return Enter(block);
     }
 
     [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<bool> AdvanceAsync(CancellationToken cancellationToken)
     {
         LetGo();
-        return Enter(await _pump.TakeAsync(cancellationToken).ConfigureAwait(false));
+        ReadBlock? block;
+        while ((block = await _pump.TakeAsync(cancellationToken).ConfigureAwait(false)) is { BeginsFile: true })
+            _position = 0;
+        return Enter(block);
     }
 
     private bool Enter(ReadBlock? block)

@@ -15,10 +15,16 @@ internal sealed class ReadBlock(int headroom, bool bypassesCache)
     private const int PageLength = 4096;
     private const int LargePageLength = 2 * 1024 * 1024;
 
+    /// <summary>No bytes: what is read from here on is another file's, or the same one's that was begun anew.</summary>
+    public static readonly ReadBlock NextFile = new(0, bypassesCache: false) { BeginsFile = true };
+
     private MappedMemory? _mapped;
 
     /// <summary>The memory of its own; empty until the first <see cref="Reserve"/>.</summary>
     public byte[] Array { get; private set; } = [];
+
+    /// <summary>Whether this is <see cref="NextFile"/>.</summary>
+    public bool BeginsFile { get; private init; }
 
     /// <summary>Where the data begins in the array: at a whole page, with at least the headroom before it.</summary>
     public int Start { get; private set; }

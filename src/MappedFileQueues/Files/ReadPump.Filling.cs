@@ -1,3 +1,5 @@
+using MappedFileQueues.Platform;
+
 namespace MappedFileQueues.Files;
 
 /// <summary>The side that reads.</summary>
@@ -36,6 +38,22 @@ internal sealed partial class ReadPump
 
     private Thread? _thread;
     private Exception? _error;
+
+    /// <summary>What came after the file, found and not begun yet; only the filler's, and its end.</summary>
+    private ReadableFile? _successor;
+
+    /// <summary>
+    /// The bytes before a position, as they were read; only the filler's. A file that was truncated and has grown beyond the
+    /// reader's place since holds others there.
+    /// </summary>
+    private readonly byte[] _before = new byte[64];
+
+    private int _beforeCount;
+    private long _beforeEnd;
+
+    /// <summary>All of the file was read, and this comes next: its successor, or itself where it was truncated.</summary>
+    private ReadableFile? _next;
+
     private int _blockCount;
     private long _nextPosition;
     private int _nextLength;
@@ -75,7 +93,7 @@ internal sealed partial class ReadPump
     private bool CanFill =>
         !_isFilling && !_isAtEnd && !_isDisposed && _error is null && (_free.Count > 0 || _blockCount < _blockCountMax);
 
-    private bool Polls => _isAtEnd && _isFollowing && _isWanted && _error is null;
+    private bool Polls => _isAtEnd && _isFollowing && _isWanted && _error is null && _next is null;
 
     /// <summary>Goes on from a position; what was read ahead, and the error that was met there, are of no use.</summary>
     private void Restart(long position)
@@ -83,6 +101,7 @@ internal sealed partial class ReadPump
         while (_filled.TryDequeue(out ReadBlock? block))
             _free.Push(block);
         _error = null;
+        _next = null;
         _epoch++;
         _nextPosition = position;
         _nextLength = Math.Min(FirstLength, _blockLengthMax);
@@ -181,6 +200,7 @@ internal sealed partial class ReadPump
         _error = outcome.Error;
         _answer = ask;
         _isAtEnd = outcome.IsAtEnd && (ask == _ask || !_isWanted);
+        _next = _isAtEnd ? outcome.Next : null;
 
         // The consumer waited for a whole block: from here on there is something to read ahead.
         _isAhead |= isFull;
@@ -305,7 +325,18 @@ internal sealed partial class ReadPump
                 AskAhead(position, position + length + _askAhead);
             for (int tries = 0; ; tries++)
             {
+                // Asked before: what is read after the last byte was written is final.
+                bool hasRoom = _isText && HasRoomAtEnd(_file);
                 int count = block.Fill(_file, _mapping, position, length);
+                if (hasRoom)
+                    count = block.Count = block.Span.LastIndexOfAnyExcept((byte)0) + 1;
+                if (_sequence is not null && !IsBeforeAsItWas(position))
+                {
+                    block.Count = 0;
+                    return new Outcome(lengthSeen, true, null, _file);
+                }
+
+                KeepBefore(block);
                 if (count == length && block.End <= lengthSeen)
                     return new Outcome(lengthSeen, false, null);
 
@@ -314,13 +345,33 @@ internal sealed partial class ReadPump
                     lengthSeen = Math.Max(lengthSeen, block.End);
                 long now = _file.Length;
                 if (now < lengthSeen && IsGone(now, lengthSeen))
-                    return new Outcome(lengthSeen, false, new FileTruncatedException(Path, block.End, lengthSeen, now));
-                lengthSeen = Math.Max(lengthSeen, now);
+                {
+                    if (_sequence is null)
+                        return new Outcome(lengthSeen, false, new FileTruncatedException(Path, block.End, lengthSeen, now));
+
+                    // What the file does not hold any more was read before. What it does hold is of its new content.
+                    if (now >= block.End)
+                        block.Count = 0;
+                    _beforeCount = 0;
+                    return new Outcome(lengthSeen, true, null, block.Count == 0 ? _file : null);
+                }
+
+                lengthSeen = hasRoom ? lengthSeen : Math.Max(lengthSeen, now);
+                if (count == 0 && (hasRoom || now <= position) && _sequence is not null)
+                {
+                    if (_successor is not null)
+                        return new Outcome(lengthSeen, true, null, _successor);
+
+                    // What was written before the next file got its first byte may have come since the read.
+                    _successor = _sequence.FindNext(_file);
+                    if (_successor is not null)
+                        continue;
+                }
 
                 // Nothing, although the file is longer: it has grown since the read, or it is one of the system's (/sys), which
                 // say a length that they do not have.
-                if (count > 0 || now <= position || tries == LooksMax)
-                    return new Outcome(lengthSeen, count == 0 || now <= block.End, null);
+                if (hasRoom || count > 0 || now <= position || tries >= LooksMax)
+                    return new Outcome(lengthSeen, hasRoom || count == 0 || now <= block.End, null);
             }
         }
         catch (Exception error)
@@ -328,6 +379,40 @@ internal sealed partial class ReadPump
             // It is the consumer's: it comes out of the call that gets to this place.
             return new Outcome(lengthSeen, false, error);
         }
+    }
+
+    /// <summary>Looked at after a read: then what was read is of the same content as what was read before.</summary>
+    private bool IsBeforeAsItWas(long position)
+    {
+        if (_beforeCount == 0 || _beforeEnd != position)
+            return true;
+        Span<byte> now = stackalloc byte[_before.Length];
+        now = now[.._beforeCount];
+        return _file.ReadAt(now, position - _beforeCount) == _beforeCount && now.SequenceEqual(_before.AsSpan(0, _beforeCount));
+    }
+
+    private void KeepBefore(ReadBlock block)
+    {
+        if (_sequence is null || block.Count == 0)
+            return;
+        if (_beforeEnd != block.Position)
+            _beforeCount = 0;
+        ReadOnlySpan<byte> bytes = block.Span[^Math.Min(block.Count, _before.Length)..];
+        int kept = Math.Min(_beforeCount, _before.Length - bytes.Length);
+        _before.AsSpan(_beforeCount - kept, kept).CopyTo(_before);
+        bytes.CopyTo(_before.AsSpan(kept));
+        _beforeCount = kept + bytes.Length;
+        _beforeEnd = block.End;
+    }
+
+    /// <summary>
+    /// Whether the file ends with a zero, which no text does: then what is written comes before it. False of an empty file.
+    /// </summary>
+    private static bool HasRoomAtEnd(ReadableFile file)
+    {
+        Span<byte> last = [1];
+        long length = file.Length;
+        return length > 0 && file.ReadAt(last, length - 1) == 1 && last[0] == 0;
     }
 
     /// <summary>Files of the system (/proc) say length 0 whatever they hold.</summary>
@@ -347,5 +432,5 @@ internal sealed partial class ReadPump
         _askedTo = to;
     }
 
-    private readonly record struct Outcome(long LengthSeen, bool IsAtEnd, Exception? Error);
+    private readonly record struct Outcome(long LengthSeen, bool IsAtEnd, Exception? Error, ReadableFile? Next = null);
 }

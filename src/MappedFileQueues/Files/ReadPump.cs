@@ -16,32 +16,42 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     private const int DirectMin = 64 * 1024;
 
     private readonly object _gate = new();
-    private readonly ReadableFile _file;
+    private readonly FileSequence? _sequence;
+    private readonly bool _isText;
     private readonly Type _owner;
     private readonly Queue<ReadBlock> _filled;
+
+    /// <summary>Changes under the lock, in a call of the consumer, while nobody reads.</summary>
+    private ReadableFile _file;
 
     private ManualResetValueTaskSourceCore<bool> _wait = new() { RunContinuationsAsynchronously = true };
     private bool _isWaitArmed;
     private bool _isInCall;
     private bool _isDisposed;
 
-    /// <param name="file">The file, which becomes the pump's.</param>
+    /// <param name="source">The file, which becomes the pump's, and what comes after it.</param>
     /// <param name="options">How to read.</param>
     /// <param name="headroom">Bytes kept free before the data of each block.</param>
     /// <param name="usesCache">
     /// Whether the consumer reads by itself what the system has in memory: that is as fast as the copy, and needs no second
     /// processor. Not for one that does a lot with each block: then reading ahead is worth it all the same.
     /// </param>
+    /// <param name="isText">
+    /// Whether zeros at the end of a file that is followed across rolls are room that nobody wrote to yet.
+    /// </param>
     /// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
-    public ReadPump(ReadableFile file, ReadAheadOptions options, int headroom, bool usesCache, Type owner)
+    public ReadPump(FileSource source, ReadAheadOptions options, int headroom, bool usesCache, bool isText, Type owner)
     {
+        ReadableFile file = source.First;
         _file = file;
+        _sequence = source.Sequence;
+        _isText = isText && _sequence is not null;
         _owner = owner;
         _headroom = headroom;
-        _mapping = options.MapsBlocks ? new FileMapping(file) : null;
-        _usesCache = usesCache && !options.MapsBlocks;
+        _mapping = options.MapBlocks ? new FileMapping(file) : null;
+        _usesCache = usesCache && !options.MapBlocks;
         _isCached = _usesCache;
-        _bypassesCache = options.BypassesCache;
+        _bypassesCache = options.BypassCache;
         _blockLengthMax = options.BlockSize;
         _blockCountMax = options.BlocksAhead + 1;
         _askAhead = _bypassesCache ? 0 : options.AskAhead;
@@ -52,18 +62,13 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         _filled = new Queue<ReadBlock>(_blockCountMax);
         try
         {
-            _lengthSeen = file.Length;
+            Advise();
         }
         catch
         {
             file.Dispose();
             throw;
         }
-
-        if (_bypassesCache)
-            file.PrepareUncachedReads();
-        else
-            file.AdviseSequential();
     }
 
     /// <summary>The path of the file, for messages.</summary>
@@ -74,13 +79,37 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     {
         get
         {
-            ThrowIfDisposed();
-            return _file.Length;
+            lock (_gate)
+            {
+                ThrowIfDisposed();
+                return _file.Length;
+            }
+        }
+    }
+
+    /// <summary>Which file the next block is from; for the consumer.</summary>
+    /// <exception cref="PlatformNotSupportedException">That is not known here.</exception>
+    public FileMark Mark => Known(MarkOrNull);
+
+    /// <summary>The same; null when that is not known.</summary>
+    public FileMark? MarkOrNull
+    {
+        get
+        {
+            lock (_gate)
+            {
+                ThrowIfDisposed();
+                return _file.Mark;
+            }
         }
     }
 
     /// <summary>Whether Dispose was called.</summary>
     public bool IsDisposed => Volatile.Read(ref _isDisposed);
+
+    /// <summary>The mark, or why there is none.</summary>
+    public static FileMark Known(FileMark? mark) => mark ?? throw new PlatformNotSupportedException(
+        "Files can be told apart on Linux only: keep Position, and open the file that it belongs to.");
 
     /// <summary>Throws unless the pump is open.</summary>
     public void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(Volatile.Read(ref _isDisposed), _owner);
@@ -228,6 +257,15 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
     }
 
+    /// <summary>
+    /// Goes to a position that a reader has been at: a file that is shorter now was truncated.
+    /// </summary>
+    public void Resume(long position)
+    {
+        _ = MoveTo(position);
+        _lengthSeen = Math.Max(_lengthSeen, position);
+    }
+
     /// <summary>From now on the end of the file is the end; a consumer that waits there gets it.</summary>
     public void StopFollowing()
     {
@@ -258,6 +296,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
 
         thread?.Join();
         _mapping?.Dispose();
+        _successor?.Dispose();
         _file.Dispose();
     }
 
@@ -314,7 +353,42 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
 
         if (_error is not null)
             ExceptionDispatchInfo.Throw(_error);
+        if (_next is not null)
+        {
+            BeginFile(_next);
+            block = ReadBlock.NextFile;
+            return true;
+        }
+
         return _isAtEnd && _answer == _ask && !_isFollowing;
+    }
+
+    /// <summary>All of the file was given, and the consumer wants more: what comes is the next file's.</summary>
+    private void BeginFile(ReadableFile next)
+    {
+        ReadableFile before = _file;
+        _file = next;
+        if (next == _successor)
+        {
+            _successor = null;
+            before.Dispose();
+        }
+
+        _askedTo = 0;
+        _beforeCount = 0;
+        _nextPoll = s_firstPoll;
+        Restart(0);
+        Advise();
+    }
+
+    private void Advise()
+    {
+        // With room at its end a file may become shorter and lose nothing.
+        _lengthSeen = _isText && HasRoomAtEnd(_file) ? 0 : _file.Length;
+        if (_bypassesCache)
+            _file.PrepareUncachedReads();
+        else
+            _file.AdviseSequential();
     }
 
     /// <summary>Says that a consumer waits; an end that was met before it came has to be looked at again.</summary>

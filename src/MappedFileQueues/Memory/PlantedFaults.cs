@@ -78,6 +78,9 @@ internal enum PlantedFault
     /// <summary>Zeros that a crash left at the end of a file stay there.</summary>
     ZeroTailKept,
 
+    /// <summary>Nothing says which zeros at the end of a file are room.</summary>
+    RoomNotMarked,
+
     /// <summary>A put counts as durable without a sync.</summary>
     PackNotFlushed,
 

@@ -5,6 +5,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 {
     private const int StatBlockLength = 512;
 
+    private bool _isTaken;
+
     /// <inheritdoc/>
     public override string Path => path;
 
@@ -16,6 +18,29 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 
     /// <inheritdoc/>
     public override FileIdentity Identity => LinuxDirectory.Stat(handle, path).Identity;
+
+    /// <inheritdoc/>
+    public override DateTimeOffset? Birth =>
+        LinuxDirectory.Stat(handle, path).Birth is > 0 and long birth
+            ? DateTimeOffset.UnixEpoch.AddTicks(birth / TimeSpan.NanosecondsPerTick)
+            : null;
+
+    /// <inheritdoc/>
+    public override bool HasOtherNames => LinuxDirectory.Stat(handle, path).LinkCount > 1;
+
+    /// <inheritdoc/>
+    public override bool TryTakeAlone()
+    {
+        // Not flock(2): .NET takes that one, shared, for every file that it opens, so readers would be refused.
+        if (TrySetRange(LinuxNative.F_WRLCK, out int errno))
+            return _isTaken = true;
+        return errno switch
+        {
+            DiskErrors.EAGAIN or DiskErrors.EACCES => false,
+            DiskErrors.EINVAL or DiskErrors.ENOSYS or DiskErrors.EOPNOTSUPP or DiskErrors.ENOLCK => true,
+            _ => throw LinuxErrors.Make("Cannot lock the file", path, errno),
+        };
+    }
 
     /// <inheritdoc/>
     public override void SetLength(long length)
@@ -152,7 +177,29 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     }
 
     /// <inheritdoc/>
-    public override void Dispose() => handle.Dispose();
+    public override void Dispose()
+    {
+        // By command: a child that is just being started holds a copy of the descriptor until its exec.
+        if (_isTaken && !handle.IsClosed)
+            _ = TrySetRange(LinuxNative.F_UNLCK, out _);
+        _isTaken = false;
+        handle.Dispose();
+    }
+
+    /// <summary>A lock of the open file (F_OFD_SETLK, Linux 3.15) on its last possible byte, which nobody else locks.</summary>
+    private bool TrySetRange(short type, out int errno)
+    {
+        LinuxRangeLock range = new() { Type = type, Start = long.MaxValue - 1, Length = 1 };
+        while (LinuxNative.fcntl(handle, LinuxNative.F_OFD_SETLK, &range) != 0)
+        {
+            errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                return false;
+        }
+
+        errno = 0;
+        return true;
+    }
 
     /// <summary>
     /// Without fallocate: zeros go only where the file system says that nothing is. One that sees no hole in a file of too few

@@ -19,6 +19,10 @@ internal static unsafe partial class LinuxNative
     public const int AT_FDCWD = -100;
     public const int AT_EMPTY_PATH = 0x1000;
 
+    public const int F_OFD_SETLK = 37;
+    public const short F_WRLCK = 1;
+    public const short F_UNLCK = 2;
+
     public const int LOCK_SH = 1;
     public const int LOCK_EX = 2;
     public const int LOCK_NB = 4;
@@ -133,6 +137,9 @@ internal static unsafe partial class LinuxNative
     public static partial int flock(LinuxHandle file, int operation);
 
     [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fcntl(LinuxHandle file, int command, LinuxRangeLock* range);
+
+    [LibraryImport(Libc, SetLastError = true)]
     public static partial int ftruncate(LinuxHandle file, long length);
 
     [LibraryImport(Libc, SetLastError = true)]
@@ -190,6 +197,17 @@ internal struct LinuxTimespec
     public long Nanoseconds;
 }
 
+/// <summary>struct flock of 64-bit Linux.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct LinuxRangeLock
+{
+    public short Type;
+    public short Whence;
+    public long Start;
+    public long Length;
+    public int ProcessId;
+}
+
 /// <summary>struct iovec.</summary>
 [StructLayout(LayoutKind.Sequential)]
 internal unsafe struct LinuxIoVector
@@ -217,8 +235,17 @@ internal struct LinuxCacheState
 [StructLayout(LayoutKind.Explicit, Size = 256)]
 internal struct LinuxStatx
 {
-    /// <summary>STATX_TYPE, MODE, INO, SIZE, BLOCKS.</summary>
-    public const int Wanted = 0x703;
+    /// <summary>STATX_TYPE, MODE, NLINK, MTIME, INO, SIZE, BLOCKS, BTIME.</summary>
+    public const int Wanted = 0xF47;
+
+    private const uint HasBirth = 0x800;
+    private const long NanosecondsPerSecond = 1_000_000_000;
+
+    [FieldOffset(0)]
+    public uint Mask;
+
+    [FieldOffset(16)]
+    public uint LinkCount;
 
     [FieldOffset(28)]
     public ushort Mode;
@@ -232,6 +259,18 @@ internal struct LinuxStatx
     [FieldOffset(48)]
     public ulong Blocks;
 
+    [FieldOffset(80)]
+    public long BirthSeconds;
+
+    [FieldOffset(88)]
+    public uint BirthNanoseconds;
+
+    [FieldOffset(112)]
+    public long ModifiedSeconds;
+
+    [FieldOffset(120)]
+    public uint ModifiedNanoseconds;
+
     [FieldOffset(136)]
     public uint DeviceMajor;
 
@@ -240,6 +279,12 @@ internal struct LinuxStatx
 
     /// <summary>The device and inode in one.</summary>
     public readonly FileIdentity Identity => new(((ulong)DeviceMajor << 32) | DeviceMinor, Inode);
+
+    /// <summary>When the file was made, in nanoseconds since 1970; 0 where the file system does not know.</summary>
+    public readonly long Birth => (Mask & HasBirth) == 0 ? 0 : BirthSeconds * NanosecondsPerSecond + BirthNanoseconds;
+
+    /// <summary>When it was last written to, in nanoseconds since 1970.</summary>
+    public readonly long Modified => ModifiedSeconds * NanosecondsPerSecond + ModifiedNanoseconds;
 
     /// <summary>The type bits say "regular file".</summary>
     public readonly bool IsRegularFile => (Mode & 0xF000) == 0x8000;

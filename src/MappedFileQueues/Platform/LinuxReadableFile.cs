@@ -25,15 +25,28 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     /// <inheritdoc/>
     public override long Length => (long)LinuxDirectory.Stat(_handle, Path).Size;
 
-    /// <summary>Opens the file; see <see cref="ReadableFile.Open"/>.</summary>
-    public static LinuxReadableFile OpenFile(string path)
+    /// <inheritdoc/>
+    public override FileMark? Mark
+    {
+        get
+        {
+            LinuxStatx state = LinuxDirectory.Stat(_handle, Path);
+            return new FileMark(state.Inode, state.Birth);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override long Modified => LinuxDirectory.Stat(_handle, Path).Modified;
+
+    /// <summary>Opens the file; see <see cref="ReadableFile.TryOpen"/>.</summary>
+    public static LinuxReadableFile? TryOpenFile(string path)
     {
         LinuxHandle handle = LinuxHandle.Open(path, OpenFlags);
         int errno = LinuxErrors.Last;
         if (handle.IsInvalid)
         {
             handle.Dispose();
-            throw errno == DiskErrors.ENOENT ? Missing(path) : Refused("Cannot open the file for reading", path, errno);
+            return errno == DiskErrors.ENOENT ? null : throw Refused("Cannot open the file for reading", path, errno);
         }
 
         LinuxStatx state = LinuxDirectory.Stat(handle, path);

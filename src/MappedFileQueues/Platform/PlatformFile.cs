@@ -15,6 +15,22 @@ internal abstract class PlatformFile : IDisposable
     /// <summary>Which file this is; Portable: always the same value.</summary>
     public abstract FileIdentity Identity { get; }
 
+    /// <summary>
+    /// When the file was made, in UTC; null where that is not known (some file systems; Portable on Unix, where the BCL gives the
+    /// last change instead).
+    /// </summary>
+    public virtual DateTimeOffset? Birth => null;
+
+    /// <summary>Whether the file may have other names (hard links) than the one it was opened by; Portable: false.</summary>
+    public virtual bool HasOtherNames => false;
+
+    /// <summary>
+    /// Takes the file for this open alone, under whatever name others open it, without waiting; false when another open has
+    /// done so. Only those who ask count: readers and writers who do not are not kept away. Held until this is disposed or the
+    /// process ends. Where the system has no such lock, and on Portable, it is always true.
+    /// </summary>
+    public virtual bool TryTakeAlone() => true;
+
     /// <summary>Sets the length; what is added reads as zeros and has no blocks.</summary>
     public abstract void SetLength(long length);
 

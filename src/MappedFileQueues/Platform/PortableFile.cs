@@ -28,6 +28,11 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
     public override FileIdentity Identity => default;
 
     /// <inheritdoc/>
+    public override DateTimeOffset? Birth => OperatingSystem.IsLinux()
+        ? null
+        : new DateTimeOffset(Try("Cannot ask for the state of the file", () => File.GetCreationTimeUtc(handle)));
+
+    /// <inheritdoc/>
     public override void SetLength(long length)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(length);

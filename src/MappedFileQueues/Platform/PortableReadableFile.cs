@@ -32,8 +32,8 @@ internal sealed class PortableReadableFile : ReadableFile
         }
     }
 
-    /// <summary>Opens the file; see <see cref="ReadableFile.Open"/>.</summary>
-    public static PortableReadableFile OpenFile(string path)
+    /// <summary>Opens the file; see <see cref="ReadableFile.TryOpen"/>.</summary>
+    public static PortableReadableFile? TryOpenFile(string path)
     {
         try
         {
@@ -47,7 +47,7 @@ internal sealed class PortableReadableFile : ReadableFile
         }
         catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
         {
-            throw Missing(path, error);
+            return null;
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {

@@ -1,6 +1,13 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>
+/// Which file it is, among all that one file system has and had: inodes are used again, times of birth hardly.
+/// </summary>
+/// <param name="Inode">The inode.</param>
+/// <param name="Birth">Nanoseconds since 1970; 0 where the file system does not know.</param>
+internal readonly record struct FileMark(ulong Inode, long Birth);
+
+/// <summary>
 /// Any regular file, opened for reading from start to end. Others may read, write, rename, delete and truncate it meanwhile.
 /// Errors of the system are <see cref="QueueDiskException"/> with errno and path. All members may be called from any thread.
 /// </summary>
@@ -12,17 +19,28 @@ internal abstract class ReadableFile : IDisposable
     /// <summary>The length in bytes, asked anew each time.</summary>
     public abstract long Length { get; }
 
+    /// <summary>Which file this is, whatever it is called; null where that is not known (Portable).</summary>
+    public virtual FileMark? Mark => null;
+
+    /// <summary>When it was last written to, in nanoseconds since 1970; Portable: 0.</summary>
+    public virtual long Modified => 0;
+
     /// <summary>
-    /// Opens the file by the platform of this process. Missing is a <see cref="FileNotFoundException"/>; what is no regular file
-    /// (a folder, a named pipe, a device) is an error too, because it has no positions to read ahead from; Portable can tell
-    /// only folders.
+    /// Opens the file by the platform of this process. Missing is a <see cref="QueueNotFoundException"/>; what is no regular
+    /// file (a folder, a named pipe, a device) is an error too, because it has no positions to read ahead from; Portable can
+    /// tell only folders.
     /// </summary>
-    public static ReadableFile Open(string path)
+    public static ReadableFile Open(string path) => TryOpen(path) ?? throw new QueueNotFoundException(
+        $"Cannot open the file for reading: path={path}, errno={DiskErrors.ENOENT}. Check the path.",
+        System.IO.Path.GetFullPath(path));
+
+    /// <summary>The same; null when it is missing.</summary>
+    public static ReadableFile? TryOpen(string path)
     {
         string full = System.IO.Path.GetFullPath(path);
         if (OperatingSystemServices.Current.IsPortable)
-            return PortableReadableFile.OpenFile(full);
-        return LinuxReadableFile.OpenFile(full);
+            return PortableReadableFile.TryOpenFile(full);
+        return LinuxReadableFile.TryOpenFile(full);
     }
 
     /// <summary>Reads at a position; fewer bytes only where the file ends at that moment.</summary>
@@ -80,10 +98,6 @@ internal abstract class ReadableFile : IDisposable
 
     /// <summary>Closes the file.</summary>
     public abstract void Dispose();
-
-    /// <summary>The error for a file that is not there.</summary>
-    protected static FileNotFoundException Missing(string path, Exception? inner = null) =>
-        new($"Cannot open the file for reading: path={path}, errno={DiskErrors.ENOENT}. Check the path.", path, inner);
 
     /// <summary>The error for anything else that the system refused.</summary>
     protected static QueueDiskException Refused(

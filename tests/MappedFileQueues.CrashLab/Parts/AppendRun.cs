@@ -62,6 +62,7 @@ internal sealed class AppendRun(int seed, LabOptions options, PartResult result,
             RollLength = rolls ? _random.Next(1_500, rollLengthMax) : 0,
             RetainedFileCount = retained,
             ReuseOldFiles = retained is not null && _random.Next(3) != 0,
+            Content = FileContent.Text,
         };
     }
 
@@ -127,7 +128,7 @@ internal sealed class AppendRun(int seed, LabOptions options, PartResult result,
                 : CutImage.OfKill(picture.Disk, tracksMedium: false);
             SimServices os = Use(image);
             int floor = isCut ? picture.Durable : picture.Written;
-            new AppendOracle(image, os, plan).Check(floor, picture.Begun, isCut);
+            new AppendOracle(image, os, plan, !isCut && _random.Next(2) == 0).Check(floor, picture.Begun, isCut);
         }
         catch (Exception error)
         {

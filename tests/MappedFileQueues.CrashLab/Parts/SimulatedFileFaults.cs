@@ -162,6 +162,7 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
         Durability = AppendDurability.Interval,
         FlushInterval = Timeout.InfiniteTimeSpan,
         Preallocation = preallocation,
+        Content = FileContent.Text,
         PreallocationLength = _random.Next(1, 30_000),
     });
 

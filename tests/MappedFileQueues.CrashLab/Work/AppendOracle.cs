@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Files;
 namespace MappedFileQueues.CrashLab.Work;
 
 /// <summary>Opens a file that a crash left behind, closes it, and holds what is there against what was promised.</summary>
-internal sealed class AppendOracle(SimDisk disk, SimServices os, AppendFileOptions plan)
+internal sealed class AppendOracle(SimDisk disk, SimServices os, AppendFileOptions plan, bool isOpenedAsBinary)
 {
     public const string Name = "app.log";
 
@@ -15,7 +15,9 @@ internal sealed class AppendOracle(SimDisk disk, SimServices os, AppendFileOptio
     /// <summary>The first <paramref name="floor"/> lines must be there; more than the first `most` cannot.</summary>
     public void Check(int floor, int most, bool isCut)
     {
-        new AppendFileStream(FilePath, plan).Dispose();
+        // A stream that knows nothing of text goes by the mark that the other left.
+        AppendFileOptions binary = new() { BufferLength = plan.BufferLength, RollLength = plan.RollLength };
+        new AppendFileStream(FilePath, isOpenedAsBinary ? binary : plan).Dispose();
         CheckNames();
         CheckText(floor, most, isCut);
 
@@ -75,8 +77,8 @@ internal sealed class AppendOracle(SimDisk disk, SimServices os, AppendFileOptio
     }
 
     private static long NumberOf(string name) =>
-        name.StartsWith("app.", StringComparison.Ordinal) && name.EndsWith(".log", StringComparison.Ordinal)
-            && long.TryParse(name.AsSpan(4, Math.Max(0, name.Length - 8)), CultureInfo.InvariantCulture, out long number)
+        name.StartsWith("app.roll-", StringComparison.Ordinal) && name.EndsWith(".log", StringComparison.Ordinal)
+            && long.TryParse(name.AsSpan(9, Math.Max(0, name.Length - 13)), CultureInfo.InvariantCulture, out long number)
             ? number
             : 0;
 }

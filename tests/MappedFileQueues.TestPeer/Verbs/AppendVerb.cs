@@ -19,7 +19,8 @@ internal static class AppendVerb
             Preallocation = Enum.Parse<FilePreallocation>(arguments[1]),
             PreallocationLength = 200_000,
             RollLength = rollLength,
-            Durability = AppendDurability.None,
+            Durability = AppendDurability.PageCache,
+            Content = FileContent.Text,
         });
         for (int i = int.Parse(arguments[3], CultureInfo.InvariantCulture); ; i++)
         {

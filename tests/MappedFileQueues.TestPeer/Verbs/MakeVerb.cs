@@ -52,6 +52,7 @@ internal static class MakeVerb
             RollLength = 10_000,
             RetainedFileCount = 2,
             ReuseOldFiles = true,
+            Content = FileContent.Text,
             UnixCreateMode = mode,
         });
         byte[] line = Encoding.UTF8.GetBytes(new string('x', 999) + "\n");

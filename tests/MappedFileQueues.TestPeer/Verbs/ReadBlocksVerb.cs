@@ -11,7 +11,7 @@ internal static class ReadBlocksVerb
 {
     public static int Run(string[] arguments)
     {
-        using ReadAheadStream stream = new(arguments[0], new ReadAheadOptions { MapsBlocks = true, BlockSize = 64 * 1024 });
+        using ReadAheadStream stream = new(arguments[0], new ReadAheadOptions { MapBlocks = true, BlockSize = 64 * 1024 });
         using IncrementalHash hash = IncrementalHash.CreateHash(HashAlgorithmName.SHA256);
         bool isMapped = false;
         try

@@ -47,6 +47,7 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     [InlineData("append", "AppendNotFlushed")]
     [InlineData("append", "ReusedNotCleared")]
     [InlineData("append", "ZeroTailKept")]
+    [InlineData("append", "RoomNotMarked")]
     public void Run_PlantedFault_FindsIt(string part, string fault)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");

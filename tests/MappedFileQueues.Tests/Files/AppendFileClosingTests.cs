@@ -56,7 +56,7 @@ public sealed class AppendFileClosingTests : IDisposable
         HoldFirstSync(isFlushing, mayGoOn);
         AppendFileStream stream = new(FilePath, new AppendFileOptions
         {
-            Durability = AppendDurability.None,
+            Durability = AppendDurability.PageCache,
             FlushInterval = Timeout.InfiniteTimeSpan,
         });
         Exception? error = null;

@@ -34,6 +34,7 @@ public sealed class AppendFileFaultTests : IDisposable
         {
             BufferLength = 64 * 1024,
             Preallocation = preallocation,
+            Content = FileContent.Text,
             PreallocationLength = 300_000,
             FlushInterval = Timeout.InfiniteTimeSpan,
         });
@@ -104,7 +105,7 @@ public sealed class AppendFileFaultTests : IDisposable
     {
         FaultyDisk disk = new();
         using AppendFileStreamScope scope = new(new AppendFileStream(
-            FilePath, new AppendFileOptions { BufferLength = 8192, Durability = AppendDurability.None }));
+            FilePath, new AppendFileOptions { BufferLength = 8192, Durability = AppendDurability.PageCache }));
         disk.Before = (call, name) =>
         {
             if (call == DiskCall.Write)

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Files;
 /// <summary>Rolls whose calls fail, once or for good, and what they do not depend on.</summary>
 public sealed class AppendFileRollFaultTests : IDisposable
 {
-    private const string NextName = "app.log.next";
+    private const string NextName = "app.roll-next.log";
 
     private readonly TempStore _temp = new(createStoreFolder: true);
     private readonly FaultyDisk _disk = new();
@@ -55,7 +55,13 @@ public sealed class AppendFileRollFaultTests : IDisposable
             if (call == failing && name == NextName && Interlocked.Increment(ref failures) == 1)
                 throw FaultyDisk.Broken(name);
         };
-        AppendFileOptions options = new() { RollLength = 10_000, RetainedFileCount = 3, ReuseOldFiles = reuses };
+        AppendFileOptions options = new()
+        {
+            RollLength = 10_000,
+            RetainedFileCount = 3,
+            ReuseOldFiles = reuses,
+            Content = FileContent.Text,
+        };
         using (AppendFileStream stream = new(FilePath, options))
             WriteLines(stream, 490);
 
@@ -131,5 +137,5 @@ public sealed class AppendFileRollFaultTests : IDisposable
     }
 
     private IEnumerable<string> RolledFiles() =>
-        Directory.EnumerateFiles(_temp.StorePath, "app.*.log").Order(StringComparer.Ordinal);
+        Directory.EnumerateFiles(_temp.StorePath, "app.roll-0*.log").Order(StringComparer.Ordinal);
 }

@@ -31,7 +31,8 @@ public sealed class AppendFileRollTests : IDisposable
             BufferLength = 16 * 1024,
             RollLength = RollLength,
             Preallocation = preallocation,
-            Durability = AppendDurability.None,
+            Content = FileContent.Text,
+            Durability = AppendDurability.PageCache,
         };
         // Closed and opened on the way: the numbers go on.
         for (int part = 0; part < 4; part++)
@@ -75,7 +76,7 @@ public sealed class AppendFileRollTests : IDisposable
     [Fact]
     public void Write_Retention_KeepsTheYoungest()
     {
-        AppendFileOptions options = new() { RollLength = 10_000, RetainedFileCount = 2, Durability = AppendDurability.None };
+        AppendFileOptions options = new() { RollLength = 10_000, RetainedFileCount = 2, Durability = AppendDurability.PageCache };
         const int LineCount = 490;
         using (AppendFileStream stream = new(FilePath, options))
         {
@@ -89,7 +90,7 @@ public sealed class AppendFileRollTests : IDisposable
         byte[] all = [.. Enumerable.Range(0, LineCount).SelectMany(i => LineMaker.Line(0, i))];
         Assert.Equal(all[^kept.Length..], kept);
         Assert.True(kept.Length > 20_000);
-        Assert.NotEqual("app.000001.log", Path.GetFileName(files[0]));
+        Assert.NotEqual("app.roll-000001.log", Path.GetFileName(files[0]));
     }
 
     /// <summary>
@@ -108,7 +109,8 @@ public sealed class AppendFileRollTests : IDisposable
             BufferLength = 8192,
             RetainedFileCount = 1,
             ReuseOldFiles = true,
-            Durability = AppendDurability.None,
+            Content = FileContent.Text,
+            Durability = AppendDurability.PageCache,
         };
         HashSet<FileIdentity> identities = [];
         byte[] all = [.. Enumerable.Range(0, 490).SelectMany(i => LineMaker.Line(0, i))];
@@ -170,11 +172,11 @@ public sealed class AppendFileRollTests : IDisposable
         FaultyDisk disk = new();
         disk.Before = (call, name) =>
         {
-            if (call == DiskCall.Open && name.EndsWith(".next", StringComparison.Ordinal))
+            if (call == DiskCall.Open && name.Contains("roll-next", StringComparison.Ordinal))
                 throw FaultyDisk.Broken(name);
         };
         AppendFileStream stream = new(
-            FilePath, new AppendFileOptions { RollLength = 10_000, Durability = AppendDurability.None });
+            FilePath, new AppendFileOptions { RollLength = 10_000, Durability = AppendDurability.PageCache });
         Action writeOn = () =>
         {
             for (int i = 0; ; i++)
@@ -211,7 +213,7 @@ public sealed class AppendFileRollTests : IDisposable
     }
 
     private IEnumerable<string> RolledFiles() =>
-        Directory.EnumerateFiles(_temp.StorePath, "app.*.log").Order(StringComparer.Ordinal);
+        Directory.EnumerateFiles(_temp.StorePath, "app.roll-0*.log").Order(StringComparer.Ordinal);
 
     /// <summary>The lock stays; nothing else does.</summary>
     private void AssertNothingElseIsThere(int fileCount) =>

@@ -18,7 +18,7 @@ public sealed class AppendFileStreamTests : IDisposable
         foreach (bool portable in new[] { false, true })
         {
             foreach (FilePreallocation preallocation in Enum.GetValues<FilePreallocation>())
-                cases.Add(portable, preallocation, AppendDurability.None);
+                cases.Add(portable, preallocation, AppendDurability.PageCache);
             foreach (AppendDurability durability in (AppendDurability[])[AppendDurability.Interval, AppendDurability.Group])
                 cases.Add(portable, FilePreallocation.WrittenZeros, durability);
         }
@@ -41,6 +41,7 @@ public sealed class AppendFileStreamTests : IDisposable
             BufferLength = 12 * 1024,
             Durability = durability,
             Preallocation = preallocation,
+            Content = FileContent.Text,
             PreallocationLength = 100_000,
         };
         for (int opening = 0; opening < 3; opening++)
@@ -76,7 +77,7 @@ public sealed class AppendFileStreamTests : IDisposable
         AppendFileOptions options = new()
         {
             BufferLength = 16 * 1024,
-            Durability = AppendDurability.None,
+            Durability = AppendDurability.PageCache,
             FlushInterval = TimeSpan.FromMilliseconds(1),
         };
         using (AppendFileStream stream = new(FilePath, options))
@@ -205,7 +206,7 @@ public sealed class AppendFileStreamTests : IDisposable
         {
             File.Delete(FilePath);
             AppendFileStream stream = new(
-                FilePath, new AppendFileOptions { BufferLength = 8192, Durability = AppendDurability.None });
+                FilePath, new AppendFileOptions { BufferLength = 8192, Durability = AppendDurability.PageCache });
             int[] counts = new int[ThreadCount];
             using CountdownEvent started = new(ThreadCount);
             Task writers = Task.Run(() => RunThreads(ThreadCount, thread =>
@@ -252,7 +253,7 @@ public sealed class AppendFileStreamTests : IDisposable
     public void Write_ManyLines_AllocatesNothing()
     {
         byte[] line = LineMaker.Line(1, 2);
-        using AppendFileStream stream = new(FilePath, new AppendFileOptions { Durability = AppendDurability.None });
+        using AppendFileStream stream = new(FilePath, new AppendFileOptions { Durability = AppendDurability.PageCache });
         for (int i = 0; i < 100; i++)
             stream.Write(line);
         long before = GC.GetAllocatedBytesForCurrentThread();

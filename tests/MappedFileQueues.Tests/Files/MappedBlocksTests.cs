@@ -20,7 +20,7 @@ public sealed class MappedBlocksTests
         using FileUnderTest file = new("abcdef"u8, portable);
         if (maps && !portable)
             SkipUnlessMapped(file);
-        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapsBlocks = maps });
+        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapBlocks = maps });
         Assert.True(stream.TryReadBlock(out ReadOnlySpan<byte> block));
         Assert.True(block.SequenceEqual("abcdef"u8));
         using (FileStream writer = new(file.Path, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
@@ -42,7 +42,7 @@ public sealed class MappedBlocksTests
             writer.Write(content);
         }
 
-        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapsBlocks = true, BlockSize = 1024 * 1024 });
+        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapBlocks = true, BlockSize = 1024 * 1024 });
         foreach (int start in (int[])[0, 4095, 4097, Around - 1, Around, Around + 1])
         {
             stream.Position = Window - Around + start;
@@ -61,7 +61,7 @@ public sealed class MappedBlocksTests
         file.SetLength(0);
         file.SetLength(10 * Window);
         int most = 0;
-        using (ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapsBlocks = true, BlocksAhead = 1 }))
+        using (ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapBlocks = true, BlocksAhead = 1 }))
         {
             for (int visit = 0; visit < 40; visit++)
             {
@@ -90,7 +90,7 @@ public sealed class MappedBlocksTests
         byte[] content = FileUnderTest.Bytes(3, 200_000);
         using FileUnderTest file = new(content);
         using ReadAheadStream stream = new(
-            file.Path, new ReadAheadOptions { MapsBlocks = true, BlockSize = 16384, BlocksAhead = 8 });
+            file.Path, new ReadAheadOptions { MapBlocks = true, BlockSize = 16384, BlocksAhead = 8 });
         Assert.True(stream.TryReadBlock(out ReadOnlySpan<byte> block));
         Assert.True(stream.TryReadBlock(out block));
         int got = (int)stream.Position;
@@ -122,7 +122,7 @@ public sealed class MappedBlocksTests
     {
         using FileUnderTest file = new(FileUnderTest.Bytes(4, 200_000));
         using ReadAheadStream stream = new(
-            file.Path, new ReadAheadOptions { MapsBlocks = true, BlockSize = 16384, BlocksAhead = 8 });
+            file.Path, new ReadAheadOptions { MapBlocks = true, BlockSize = 16384, BlocksAhead = 8 });
         Assert.True(stream.TryReadBlock(out _));
         Assert.True(stream.TryReadBlock(out _));
         Thread.Sleep(20);
@@ -155,7 +155,7 @@ public sealed class MappedBlocksTests
         disk.Spoil(path, content.AsSpan(BadPage * Page, Page));
         ReadAllPagesBut(BadPage, path, content);
 
-        using ReadAheadStream stream = new(path, new ReadAheadOptions { MapsBlocks = true, BlockSize = 64 * 1024 });
+        using ReadAheadStream stream = new(path, new ReadAheadOptions { MapBlocks = true, BlockSize = 64 * 1024 });
         int got = 0;
         QueueDiskException error = Assert.Throws<QueueDiskException>(() =>
         {
@@ -193,7 +193,7 @@ public sealed class MappedBlocksTests
     {
         using FileUnderTest file = new("abc"u8);
         SkipUnlessMapped(file);
-        ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapsBlocks = true });
+        ReadAheadStream stream = new(file.Path, new ReadAheadOptions { MapBlocks = true });
         ReadOnlyMemory<byte> block = await stream.ReadBlockAsync();
         Assert.Equal("abc"u8.ToArray(), block.ToArray());
         stream.Dispose();
@@ -201,17 +201,17 @@ public sealed class MappedBlocksTests
     }
 
     [Fact]
-    public void Lines_MapsBlocks_IsRefused()
+    public void Lines_MapBlocks_IsRefused()
     {
         using FileUnderTest file = new("abc\n"u8);
-        MappedFileLinesOptions options = new() { MapsBlocks = true };
+        MappedFileLinesOptions options = new() { MapBlocks = true };
         Assert.Equal("options", Assert.Throws<ArgumentException>(() => MappedFileLines.Open(file.Path, options)).ParamName);
     }
 
     private static void SkipUnlessMapped(FileUnderTest file)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "Blocks are mapped on Linux only.");
-        using var written = LinuxReadableFile.OpenFile(file.Path);
+        using var written = LinuxReadableFile.TryOpenFile(file.Path)!;
         int count = written.ReadCachedAt(new byte[1], 0);
         Assert.SkipUnless(count == 1, $"The file system of {file.Folder} does not say what it has in memory.");
     }

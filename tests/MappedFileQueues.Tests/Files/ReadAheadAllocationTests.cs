@@ -30,7 +30,7 @@ public sealed class ReadAheadAllocationTests
         if (bypasses)
             file.DropFromMemory();
         using ReadAheadStream stream = new(
-            file.Path, new ReadAheadOptions { BlockSize = BlockSize, MapsBlocks = maps, BypassesCache = bypasses });
+            file.Path, new ReadAheadOptions { BlockSize = BlockSize, MapBlocks = maps, BypassCache = bypasses });
         AssertNothing(() =>
         {
             if (stream.Read(_buffer) == 0)

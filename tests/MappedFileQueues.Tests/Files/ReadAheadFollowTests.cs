@@ -23,8 +23,8 @@ public sealed class ReadAheadFollowTests
         byte[] content = FileUnderTest.Bytes(11, Total);
         using FileUnderTest file = new([], portable);
         ReadAheadOptions options = Following();
-        options.MapsBlocks = maps;
-        options.BypassesCache = bypasses;
+        options.MapBlocks = maps;
+        options.BypassCache = bypasses;
         await using ReadAheadStream stream = new(file.Path, options);
         Task appending = Task.Run(() =>
         {

@@ -24,8 +24,8 @@ public sealed class ReadAheadStreamTests
                 BlockSize = 4096 << random.Next(7),
                 BlocksAhead = random.Next(1, 4),
                 AskAhead = random.Next(2) * 65536,
-                MapsBlocks = random.Next(2) == 0,
-                BypassesCache = random.Next(2) == 0,
+                MapBlocks = random.Next(2) == 0,
+                BypassCache = random.Next(2) == 0,
             });
             for (int step = 0; step < 200; step++)
                 await Step(random, expected, actual);
@@ -145,7 +145,7 @@ public sealed class ReadAheadStreamTests
     public void Open_WhatIsNoFile_IsATypedError(bool portable)
     {
         using FileUnderTest file = new([], portable);
-        Assert.Throws<FileNotFoundException>(() => new ReadAheadStream(file.Path + "-missing"));
+        Assert.Throws<QueueNotFoundException>(() => new ReadAheadStream(file.Path + "-missing"));
         QueueDiskException folder = Assert.Throws<QueueDiskException>(() => new ReadAheadStream(file.Folder));
         Assert.Equal(file.Folder, folder.Path);
         Assert.Throws<ArgumentException>(() => new ReadAheadStream(""));

@@ -26,7 +26,7 @@ public sealed class UncachedReadsTests
         SkipUnlessUncached(file);
         file.DropFromMemory();
         Assert.Equal(0, PagesInMemory(file.Path));
-        ReadAheadOptions options = new() { BypassesCache = bypasses, MapsBlocks = maps };
+        ReadAheadOptions options = new() { BypassCache = bypasses, MapBlocks = maps };
         using (ReadAheadStream stream = new(file.Path, options))
             AssertBlocks(stream, content);
         Assert.Equal(bypasses ? 0 : (Length + Page - 1) / Page, PagesInMemory(file.Path));
@@ -52,7 +52,7 @@ public sealed class UncachedReadsTests
         using FileUnderTest file = new(content);
         SkipUnlessUncached(file);
         file.DropFromMemory();
-        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BypassesCache = true }) { Position = 5_000_001 };
+        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BypassCache = true }) { Position = 5_000_001 };
         AssertBlocks(stream, content.AsSpan(5_000_001));
         Assert.InRange(PagesInMemory(file.Path), 0, 64 * 1024 / Page);
     }
@@ -76,7 +76,7 @@ public sealed class UncachedReadsTests
         disk.ChangeOnDisk(path, content.AsSpan(Changed, Page));
         int pages = PagesInMemory(path);
         Assert.InRange(pages, 1, (Length - 1) / Page);
-        ReadAheadOptions options = new() { BypassesCache = true, MapsBlocks = maps };
+        ReadAheadOptions options = new() { BypassCache = true, MapBlocks = maps };
         using (ReadAheadStream stream = new(path, options))
             AssertBlocks(stream, content);
         Assert.Equal(pages, PagesInMemory(path));
@@ -98,7 +98,7 @@ public sealed class UncachedReadsTests
         byte[] content = FileUnderTest.Bytes(3, Length);
         File.WriteAllBytes(path, content);
         disk.Spoil(path, content.AsSpan(BadAt, Page));
-        using ReadAheadStream stream = new(path, new ReadAheadOptions { BypassesCache = true });
+        using ReadAheadStream stream = new(path, new ReadAheadOptions { BypassCache = true });
         int got = 0;
         QueueDiskException error = Assert.Throws<QueueDiskException>(() =>
         {
@@ -116,7 +116,7 @@ public sealed class UncachedReadsTests
         byte[] content = FileUnderTest.Bytes(4, Length);
         using FileUnderTest file = new(content);
         file.DropFromMemory();
-        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BypassesCache = true, BlocksAhead = 1 });
+        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BypassCache = true, BlocksAhead = 1 });
         Assert.True(stream.TryReadBlock(out _));
         file.SetLength(LengthNow);
         int got = (int)stream.Position;
@@ -140,7 +140,7 @@ public sealed class UncachedReadsTests
         {
             UncachedCount = length => random.Next(3) switch { 0 => 0, 1 => length, _ => random.Next(length + 1) },
         };
-        using ReadAheadStream stream = new(file, new ReadAheadOptions { BypassesCache = true, BlockSize = blockSize });
+        using ReadAheadStream stream = new(file, new ReadAheadOptions { BypassCache = true, BlockSize = blockSize });
         AssertBlocks(stream, content);
         foreach (int start in (int[])[1, 4095, 4096, 4097, 5_000_000])
         {
@@ -154,7 +154,7 @@ public sealed class UncachedReadsTests
     public void Read_FileSystemThatRefuses_ReadsAsEver()
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "/proc exists on Linux only.");
-        using ReadAheadStream stream = new("/proc/version", new ReadAheadOptions { BypassesCache = true });
+        using ReadAheadStream stream = new("/proc/version", new ReadAheadOptions { BypassCache = true });
         using StreamReader reader = new(stream);
         Assert.Equal(File.ReadAllText("/proc/version"), reader.ReadToEnd());
     }
@@ -170,7 +170,7 @@ public sealed class UncachedReadsTests
         using FileUnderTest file = new(content);
         file.DropFromMemory();
         using MappedFileLines lines = MappedFileLines.Open(
-            file.Path, new MappedFileLinesOptions { BypassesCache = true, BlockSize = blockSize });
+            file.Path, new MappedFileLinesOptions { BypassCache = true, BlockSize = blockSize });
         int at = 0;
         foreach (ReadOnlySpan<byte> line in lines)
         {

@@ -99,7 +99,7 @@ public sealed class CreateModeTests : IDisposable
         [
             "/queue/queue.meta", "/queue/control", "/queue/commitlog/0", "/queue/offset/consumers/reader.cursor",
             "/queue/locks/open", "/queue/offset/producer.checkpoint", "/pack/pack.meta", "/pack/volumes/", "/pack/locks/writer",
-            "/log/app.log", "/log/app.log.lock", "/log/app.000004.log",
+            "/log/app.log", "/log/app.log.lock", "/log/app.roll-000004.log",
         ];
         foreach (string kind in kinds)
             Assert.Contains(made, path => path.Contains(kind, StringComparison.Ordinal));

@@ -75,6 +75,12 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override long AllocatedLength => inner.AllocatedLength;
 
+    public sealed override DateTimeOffset? Birth => inner.Birth;
+
+    public sealed override bool HasOtherNames => inner.HasOtherNames;
+
+    public sealed override bool TryTakeAlone() => inner.TryTakeAlone();
+
     public sealed override FileIdentity Identity => inner.Identity;
 
     public sealed override void SetLength(long length) => inner.SetLength(length);

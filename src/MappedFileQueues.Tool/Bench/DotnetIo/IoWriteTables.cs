@@ -48,7 +48,7 @@ internal static class IoWriteTables
             cases.Add(new("AppendFileStream", $"no flush, {NameOf(length)}", () =>
             {
                 WriteBy(
-                    new AppendFileStream(files.NewTarget(), new AppendFileOptions { Durability = AppendDurability.None }),
+                    new AppendFileStream(files.NewTarget(), new AppendFileOptions { Durability = AppendDurability.PageCache }),
                     buffer,
                     files.Length);
             }));

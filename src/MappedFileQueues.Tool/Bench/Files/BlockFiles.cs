@@ -112,8 +112,9 @@ internal static partial class BlockFiles
         private readonly AppendFileStream _stream = new(path, new AppendFileOptions
         {
             Preallocation = room.Preallocation,
+            Content = FileContent.Text,
             PreallocationLength = length,
-            Durability = syncsEach ? AppendDurability.Group : AppendDurability.None,
+            Durability = syncsEach ? AppendDurability.Group : AppendDurability.PageCache,
         });
 
         public void Write(ReadOnlySpan<byte> block, long position) => _stream.Write(block);

@@ -81,8 +81,9 @@ internal static class LineRun
     {
         AppendFileStream stream = new(path, new AppendFileOptions
         {
-            Durability = AppendDurability.None,
+            Durability = AppendDurability.PageCache,
             Preallocation = FileRoom.Reused.Preallocation,
+            Content = FileContent.Text,
             PreallocationLength = length,
         });
         return (stream.Write, stream);

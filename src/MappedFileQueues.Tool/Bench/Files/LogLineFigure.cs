@@ -57,7 +57,7 @@ internal sealed partial class LogLineFigure(ChildContext context)
         ILoggerFactory factory = LoggerFactory.Create(builder => builder.AddMappedFile(options =>
         {
             options.Path = path;
-            options.File = new AppendFileOptions { Durability = AppendDurability.None };
+            options.File = new AppendFileOptions { Durability = AppendDurability.PageCache };
         }));
         Microsoft.Extensions.Logging.ILogger logger = factory.CreateLogger("Bench");
         long start = Clock.Now;

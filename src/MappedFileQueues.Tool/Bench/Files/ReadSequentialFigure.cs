@@ -94,9 +94,9 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     }
 
     private static ulong ReadBest(string path) =>
-        ReadBlocks(path, new ReadAheadOptions { MapsBlocks = true, BypassesCache = true });
+        ReadBlocks(path, new ReadAheadOptions { MapBlocks = true, BypassCache = true });
 
-    private static ulong ReadMapped(string path) => ReadBlocks(path, new ReadAheadOptions { MapsBlocks = true });
+    private static ulong ReadMapped(string path) => ReadBlocks(path, new ReadAheadOptions { MapBlocks = true });
 
     private static ulong ReadBlocks(string path) => ReadBlocks(path, new ReadAheadOptions());
 
