@@ -50,7 +50,7 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
         RollInterval = Read(section, nameof(file.RollInterval), file.RollInterval, ToTime),
         RetainedFileCount = Read(section, nameof(file.RetainedFileCount), file.RetainedFileCount, text => ToInt(text)),
         ReuseOldFiles = Read(section, nameof(file.ReuseOldFiles), file.ReuseOldFiles, bool.Parse),
-        FileMode = Read(section, nameof(file.FileMode), file.FileMode, text => ToMode(text)),
+        UnixCreateMode = Read(section, nameof(file.UnixCreateMode), file.UnixCreateMode, text => ToMode(text)),
     };
 
     /// <summary>The value of a key, or what stands there without it.</summary>

@@ -32,7 +32,7 @@ public sealed class LogConfigurationTests : IDisposable
         ["File:RollInterval"] = ("1.00:00:00", TimeSpan.FromDays(1)),
         ["File:RetainedFileCount"] = ("5", 5),
         ["File:ReuseOldFiles"] = ("true", true),
-        ["File:FileMode"] = ("0640", UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead),
+        ["File:UnixCreateMode"] = ("0640", UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead),
     };
 
     /// <summary>Set in code alone.</summary>
@@ -142,7 +142,7 @@ public sealed class LogConfigurationTests : IDisposable
         { "File:BufferLength", "many" },
         { "File:BufferLength", "1" },
         { "File:Durability", "7" },
-        { "File:FileMode", "9" },
+        { "File:UnixCreateMode", "9" },
         { "Path", "" },
         { "Path", "/proc/no/such.log" },
     };
