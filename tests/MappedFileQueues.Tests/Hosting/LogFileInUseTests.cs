@@ -132,6 +132,21 @@ public sealed class LogFileInUseTests : IDisposable
         Assert.Equal(["written"], Messages("app.log"));
     }
 
+    /// <summary>
+    /// Directories that the log made were their maker's alone, whatever the umask: whoever collects logs could not read them.
+    /// </summary>
+    [Fact]
+    public void Open_DirectoryIsMissing_IsMadeAsTheUmaskSays()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");
+        string umask = File.ReadLines("/proc/self/status").First(line => line.StartsWith("Umask:", StringComparison.Ordinal));
+        UnixFileMode expected = (UnixFileMode)(0x1FF & ~Convert.ToInt32(umask[6..].Trim(), 8));
+        new MappedFileLoggerProvider(new MappedFileLoggerOptions { Path = _temp.PathOf("made", "logs", "app.log") }).Dispose();
+
+        Assert.Equal(expected, File.GetUnixFileMode(_temp.PathOf("made")));
+        Assert.Equal(expected, File.GetUnixFileMode(_temp.PathOf("made", "logs")));
+    }
+
     private LogFileSettings Settings(string name) => LogFileSettings.Of(new MappedFileLoggerOptions
     {
         Path = _temp.PathOf(name),
