@@ -29,7 +29,8 @@ internal sealed class Package : IDisposable
 
     public string Id => Value("id");
 
-    public string Value(string name) => Metadata.Elements().FirstOrDefault(element => element.Name.LocalName == name)?.Value ?? "";
+    public string Value(string name) =>
+        Metadata.Elements().FirstOrDefault(element => element.Name.LocalName == name)?.Value ?? "";
 
     public byte[] Bytes(string name)
     {

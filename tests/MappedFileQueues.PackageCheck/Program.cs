@@ -7,8 +7,8 @@ using System.Xml.Linq;
 using MappedFileQueues.PackageCheck;
 
 // PackageCheck FOLDER: looks into the packages of a folder, and prints what they promise and do not hold.
-// The core's lib/ was an assembly for x64 Linux once, whatever machine the user had (CS8012 for all others), and so was the one of
-// the tool, which did not start there; the XML file documented the inside; the README led into a repository that nobody had.
+// The core's lib/ was an assembly for x64 Linux once, whatever machine the user had (CS8012 for all others), and so was the one
+// of the tool, which did not start there; the XML file documented the inside; the README led into a repository that nobody had.
 List<string> faults = [];
 HashSet<string> documented = [];
 List<(string Member, string Reference)> references = [];
@@ -58,7 +58,8 @@ void CheckMetadata(Package package)
 void CheckAssemblies(Package package)
 {
     Dictionary<string, Guid> versions = [];
-    foreach (string name in package.Names.Where(name => name.EndsWith(".dll", StringComparison.Ordinal)).Order(StringComparer.Ordinal))
+    IEnumerable<string> names = package.Names.Where(name => name.EndsWith(".dll", StringComparison.Ordinal));
+    foreach (string name in names.Order(StringComparer.Ordinal))
     {
         using PEReader assembly = package.Assembly(name);
         bool isNative = assembly.PEHeaders.CorHeader!.ManagedNativeHeaderDirectory.Size > 0
@@ -79,7 +80,10 @@ void CheckAssemblies(Package package)
 void CheckReadme(Package package)
 {
     foreach (Match link in Regex.Matches(package.Text("README.md"), @"\]\(([^)\s]+)\)"))
-        Expect(package, link.Groups[1].Value[0] == '#' || IsAddress(link.Groups[1].Value), $"README leads to {link.Groups[1].Value}");
+    {
+        string target = link.Groups[1].Value;
+        Expect(package, target[0] == '#' || IsAddress(target), $"README leads to {target}");
+    }
 }
 
 void CheckSymbols(Package package, string path)
@@ -103,7 +107,8 @@ void CheckSymbols(Package package, string path)
             let information = reader.GetCustomDebugInformation(handle)
             where reader.GetGuid(information.Kind) == sourceLink
             select Encoding.UTF8.GetString(reader.GetBlobBytes(information.Value));
-        Expect(package, links.Any(link => link.Contains("https://", StringComparison.Ordinal)), $"{name} has no address of its sources");
+        Expect(
+            package, links.Any(link => link.Contains("https://", StringComparison.Ordinal)), $"{name} does not say where its sources are");
     }
 }
 

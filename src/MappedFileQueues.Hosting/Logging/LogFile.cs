@@ -89,12 +89,11 @@ internal sealed class LogFile : IDisposable
 
     /// <summary>
     /// Goes on with other settings; with the former ones when the file cannot be opened with the others, and says why.
+    /// <paramref name="report"/>: what else the handler of errors is to be told.
     /// </summary>
-    public Exception? TryChange(LogFileSettings settings)
+    public Exception? TryChange(LogFileSettings settings, out Exception? report)
     {
-        Exception? refusal = null;
-        Exception? failure = null;
-        QueueInUseException? inUse;
+        report = null;
         lock (_gate)
         {
             LogFileSettings former = _settings;
@@ -106,22 +105,21 @@ internal sealed class LogFile : IDisposable
             AppendFileStream? before = _stream;
             _stream = null;
             if (before is not null)
-                failure = Close(before);
+                report = Close(before);
+            QueueInUseException? inUse;
             try
             {
                 _stream = Open(out inUse);
+                report ??= inUse;
+                return null;
             }
             catch (Exception error) when (error is IOException or ArgumentException)
             {
-                refusal = error;
                 _settings = former;
-                failure = OpenOrFail(out inUse) ?? failure;
+                report = OpenOrFail(out inUse) ?? report ?? inUse;
+                return error;
             }
         }
-
-        if ((failure ?? inUse) is { } report)
-            Report(report);
-        return refusal;
     }
 
     public void Dispose()

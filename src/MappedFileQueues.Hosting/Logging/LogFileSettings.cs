@@ -12,7 +12,7 @@ internal sealed record LogFileSettings(
     public static LogFileSettings Of(MappedFileLoggerOptions options) => new(
         System.IO.Path.GetFullPath(options.Path), options.File, options.TimeProvider, options.RetryInterval, options.OnError);
 
-    /// <summary>The files to take instead, in their order, while another process writes this one: `app.2.log` and so on.</summary>
+    /// <summary>The files to take instead, in their order, while another process writes this one: `app.2.log`, ….</summary>
     public IEnumerable<string> PathsBeside()
     {
         string extension = System.IO.Path.GetExtension(Path);

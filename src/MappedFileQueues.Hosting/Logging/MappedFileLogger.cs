@@ -3,8 +3,8 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// One category's logger. User code (formatters, ToString) runs outside of every lock, and may log itself; what it throws stands in
-/// the line and never reaches the program that logs.
+/// One category's logger. User code (formatters, ToString) runs outside of every lock, and may log itself; what it throws stands
+/// in the line and never reaches the program that logs.
 /// </summary>
 internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider provider) : ILogger
 {

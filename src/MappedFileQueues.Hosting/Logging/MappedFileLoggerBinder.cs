@@ -7,8 +7,8 @@ using Microsoft.Extensions.Options;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// Reads the options from the section `Logging:MappedFile`, whatever their name. By hand: the framework's binder needs reflection,
-/// and its generator leaves out what can only be set when an object is made.
+/// Reads the options from the section `Logging:MappedFile`, whatever their name. By hand: the framework's binder needs
+/// reflection, and its generator leaves out what can only be set when an object is made.
 /// </summary>
 internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<MappedFileLoggerProvider> configuration)
     : IConfigureNamedOptions<MappedFileLoggerOptions>
@@ -67,7 +67,8 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
             string path = section is IConfigurationSection { Path: var above } ? above + ":" + key : key;
             string allowed = typeof(T).IsEnum ? $" Use one of {string.Join(", ", typeof(T).GetEnumNames())}." : "";
             throw new InvalidOperationException(
-                $"The configuration of the log cannot be used: key=Logging:MappedFile:{path}, value={text}. {error.Message}{allowed}",
+                $"The configuration of the log cannot be used: key=Logging:MappedFile:{path}, value={text}."
+                    + $" {error.Message}{allowed}",
                 error);
         }
     }

@@ -23,8 +23,8 @@ public enum LogLineFormat
 }
 
 /// <summary>
-/// What <see cref="MappedFileLoggerProvider"/> writes, and where. Copied when the provider is made; a provider that was added to an
-/// application takes over what configuration says anew while it runs.
+/// What <see cref="MappedFileLoggerProvider"/> writes, and where. Copied when the provider is made; a provider that was added to
+/// an application takes over what configuration says anew while it runs.
 /// </summary>
 public sealed class MappedFileLoggerOptions
 {
@@ -52,8 +52,8 @@ public sealed class MappedFileLoggerOptions
 
     /// <summary>
     /// After an error (a full disk), how long lines are dropped before the file is opened again; while another process holds the
-    /// file, how often the provider tries to return to it, once a second at most. Default 5 s. The program that logs never gets an
-    /// exception.
+    /// file, how often the provider tries to return to it, once a second at most. Default 5 s. The program that logs never gets
+    /// an exception.
     /// </summary>
     public TimeSpan RetryInterval { get; set; } = TimeSpan.FromSeconds(5);
 

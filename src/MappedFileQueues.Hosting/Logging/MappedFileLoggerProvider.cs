@@ -59,8 +59,8 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
     public long LostLineCount => File.LostCount;
 
     /// <summary>
-    /// The full path of the file that is being written: the one of the options, or one beside it while another process holds that;
-    /// null while there is none.
+    /// The full path of the file that is being written: the one of the options, or one beside it while another process holds
+    /// that; null while there is none.
     /// </summary>
     public string? CurrentPath => File.CurrentPath;
 
@@ -101,38 +101,49 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
 
     private void Change(MappedFileLoggerOptions options)
     {
+        Exception? refusal;
+        Exception? report;
         lock (_changing)
         {
-            LogFileSettings file;
-            try
-            {
-                options.Check();
-                file = LogFileSettings.Of(options);
-            }
-            catch (Exception error) when (error is ArgumentException or InvalidOperationException)
-            {
-                ReportOnce(error);
-                return;
-            }
+            refusal = TryApply(options, out report);
 
-            if (File.TryChange(file) is { } failure)
-            {
-                ReportOnce(failure);
-                return;
-            }
+            // One change of configuration is told by each of its sources.
+            if (refusal?.Message == _refusal)
+                refusal = null;
+            else
+                _refusal = refusal?.Message;
+        }
 
-            _refusal = null;
+        // Outside of the lock: handlers may wait for others.
+        if (refusal is not null)
+            File.Report(refusal);
+        if (report is not null)
+            File.Report(report);
+    }
+
+    /// <summary>Goes on with these options, or says why not; <paramref name="report"/>: what else happened.</summary>
+    private Exception? TryApply(MappedFileLoggerOptions options, out Exception? report)
+    {
+        report = null;
+        LogFileSettings file;
+        try
+        {
+            options.Check();
+            file = LogFileSettings.Of(options);
+        }
+        catch (Exception error) when (error is ArgumentException or InvalidOperationException)
+        {
+            return error;
+        }
+
+        Exception? refusal = File.TryChange(file, out report);
+        if (refusal is null)
+        {
             _lines = LineSettings.Of(options);
             _formatter = _lines.MakeFormatter(_scopes);
         }
-    }
 
-    /// <summary>One change of configuration is told by each of its sources.</summary>
-    private void ReportOnce(Exception error)
-    {
-        if (_refusal != error.Message)
-            File.Report(error);
-        _refusal = error.Message;
+        return refusal;
     }
 
     /// <summary>What the lines take from the options: a copy.</summary>

@@ -71,7 +71,7 @@ public sealed class FrameworkReferenceTests : IDisposable
     {
         JsonElement[] scopes = line.TryGetProperty("scopes", out JsonElement written) ? [.. written.EnumerateArray()] : [];
         Assert.Equal(expected.GetArrayLength(), scopes.Length);
-        foreach (((JsonElement wanted, JsonElement scope), object? value) in expected.EnumerateArray().Zip(scopes).Zip(entry.Scopes))
+        foreach ((JsonElement wanted, JsonElement scope, object? value) in expected.EnumerateArray().Zip(scopes, entry.Scopes))
         {
             if (scope.ValueKind == JsonValueKind.String)
             {
@@ -184,12 +184,12 @@ public sealed class FrameworkReferenceTests : IDisposable
     private static string WithoutLoneSurrogates(string text) => Encoding.UTF8.GetString(Encoding.UTF8.GetBytes(text));
 
     private static bool IsNameOfCollection(string text) =>
-        text.StartsWith("System.", StringComparison.Ordinal) && (text.EndsWith(']') || text.EndsWith("Hashtable", StringComparison.Ordinal))
-            || text.StartsWith("formatted ", StringComparison.Ordinal);
+        text.StartsWith("formatted ", StringComparison.Ordinal) || (text.StartsWith("System.", StringComparison.Ordinal)
+            && (text.EndsWith(']') || text.EndsWith("Hashtable", StringComparison.Ordinal)));
 
     /// <summary>The value in the other's way of escaping: both writers have theirs.</summary>
     private static string Reescaped(JsonElement value, JsonElement other) =>
-        value.ValueKind == JsonValueKind.String && other.ValueKind == JsonValueKind.String && value.GetString() == other.GetString()
+        (value.ValueKind, other.ValueKind) == (JsonValueKind.String, JsonValueKind.String) && other.ValueEquals(value.GetString())
             ? other.GetRawText()
             : value.GetRawText();
 

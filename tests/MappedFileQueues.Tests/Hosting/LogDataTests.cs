@@ -7,7 +7,7 @@ using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Tests.Hosting;
 
-/// <summary>Whatever is logged: a call never throws for its data, no value is lost, and nothing in it passes for a line.</summary>
+/// <summary>Whatever is logged: a call never throws for it, no value is lost, and nothing in it passes for a line.</summary>
 public sealed class LogDataTests : IDisposable
 {
     private readonly TempStore _temp = new(createStoreFolder: true);
@@ -62,8 +62,8 @@ public sealed class LogDataTests : IDisposable
     }
 
     /// <summary>
-    /// Logs are read in terminals and taken apart line by line: with a carriage return or ESC in a value one could write over what
-    /// stands there, and with a line end of its own begin an entry of one's own.
+    /// Logs are read in terminals and taken apart line by line: with a carriage return or ESC in a value one could write over
+    /// what stands there, and with a line end begin an entry of one's own.
     /// </summary>
     [Fact]
     public void Log_ControlCharactersInTextLines_AreEscapedOrIndented()
@@ -83,7 +83,7 @@ public sealed class LogDataTests : IDisposable
     public static TheoryData<string> Throwers() =>
         ["value", "item", "format", "count", "formatter", "exception", "scope", "list", "scope list", "key"];
 
-    /// <summary>What the framework's providers let through to the program stands in the line here, beside what could be had.</summary>
+    /// <summary>What the framework's providers let through to the program stands in the line, beside what could be had.</summary>
     [Theory]
     [MemberData(nameof(Throwers))]
     public void Log_SomethingThrows_TheLineSaysSo(string what)
@@ -95,7 +95,8 @@ public sealed class LogDataTests : IDisposable
                 Log(logger, what);
                 logger.LogInformation("behind");
             });
-            string[] lines = text.Replace("\n    ", " ", StringComparison.Ordinal).Split('\n', StringSplitOptions.RemoveEmptyEntries);
+            string[] lines =
+                text.Replace("\n    ", " ", StringComparison.Ordinal).Split('\n', StringSplitOptions.RemoveEmptyEntries);
             Assert.Equal(2, lines.Length);
 
             // What a state holds that has a message of its own is not asked for in text.

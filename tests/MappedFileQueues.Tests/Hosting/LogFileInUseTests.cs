@@ -1,3 +1,4 @@
+using System.Runtime.Versioning;
 using MappedFileQueues.Files;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Tests.Files;
@@ -45,7 +46,7 @@ public sealed class LogFileInUseTests : IDisposable
         Assert.Single(_errors);
     }
 
-    /// <summary>A third process takes the next number; and the one beside it is free again once its holder has returned.</summary>
+    /// <summary>A third process takes the next number, and each returns when the file is free.</summary>
     [Fact]
     public void Open_FilesBesideAreHeldToo_TakesTheNextNumber()
     {
@@ -88,7 +89,7 @@ public sealed class LogFileInUseTests : IDisposable
                 TaskCreationOptions.LongRunning))];
             for (int round = 0; round < 10; round++)
             {
-                provider.File.TryChange(Settings($"other{round % 2}.log"));
+                Assert.Null(provider.File.TryChange(Settings($"other{round % 2}.log"), out _));
                 int seen = Volatile.Read(ref counts[0]);
                 Eventually.True(() => Volatile.Read(ref counts[0]) > seen, "another line is logged");
             }
@@ -113,7 +114,11 @@ public sealed class LogFileInUseTests : IDisposable
         try
         {
             for (int number = 2; number <= 99; number++)
-                holders.Add(new AppendFileStream(_temp.PathOf($"app.{number}.log"), new AppendFileOptions { BufferLength = 8192 }));
+            {
+                string path = _temp.PathOf($"app.{number}.log");
+                holders.Add(new AppendFileStream(path, new AppendFileOptions { BufferLength = 8192 }));
+            }
+
             using MappedFileLoggerProvider provider = Open();
             Assert.Null(provider.CurrentPath);
             provider.CreateLogger("C").LogInformation("dropped");
@@ -136,6 +141,7 @@ public sealed class LogFileInUseTests : IDisposable
     /// Directories that the log made were their maker's alone, whatever the umask: whoever collects logs could not read them.
     /// </summary>
     [Fact]
+    [SupportedOSPlatform("linux")]
     public void Open_DirectoryIsMissing_IsMadeAsTheUmaskSays()
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");

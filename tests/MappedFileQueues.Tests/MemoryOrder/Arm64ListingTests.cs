@@ -72,7 +72,8 @@ public sealed partial class Arm64ListingTests
     }
 
     private static bool IsCompilerHere =>
-        OperatingSystem.IsLinux() && RuntimeInformation.OSArchitecture == Architecture.X64 && File.Exists(Metadata("CrossCompiler"));
+        OperatingSystem.IsLinux() && RuntimeInformation.OSArchitecture == Architecture.X64
+            && File.Exists(Metadata("CrossCompiler"));
 
     private static Dictionary<string, string> Compile()
     {

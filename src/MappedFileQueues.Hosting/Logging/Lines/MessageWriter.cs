@@ -72,7 +72,9 @@ internal static class MessageWriter
         }
     }
 
-    /// <summary>Values one behind the other, as the framework writes an array; an item that has items itself is not opened.</summary>
+    /// <summary>
+    /// Values one behind the other, as the framework writes an array; an item that has items itself is not opened.
+    /// </summary>
     public static void WriteItems(LineBuffer target, IEnumerable items)
     {
         bool isFirst = true;
