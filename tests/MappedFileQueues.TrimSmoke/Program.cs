@@ -1,12 +1,16 @@
 using System.Text;
+using MappedFileQueues.Hosting;
+using Microsoft.Extensions.Configuration;
+using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.TrimSmoke;
 
 /// <summary>
-/// Produces and consumes through both kinds of queue, reopens each store, and checks what comes out. Published trimmed and as
-/// a single file, it shows that the library needs nothing that trimming takes away.
+/// Produces and consumes through both kinds of queue, reopens each store, and checks what comes out; then it logs to a file that
+/// configuration describes. Published trimmed and as a single file, or as native code, it shows that the libraries need nothing
+/// that goes on the way; built against the packages, that these are whole.
 /// </summary>
-internal static class Program
+internal static partial class Program
 {
     private const int MessageCount = 10_000;
 
@@ -17,6 +21,7 @@ internal static class Program
         {
             RunStructs(Path.Combine(root, "structs"));
             RunMessages(Path.Combine(root, "messages"));
+            RunLog(Path.Combine(root, "logs", "app.log"));
         }
         finally
         {
@@ -67,10 +72,38 @@ internal static class Program
         Check(!reopened.Consumer.TryConsume(out ReadOnlySpan<byte> _), "a message more came out than went in");
     }
 
+    private static void RunLog(string path)
+    {
+        IConfigurationRoot configuration = new ConfigurationBuilder().AddInMemoryCollection().Build();
+        configuration["Logging:MappedFile:Path"] = path;
+        configuration["Logging:MappedFile:IncludeScopes"] = "true";
+        configuration["Logging:MappedFile:File:Durability"] = "None";
+        using (ILoggerFactory factory = LoggerFactory.Create(
+            logging => logging.AddConfiguration(configuration.GetSection("Logging")).AddMappedFile()))
+        {
+            ILogger logger = factory.CreateLogger("C");
+            using (logger.BeginScope(new Dictionary<string, object> { ["Id"] = 7 }))
+                logger.LogInformation("{Count} of {Kind}", 3, DayOfWeek.Friday);
+            configuration["Logging:MappedFile:Format"] = nameof(LogLineFormat.Json);
+            configuration.Reload();
+            Came(logger, "Alice", 1.5);
+        }
+
+        string[] lines = File.ReadAllLines(path);
+        Check(lines.Length == 2, $"{lines.Length} lines of the log came out");
+        Check(lines[0].EndsWith(" info C[0] [Id=7] 3 of Friday", StringComparison.Ordinal), $"a line came out as '{lines[0]}'");
+        Check(
+            lines[1].EndsWith("\"values\":{\"Who\":\"Alice\",\"Hours\":1.5}}", StringComparison.Ordinal),
+            $"a line came out as '{lines[1]}'");
+    }
+
+    [LoggerMessage(1, LogLevel.Information, "{Who} came after {Hours} h")]
+    private static partial void Came(ILogger logger, string who, double hours);
+
     private static void Check(bool holds, string otherwise)
     {
         if (!holds)
-            throw new InvalidOperationException($"Trimmed program: {otherwise}.");
+            throw new InvalidOperationException($"The published program: {otherwise}.");
     }
 
     /// <summary>A message of the struct queue.</summary>

@@ -4,105 +4,267 @@ namespace MappedFileQueues.Hosting;
 
 /// <summary>
 /// The file behind the loggers. After an error it drops lines, counts them, and opens the file anew after a while: a program goes
-/// on when its log cannot.
+/// on when its log cannot. While another process writes the file, it writes one beside it, and returns by itself. With other
+/// settings it closes the file and opens it again; threads that log meanwhile wait for that.
 /// </summary>
 internal sealed class LogFile : IDisposable
 {
+    private static readonly TimeSpan s_returnIntervalMin = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan s_returnIntervalMax = TimeSpan.FromDays(1);
+
     // A handler of errors that logs must neither open the file again nor be called again.
     [ThreadStatic]
     private static bool t_isReporting;
 
     private readonly Lock _gate = new();
-    private readonly string _path;
-    private readonly AppendFileOptions _options;
-    private readonly TimeProvider _time;
-    private readonly TimeSpan _retryInterval;
-    private readonly Action<Exception> _onError;
+    private volatile LogFileSettings _settings;
     private volatile AppendFileStream? _stream;
+    private ITimer? _returning;
     private long _failedAt;
     private long _lostCount;
     private bool _isDisposed;
 
-    public LogFile(MappedFileLoggerOptions options)
+    public LogFile(LogFileSettings settings)
     {
-        (_path, _time) = (options.Path, options.TimeProvider);
-
-        // A line that a crash or a full disk tore apart must not swallow the next one.
-        _options = options.File with { Content = FileContent.Lines };
-        _retryInterval = options.RetryInterval;
-        _onError = options.OnError ?? (static error => Console.Error.WriteLine($"The log cannot be written: {error.Message}"));
-        _stream = new AppendFileStream(_path, _options);
+        _settings = settings;
+        _stream = Open(out QueueInUseException? inUse);
+        if (inUse is not null)
+            Report(inUse);
     }
 
     public long LostCount => Volatile.Read(ref _lostCount);
 
+    /// <summary>Null while there is no file.</summary>
+    public string? CurrentPath => _stream?.Path;
+
     public void Write(ReadOnlySpan<byte> line)
     {
         AppendFileStream? stream = _stream ?? Reopen();
-        if (stream is null)
+        while (stream is not null)
         {
-            Interlocked.Increment(ref _lostCount);
-            return;
+            try
+            {
+                stream.Write(line);
+                return;
+            }
+            catch (ObjectDisposedException) when (stream != _stream)
+            {
+                // Another one has taken its place, and none of the line is in the file.
+                stream = _stream ?? Reopen();
+            }
+            catch (Exception error) when (error is AppendFileException or ObjectDisposedException)
+            {
+                GiveUp(stream, error);
+                break;
+            }
         }
 
-        try
-        {
-            stream.Write(line);
-        }
-        catch (Exception error) when (error is AppendFileException or ObjectDisposedException)
-        {
-            Interlocked.Increment(ref _lostCount);
-            GiveUp(stream, error);
-        }
+        CountLost();
     }
+
+    public void CountLost() => Interlocked.Increment(ref _lostCount);
 
     public void Flush(bool durable)
     {
-        if (_stream is not { } stream)
-            return;
+        AppendFileStream? stream;
+        lock (_gate)
+        {
+            // Whoever changes the file holds the lock until the former one is closed, with all that was written to it.
+            stream = _stream;
+        }
+
         try
         {
-            stream.Flush(durable);
+            stream?.Flush(durable);
+        }
+        catch (ObjectDisposedException) when (stream != _stream)
+        {
+            // Closed meanwhile, which wrote it all.
         }
         catch (Exception error) when (error is AppendFileException or ObjectDisposedException)
         {
-            GiveUp(stream, error);
+            GiveUp(stream!, error);
+        }
+    }
+
+    /// <summary>
+    /// Goes on with other settings; with the former ones when the file cannot be opened with the others, and says why.
+    /// <paramref name="report"/>: what else the handler of errors is to be told.
+    /// </summary>
+    public Exception? TryChange(LogFileSettings settings, out Exception? report)
+    {
+        report = null;
+        lock (_gate)
+        {
+            LogFileSettings former = _settings;
+            if (_isDisposed)
+                return null;
+            _settings = settings;
+            if (settings.WritesAs(former))
+                return null;
+            AppendFileStream? before = _stream;
+            _stream = null;
+            if (before is not null)
+                report = Close(before);
+            QueueInUseException? inUse;
+            try
+            {
+                _stream = Open(out inUse);
+                report ??= inUse;
+                return null;
+            }
+            catch (Exception error) when (error is IOException or ArgumentException)
+            {
+                _settings = former;
+                report = OpenOrFail(out inUse) ?? report ?? inUse;
+                return error;
+            }
         }
     }
 
     public void Dispose()
     {
-        AppendFileStream? stream;
+        Exception? failure = null;
         lock (_gate)
         {
             _isDisposed = true;
-            (stream, _stream) = (_stream, null);
+            _returning?.Dispose();
+            _returning = null;
+            AppendFileStream? stream = _stream;
+            _stream = null;
+            if (stream is not null)
+                failure = Close(stream);
         }
 
-        if (stream is not null)
-            Close(stream, reports: true);
+        if (failure is not null)
+            Report(failure);
+    }
+
+    /// <summary>Calls the handler, outside of the lock: it may wait for threads that log.</summary>
+    public void Report(Exception failure)
+    {
+        if (t_isReporting)
+            return;
+        t_isReporting = true;
+        try
+        {
+            (_settings.OnError ?? ReportToStandardError)(failure);
+        }
+        catch (Exception)
+        {
+            // The program that logs goes on when its log cannot, and when the handler cannot either.
+        }
+        finally
+        {
+            t_isReporting = false;
+        }
+    }
+
+    private void ReportToStandardError(Exception error) => Console.Error.WriteLine(error switch
+    {
+        QueueInUseException when CurrentPath is { } path => $"The log goes to {path}: {error.Message}",
+        ArgumentException or InvalidOperationException => $"The log's settings stay as they were: {error.Message}",
+        _ => $"The log cannot be written: {error.Message}",
+    });
+
+    /// <summary>
+    /// Opens the file; when another process holds it, one beside it; null when all of these are held too. Called under the lock,
+    /// or by the constructor.
+    /// </summary>
+    private AppendFileStream? Open(out QueueInUseException? inUse)
+    {
+        LogFileSettings settings = _settings;
+        _returning?.Dispose();
+        _returning = null;
+        inUse = null;
+        foreach (string path in settings.PathsBeside().Prepend(settings.Path))
+        {
+            try
+            {
+                AppendFileStream stream = new(path, settings.File);
+                if (inUse is not null)
+                    _returning = StartReturning(settings);
+                return stream;
+            }
+            catch (QueueInUseException error)
+            {
+                inUse ??= error;
+            }
+        }
+
+        _failedAt = settings.TimeProvider.GetTimestamp();
+        return null;
+    }
+
+    private ITimer StartReturning(LogFileSettings settings)
+    {
+        TimeSpan interval = settings.RetryInterval < s_returnIntervalMin ? s_returnIntervalMin
+            : settings.RetryInterval > s_returnIntervalMax ? s_returnIntervalMax
+            : settings.RetryInterval;
+        return settings.TimeProvider.CreateTimer(static self => ((LogFile)self!).TryReturn(), this, interval, interval);
+    }
+
+    /// <summary>Goes back to the file when whoever held it has let it go.</summary>
+    private void TryReturn()
+    {
+        Exception? failure;
+        lock (_gate)
+        {
+            LogFileSettings settings = _settings;
+            if (_isDisposed || _stream is not { } beside || beside.Path == settings.Path)
+                return;
+            try
+            {
+                _stream = new AppendFileStream(settings.Path, settings.File);
+            }
+            catch (IOException)
+            {
+                // Held still, or not to be had for another reason: lines go where they went.
+                return;
+            }
+
+            _returning?.Dispose();
+            _returning = null;
+            failure = Close(beside);
+        }
+
+        if (failure is not null)
+            Report(failure);
     }
 
     private AppendFileStream? Reopen()
     {
-        IOException failure;
+        Exception? failure;
+        AppendFileStream? stream;
         lock (_gate)
         {
-            if (_stream is not null || _isDisposed || t_isReporting || _time.GetElapsedTime(_failedAt) < _retryInterval)
+            LogFileSettings settings = _settings;
+            if (_stream is not null || _isDisposed || t_isReporting
+                || settings.TimeProvider.GetElapsedTime(_failedAt) < settings.RetryInterval)
                 return _stream;
-            try
-            {
-                return _stream = new AppendFileStream(_path, _options);
-            }
-            catch (IOException error)
-            {
-                _failedAt = _time.GetTimestamp();
-                failure = error;
-            }
+            failure = OpenOrFail(out QueueInUseException? inUse) ?? inUse;
+            stream = _stream;
         }
 
-        Report(failure);
-        return null;
+        if (failure is not null)
+            Report(failure);
+        return stream;
+    }
+
+    /// <summary>Opens the file, or begins to wait before the next try; gives the error.</summary>
+    private Exception? OpenOrFail(out QueueInUseException? inUse)
+    {
+        try
+        {
+            _stream = Open(out inUse);
+            return null;
+        }
+        catch (IOException error)
+        {
+            inUse = null;
+            _failedAt = _settings.TimeProvider.GetTimestamp();
+            return error;
+        }
     }
 
     /// <summary>The first that meets an error reports it; the others find the stream gone.</summary>
@@ -113,43 +275,27 @@ internal sealed class LogFile : IDisposable
             if (_stream != stream || _isDisposed)
                 return;
             _stream = null;
-            _failedAt = _time.GetTimestamp();
+            _returning?.Dispose();
+            _returning = null;
+            _failedAt = _settings.TimeProvider.GetTimestamp();
+
+            // Before anybody opens it again, who would find it in use.
+            _ = Close(stream);
         }
 
-        Close(stream, reports: false);
         Report(error);
     }
 
-    private void Close(AppendFileStream stream, bool reports)
+    private static AppendFileException? Close(AppendFileStream stream)
     {
         try
         {
             stream.Dispose();
+            return null;
         }
         catch (AppendFileException error)
         {
-            if (reports)
-                Report(error);
-        }
-    }
-
-    /// <summary>Calls the handler, outside of the lock: it may wait for threads that log.</summary>
-    private void Report(Exception failure)
-    {
-        if (t_isReporting)
-            return;
-        t_isReporting = true;
-        try
-        {
-            _onError(failure);
-        }
-        catch (Exception)
-        {
-            // The program that logs goes on when its log cannot, and when the handler cannot either.
-        }
-        finally
-        {
-            t_isReporting = false;
+            return error;
         }
     }
 }

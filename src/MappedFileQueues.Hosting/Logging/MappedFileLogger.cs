@@ -2,8 +2,11 @@ using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Hosting;
 
-/// <summary>One category's logger. User code (formatters, ToString) runs outside of every lock, and may log itself.</summary>
-internal sealed class MappedFileLogger(string category, LineFormatter formatter, LogFile file) : ILogger
+/// <summary>
+/// One category's logger. User code (formatters, ToString) runs outside of every lock, and may log itself; what it throws stands
+/// in the line and never reaches the program that logs.
+/// </summary>
+internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider provider) : ILogger
 {
     /// <summary>A buffer that one huge line made larger than this is not kept.</summary>
     private const int KeptLengthMax = 64 * 1024;
@@ -14,7 +17,7 @@ internal sealed class MappedFileLogger(string category, LineFormatter formatter,
     public bool IsEnabled(LogLevel logLevel) => logLevel != LogLevel.None;
 
     public IDisposable? BeginScope<TState>(TState state)
-        where TState : notnull => formatter.Scopes?.Push(state);
+        where TState : notnull => provider.Formatter.Scopes?.Push(state);
 
     public void Log<TState>(
         LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)
@@ -26,9 +29,16 @@ internal sealed class MappedFileLogger(string category, LineFormatter formatter,
         // Taken out while it is used: a formatter that logs gets another one.
         LineWriter writer = t_writer ?? new LineWriter();
         t_writer = null;
+        LogEntry entry = new(category, logLevel, eventId, exception);
         try
         {
-            WriteLine(writer, new LogEntry(category, logLevel, eventId, exception), in state, formatter);
+            if (TryMakeLine(writer, in entry, in state, formatter))
+                provider.File.Write(writer.Line.Written);
+        }
+        catch (Exception error)
+        {
+            writer.Clear();
+            WriteFailed(writer, in entry, in state, error);
         }
         finally
         {
@@ -38,36 +48,85 @@ internal sealed class MappedFileLogger(string category, LineFormatter formatter,
         }
     }
 
-    private void WriteLine<TState>(
+    /// <summary>False when there is nothing to write: neither a message nor an exception.</summary>
+    private bool TryMakeLine<TState>(
         LineWriter writer, in LogEntry entry, in TState state, Func<TState, Exception?, string> messageFormatter)
     {
-        StateReader<TState>? reader = StateReader<TState>.Instance;
+        StateReader<TState>? reader = state is null ? null : StateReader<TState>.Instance;
 
         // Not by a virtual method of the formatter: with a type parameter such a call costs 5 ns, and there are two formatters.
+        LineFormatter formatter = provider.Formatter;
         if (formatter is TextLineFormatter text)
         {
             int start = text.Begin(writer, in entry);
-            WriteMessage(writer.Line, reader, in entry, in state, messageFormatter);
+            if (!TryWriteMessage(writer.Line, reader, in entry, in state, messageFormatter))
+                return false;
             TextLineFormatter.End(writer, in entry, start);
         }
         else
         {
-            WriteMessage(writer.Message, reader, in entry, in state, messageFormatter);
+            if (!TryWriteMessage(writer.Message, reader, in entry, in state, messageFormatter))
+                return false;
             ((JsonLineFormatter)formatter).Write(writer, in entry, reader, in state);
         }
 
-        file.Write(writer.Line.Written);
+        return true;
     }
 
-    private static void WriteMessage<TState>(
+    private static bool TryWriteMessage<TState>(
         LineBuffer target,
         StateReader<TState>? reader,
         in LogEntry entry,
         in TState state,
         Func<TState, Exception?, string> messageFormatter)
     {
-        if (!MessageWriter.TryRender(target, reader, in state, messageFormatter))
-            target.Write(messageFormatter(state, entry.Exception));
+        if (MessageWriter.TryRender(target, reader, in state, messageFormatter))
+            return true;
+        string? message = messageFormatter(state, entry.Exception);
+        target.Write(message);
+        return message is not null || entry.Exception is not null;
+    }
+
+    /// <summary>
+    /// Writes an entry whose message, values or scopes threw: the template as it is, where it can be had, and what was thrown.
+    /// </summary>
+    private void WriteFailed<TState>(LineWriter writer, in LogEntry entry, in TState state, Exception error)
+    {
+        try
+        {
+            string template = TemplateOf(in state);
+            _ = TryMakeLine(writer, in entry, new FailedState(template, error), static (state, _) => state.ToString());
+            provider.File.Write(writer.Line.Written);
+        }
+        catch (Exception)
+        {
+            // The clock, say, or the memory: nothing is left to be said.
+            provider.File.CountLost();
+        }
+    }
+
+    private static string TemplateOf<TState>(in TState state)
+    {
+        try
+        {
+            return state is not null && StateReader<TState>.Instance is { } reader
+                ? MessageWriter.TemplateOf(reader, in state, reader.Count(in state)) ?? ""
+                : "";
+        }
+        catch (Exception)
+        {
+            return "";
+        }
+    }
+
+    /// <summary>The message of an entry that could not be made.</summary>
+    private readonly record struct FailedState(string Template, Exception Error)
+    {
+        public override string ToString()
+        {
+            string error = $"{Error.GetType().Name}: {MessageWriter.TextOf(Error, static error => error.Message)}";
+            return $"{Template}{(Template.Length > 0 ? " " : "")}(the entry could not be formatted: {error})";
+        }
     }
 }
 

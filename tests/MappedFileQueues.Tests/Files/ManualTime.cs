@@ -22,7 +22,9 @@ internal sealed class ManualTime : TimeProvider
     public void Advance(TimeSpan time)
     {
         _now += time;
-        foreach (ManualTimer timer in _timers)
+
+        // A callback may make another timer.
+        foreach (ManualTimer timer in _timers.ToArray())
             timer.Advance(time);
     }
 

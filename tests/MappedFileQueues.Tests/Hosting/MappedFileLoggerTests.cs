@@ -91,7 +91,8 @@ public sealed class MappedFileLoggerTests : IDisposable
         Assert.Equal("{Count,6:N0} items of {Kind,-8}| took {Time}", first.GetProperty("template").GetString());
         Assert.Equal(1234, first.GetProperty("values").GetProperty("Count").GetInt32());
         Assert.Equal("00:00:01.5000000", first.GetProperty("values").GetProperty("Time").GetString());
-        Assert.Equal(["Request 7"], first.GetProperty("scopes").EnumerateArray().Select(scope => scope.GetString()));
+        JsonElement scope = Assert.Single(first.GetProperty("scopes").EnumerateArray());
+        Assert.Equal("""{"message":"Request 7","template":"Request {Id}","values":{"Id":7}}""", scope.GetRawText());
         Assert.Equal(error.ToString(), first.GetProperty("exception").GetString());
         JsonElement second = JsonElement.Parse(lines[1]);
         Assert.True(second.GetProperty("values").GetProperty("Flag").GetBoolean());

@@ -10,6 +10,9 @@ internal sealed class LineBuffer : IBufferWriter<byte>
     private const int CapacityFirst = 1024;
     private const int CharsOnStack = 256;
 
+    /// <summary>The room for what says itself how long it is; longer text becomes a string first.</summary>
+    private const int FormattedLengthMax = 256;
+
     private byte[] _bytes = new byte[CapacityFirst];
 
     /// <summary>What is written so far.</summary>
@@ -21,6 +24,9 @@ internal sealed class LineBuffer : IBufferWriter<byte>
     public int Capacity => _bytes.Length;
 
     public void Clear() => Length = 0;
+
+    /// <summary>Takes back what was written behind a place.</summary>
+    public void Truncate(int length) => Length = length;
 
     public void Advance(int count) => Length += count;
 
@@ -52,14 +58,24 @@ internal sealed class LineBuffer : IBufferWriter<byte>
         Length += Encoding.UTF8.GetBytes(text, GetSpan(Encoding.UTF8.GetMaxByteCount(text.Length)));
 
     /// <summary>A number, a time and the like, as the invariant culture writes it.</summary>
-    public void Write<T>(T value, ReadOnlySpan<char> format = default)
+    public void Write<T>(T value, string? format = null)
+        where T : IUtf8SpanFormattable, IFormattable
+    {
+        if (!TryWrite(value, format))
+            Write(value.ToString(format, CultureInfo.InvariantCulture));
+    }
+
+    /// <summary>The same, unless it is too long.</summary>
+    public bool TryWrite<T>(T value, string? format)
         where T : IUtf8SpanFormattable
     {
-        int written;
-        int hint = 32;
-        while (!value.TryFormat(GetSpan(hint), out written, format, CultureInfo.InvariantCulture))
-            hint = 2 * Math.Max(hint, _bytes.Length - Length);
+        Span<byte> room = GetSpan(FormattedLengthMax);
+        if (!value.TryFormat(room, out int written, format, CultureInfo.InvariantCulture))
+            return false;
+        if ((uint)written > (uint)room.Length)
+            throw new FormatException("A value says that it has written more than the room that it was given.");
         Length += written;
+        return true;
     }
 
     /// <summary>The same for what has only its chars to offer.</summary>

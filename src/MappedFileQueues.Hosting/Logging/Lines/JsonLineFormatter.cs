@@ -4,14 +4,16 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>See <see cref="LogLineFormat.Json"/>.</summary>
-internal sealed class JsonLineFormatter(TimeProvider time) : LineFormatter
+internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvider? scopes) : LineFormatter(scopes)
 {
+    /// <summary>The name of what an entry or a scope says.</summary>
+    public static readonly JsonEncodedText MessageName = JsonEncodedText.Encode("message");
+
     private static readonly JsonEncodedText s_time = JsonEncodedText.Encode("time");
     private static readonly JsonEncodedText s_level = JsonEncodedText.Encode("level");
     private static readonly JsonEncodedText s_category = JsonEncodedText.Encode("category");
     private static readonly JsonEncodedText s_id = JsonEncodedText.Encode("id");
     private static readonly JsonEncodedText s_event = JsonEncodedText.Encode("event");
-    private static readonly JsonEncodedText s_message = JsonEncodedText.Encode("message");
     private static readonly JsonEncodedText s_template = JsonEncodedText.Encode("template");
     private static readonly JsonEncodedText s_values = JsonEncodedText.Encode("values");
     private static readonly JsonEncodedText s_scopes = JsonEncodedText.Encode("scopes");
@@ -36,15 +38,35 @@ internal sealed class JsonLineFormatter(TimeProvider time) : LineFormatter
             json.WriteNumber(s_id, entry.Id.Id);
         if (entry.Id.Name is { } name)
             json.WriteString(s_event, name);
-        json.WriteString(s_message, writer.Message.Written);
+        json.WriteString(MessageName, writer.Message.Written);
         if (reader is not null)
             WriteState(writer, json, reader, in state);
+        else if (ValuePairs.AreIn(state))
+            WritePairs(writer, json, ValuePairs.Collect(writer, state));
         WriteScopes(writer, json);
         if (entry.Exception is { } exception)
-            json.WriteString(s_exception, exception.ToString());
+            json.WriteString(s_exception, MessageWriter.TextOf(exception, static exception => exception.ToString()));
         json.WriteEndObject();
         json.Flush();
         writer.Line.Write((byte)'\n');
+    }
+
+    /// <summary>Writes `template`, where one stands among them, and `values`.</summary>
+    public static void WritePairs(LineWriter writer, Utf8JsonWriter json, List<KeyValuePair<string, object?>> pairs)
+    {
+        int template = pairs.FindIndex(static pair => pair is { Key: MessageWriter.TemplateKey, Value: string });
+        if (template >= 0)
+            json.WriteString(s_template, (string)pairs[template].Value!);
+        if (pairs.Count == (template >= 0 ? 1 : 0))
+            return;
+        json.WriteStartObject(s_values);
+        for (int i = 0; i < pairs.Count; i++)
+        {
+            if (i != template)
+                WritePair(writer, json, pairs[i]);
+        }
+
+        json.WriteEndObject();
     }
 
     private static void WriteState<TState>(
@@ -61,13 +83,14 @@ internal sealed class JsonLineFormatter(TimeProvider time) : LineFormatter
             return;
         json.WriteStartObject(s_values);
         for (int i = 0; i < count; i++)
-        {
-            KeyValuePair<string, object?> pair = reader.Get(in state, i);
-            json.WritePropertyName(pair.Key);
-            WriteValue(writer, json, pair.Value);
-        }
-
+            WritePair(writer, json, reader.Get(in state, i));
         json.WriteEndObject();
+    }
+
+    private static void WritePair(LineWriter writer, Utf8JsonWriter json, KeyValuePair<string, object?> pair)
+    {
+        json.WritePropertyName(pair.Key ?? ValuePairs.NullKey);
+        WriteValue(writer, json, pair.Value);
     }
 
     private void WriteScopes(LineWriter writer, Utf8JsonWriter json)
@@ -78,9 +101,7 @@ internal sealed class JsonLineFormatter(TimeProvider time) : LineFormatter
                 if (!writer.HasScopes)
                     writer.Json.WriteStartArray(s_scopes);
                 writer.HasScopes = true;
-                writer.Message.Clear();
-                WriteScope(writer.Message, scope);
-                writer.Json.WriteStringValue(writer.Message.Written);
+                ScopeWriter.WriteJson(writer, writer.Json, scope);
             },
             writer);
         if (writer.HasScopes)

@@ -1,3 +1,4 @@
+using System.Runtime.CompilerServices;
 using System.Text.Encodings.Web;
 using System.Text.Json;
 
@@ -17,7 +18,12 @@ internal sealed class LineWriter
     /// <summary>Its message, which is made first.</summary>
     public LineBuffer Message { get; } = new();
 
-    public int Capacity => Line.Capacity + Message.Capacity;
+    /// <summary>The names and values that are being written.</summary>
+    public List<KeyValuePair<string, object?>> Pairs { get; } = [];
+
+    /// <summary>What it keeps, in bytes.</summary>
+    public int Capacity =>
+        Line.Capacity + Message.Capacity + (Pairs.Capacity * Unsafe.SizeOf<KeyValuePair<string, object?>>());
 
     /// <summary>Whether a scope has been written to this line.</summary>
     public bool HasScopes { get; set; }
@@ -38,6 +44,7 @@ internal sealed class LineWriter
     {
         Line.Clear();
         Message.Clear();
+        Pairs.Clear();
         HasScopes = false;
     }
 }

@@ -3,25 +3,25 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>See <see cref="LogLineFormat.Text"/>.</summary>
-internal sealed class TextLineFormatter(TimeProvider time) : LineFormatter
+internal sealed class TextLineFormatter(TimeProvider time, IExternalScopeProvider? scopes) : LineFormatter(scopes)
 {
-    /// <summary>Writes what stands before the message; gives where what the entry says begins, scopes first.</summary>
+    /// <summary>Writes what stands before the message; gives where what others have made up begins, the category first.</summary>
     public int Begin(LineWriter writer, in LogEntry entry)
     {
         LineBuffer line = writer.Line;
         line.Write(time.GetUtcNow().UtcDateTime, "O");
         WriteLevel(line, entry.Level);
+        int start = line.Length;
         line.Write(entry.Category);
         line.Write((byte)'[');
         line.Write(entry.Id.Id);
         line.Write("] "u8);
-        int start = line.Length;
         Scopes?.ForEachScope(
             static (scope, writer) =>
             {
                 writer.Line.Write(writer.HasScopes ? " => "u8 : "["u8);
                 writer.HasScopes = true;
-                WriteScope(writer.Line, scope);
+                ScopeWriter.WriteText(writer, scope);
             },
             writer);
         if (writer.HasScopes)
@@ -36,30 +36,23 @@ internal sealed class TextLineFormatter(TimeProvider time) : LineFormatter
         if (entry.Exception is { } exception)
         {
             line.Write((byte)'\n');
-            line.Write(exception.ToString());
+            line.Write(MessageWriter.TextOf(exception, static exception => exception.ToString()));
         }
 
-        if (line.Written[start..].IndexOfAny((byte)'\n', (byte)'\r') >= 0)
-            Indent(writer, start);
+        if (ControlCharacters.AreIn(line.Written[start..]))
+            Escape(writer, start);
         line.Write((byte)'\n');
     }
 
-    /// <summary>Whatever a message holds, only a new entry begins at the margin.</summary>
-    private static void Indent(LineWriter writer, int start)
+    /// <summary>Whatever an entry holds, only a new one begins at the margin.</summary>
+    private static void Escape(LineWriter writer, int start)
     {
         LineBuffer line = writer.Line;
         LineBuffer copy = writer.Message;
         copy.Clear();
         copy.Write(line.Written[start..]);
-        line.Advance(start - line.Length);
-        Span<byte> text = copy.Written.TrimEnd("\r\n"u8);
-        foreach (byte letter in text)
-        {
-            if (letter == '\n')
-                line.Write("\n    "u8);
-            else if (letter != '\r')
-                line.Write(letter);
-        }
+        line.Truncate(start);
+        ControlCharacters.WriteEscaped(line, copy.Written.TrimEnd("\r\n"u8));
     }
 
     private static void WriteLevel(LineBuffer line, LogLevel level)

@@ -21,8 +21,15 @@ internal abstract class StateReader<TState>
     public static StateReader<TState>? Instance { get; } = Create();
 
     /// <summary>
+    /// Whether the type is written by the framework's generator: what it says about a missing value and about one with items is
+    /// not what the framework's formatter says, and may be something else in the next version.
+    /// </summary>
+    public bool IsGenerated { get; } =
+        typeof(TState).GetCustomAttribute<GeneratedCodeAttribute>()?.Tool == GeneratorName;
+
+    /// <summary>
     /// Whether a formatter renders the template: those of Microsoft.Extensions.Logging itself and of its generated code do, and
-    /// are the same object at each call. Anybody else's may say anything.
+    /// are the same object at each call. Anybody else's may say anything, about these states too.
     /// </summary>
     public bool Knows(Func<TState, Exception?, string> formatter) => ReferenceEquals(formatter, _known) || GetToKnow(formatter);
 
@@ -38,8 +45,10 @@ internal abstract class StateReader<TState>
 
     private bool GetToKnow(Func<TState, Exception?, string> formatter)
     {
-        bool isKnown = formatter.Method.DeclaringType?.Assembly == typeof(ILogger).Assembly
-            || typeof(TState).GetCustomAttribute<GeneratedCodeAttribute>()?.Tool == GeneratorName;
+        Type? place = formatter.Method.DeclaringType;
+        bool isKnown = IsGenerated
+            ? place == typeof(TState) || place?.DeclaringType == typeof(TState)
+            : place?.Assembly == typeof(ILogger).Assembly;
         if (isKnown)
             _known = formatter;
         return isKnown;

@@ -1,0 +1,81 @@
+using System.Buffers;
+
+namespace MappedFileQueues.Hosting;
+
+/// <summary>
+/// Characters of a text line that would not show as themselves where the line is read: ends of lines, which would begin a line
+/// of somebody else's making; ESC and others that command a terminal; invisible ones and those that turn the direction of text.
+/// The tab is none. They come out as a line's end with an indentation, or as `\u001B`. Those of U+200B and above are the ones
+/// that the framework's console escapes.
+/// </summary>
+internal static class ControlCharacters
+{
+    /// <summary>The first bytes of all of them, and of others: 0xC2 and 0xE2 begin longer ones.</summary>
+    private static readonly SearchValues<byte> s_suspects = SearchValues.Create(
+        [.. Enumerable.Range(0, 0x20).Where(code => code != '\t').Select(code => (byte)code), 0x7F, 0xC2, 0xE2]);
+
+    /// <summary>Whether there is any.</summary>
+    public static bool AreIn(ReadOnlySpan<byte> utf8) => IndexIn(utf8) >= 0;
+
+    /// <summary>Appends text without them: after the end of a line stand four spaces.</summary>
+    public static void WriteEscaped(LineBuffer target, ReadOnlySpan<byte> utf8)
+    {
+        for (int at = IndexIn(utf8); at >= 0; at = IndexIn(utf8))
+        {
+            target.Write(utf8[..at]);
+            int length = LengthAtStart(utf8 = utf8[at..], out int code);
+            if (code == '\r' && length < utf8.Length && utf8[length] == '\n')
+            {
+                utf8 = utf8[length..];
+                code = '\n';
+            }
+
+            if (code == '\n')
+            {
+                target.Write("\n    "u8);
+            }
+            else
+            {
+                target.Write("\\u"u8);
+                target.Write(code, "X4");
+            }
+
+            utf8 = utf8[length..];
+        }
+
+        target.Write(utf8);
+    }
+
+    private static int IndexIn(ReadOnlySpan<byte> utf8)
+    {
+        for (int at = 0; ; at++)
+        {
+            int next = utf8[at..].IndexOfAny(s_suspects);
+            if (next < 0)
+                return -1;
+            at += next;
+            if (LengthAtStart(utf8[at..], out _) > 0)
+                return at;
+        }
+    }
+
+    /// <summary>The length in bytes of the one at the start; 0 when there is none.</summary>
+    private static int LengthAtStart(ReadOnlySpan<byte> utf8, out int code)
+    {
+        switch (utf8)
+        {
+            case [< 0x80, ..]:
+                code = utf8[0];
+                return code is not '\t' and (< ' ' or 0x7F) ? 1 : 0;
+            case [0xC2, >= 0x80 and <= 0x9F, ..]:
+                code = utf8[1];
+                return 2;
+            case [0xE2, >= 0x80 and <= 0xBF, >= 0x80 and <= 0xBF, ..]:
+                code = 0x2000 | ((utf8[1] & 0x3F) << 6) | (utf8[2] & 0x3F);
+                return code is (>= 0x200B and <= 0x200F) or (>= 0x2028 and <= 0x202E) or (>= 0x2066 and <= 0x2069) ? 3 : 0;
+            default:
+                code = 0;
+                return 0;
+        }
+    }
+}

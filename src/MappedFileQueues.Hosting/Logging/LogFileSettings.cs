@@ -1,0 +1,26 @@
+using MappedFileQueues.Files;
+
+namespace MappedFileQueues.Hosting;
+
+/// <summary>What the file behind the loggers takes from the options: a copy.</summary>
+internal sealed record LogFileSettings(
+    string Path, AppendFileOptions File, TimeProvider TimeProvider, TimeSpan RetryInterval, Action<Exception>? OnError)
+{
+    private const int NumberFirst = 2;
+    private const int NumberLast = 99;
+
+    public static LogFileSettings Of(MappedFileLoggerOptions options) => new(
+        System.IO.Path.GetFullPath(options.Path), options.File with { Content = FileContent.Lines }, options.TimeProvider, options.RetryInterval, options.OnError);
+
+    /// <summary>The files to take instead, in their order, while another process writes this one: `app.2.log`, ….</summary>
+    public IEnumerable<string> PathsBeside()
+    {
+        string extension = System.IO.Path.GetExtension(Path);
+        string stem = Path[..^extension.Length];
+        for (int number = NumberFirst; number <= NumberLast; number++)
+            yield return FormattableString.Invariant($"{stem}.{number}{extension}");
+    }
+
+    /// <summary>Whether a file that is written by these settings need not be opened anew for the others.</summary>
+    public bool WritesAs(LogFileSettings other) => Path == other.Path && File == other.File;
+}
