@@ -54,7 +54,7 @@ internal enum ProtocolStep
     PackVolumeRenamed,
     PackCheckpointWritten,
     PackCheckpointRenamed,
-    PackTailCut,
+    PackTailEnded,
     PackCompactionCopied,
     PackCompactionRenamed,
     PackEntriesMoved,

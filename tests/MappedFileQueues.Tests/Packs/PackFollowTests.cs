@@ -167,9 +167,9 @@ public sealed class PackFollowTests : IDisposable
     {
         using (PackStore pack = PackStore.Open(_temp.StorePath))
             pack.Put("key", [1]);
-        foreach (bool followsAlways in (bool[])[true, false])
+        foreach (bool follows in (bool[])[true, false])
         {
-            PackReader reader = PackStore.OpenReader(_temp.StorePath, followsAlways);
+            PackReader reader = PackStore.OpenReader(_temp.StorePath, new PackReaderOptions { FollowWriter = follows });
             reader.Dispose();
             foreach (string key in (string[])["key", "none"])
             {

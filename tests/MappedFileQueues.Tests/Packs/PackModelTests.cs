@@ -94,9 +94,9 @@ public sealed class PackModelTests
 
         public Run(bool mapsVolumes)
         {
-            _options = new PackOptions { VolumeSize = 4096, CheckpointInterval = 20_000, MapsVolumes = mapsVolumes };
+            _options = new PackOptions { VolumeSize = 4096, CheckpointInterval = 20_000, MapVolumes = mapsVolumes };
             _pack = PackStore.Open(_temp.StorePath, _options);
-            _reader = PackStore.OpenReader(_temp.StorePath, mapsVolumes: mapsVolumes);
+            _reader = PackStore.OpenReader(_temp.StorePath, new PackReaderOptions { MapVolumes = mapsVolumes });
         }
 
         public void Take(Step step)
