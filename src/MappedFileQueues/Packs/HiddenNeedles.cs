@@ -1,7 +1,16 @@
 using System.Collections.Concurrent;
 using System.Globalization;
+using System.Runtime.InteropServices;
 
 namespace MappedFileQueues.Packs;
+
+/// <summary>
+/// What tells the key of a needle that cannot be read: it fits the header's checksum (then the key itself is spoiled), or it stands
+/// in the key's place (then something else is).
+/// </summary>
+/// <param name="Header">The needle's header, put right as far as possible.</param>
+/// <param name="KeyCrc">The CRC of what stands in the key's place.</param>
+internal sealed record NeedleTrace(byte[] Header, uint KeyCrc);
 
 /// <summary>
 /// A stretch of a volume, or whole volumes, that held needles which nobody can read any more.
@@ -9,56 +18,57 @@ namespace MappedFileQueues.Packs;
 /// <param name="Name">The volume, or the numbers that no volume has.</param>
 /// <param name="Position">Where the stretch begins; behind all needles when the volume is missing.</param>
 /// <param name="Length">In bytes; 0 when the volume is missing.</param>
-/// <param name="Header">
-/// The header of the one needle that stood here, when that can be told from what is left of it: then only a key that fits its
-/// checksum may be hidden. Null: any key may be.
+/// <param name="Trace">
+/// What is left of the one needle that stood here, when it was one: then only its key may be hidden. Null: any key may be.
 /// </param>
-internal sealed record HiddenStretch(VolumeName Name, long Position, long Length, byte[]? Header)
+internal sealed record HiddenStretch(VolumeName Name, long Position, long Length, NeedleTrace? Trace)
 {
     /// <summary>The position of a stretch that is a missing volume.</summary>
     public const long WholeVolume = long.MaxValue;
 
     /// <summary>In words of 8 bytes.</summary>
-    public const int WordCount = 8;
+    public const int WordCount = 9;
 
     public NeedlePosition Place => new(Name.Last, Position);
 
     /// <summary>Whether the key's newest value or deletion may have stood here.</summary>
     public bool MayHold(ReadOnlySpan<byte> key, Guid packId)
     {
-        if (Header is null)
+        if (Trace is null)
             return true;
-        return NeedleLayout.TryRead(Header, out NeedleLayout needle) && needle.KeyLength == key.Length
-            && NeedleLayout.StoredHeaderChecksum(Header) == NeedleLayout.HeaderChecksum(
-                NeedleLayout.VolumeSeed(packId, Name.Last, Name.Generation), Position, Header, NeedleLayout.ContentCrc(key));
+        uint keyCrc = NeedleLayout.ContentCrc(key);
+        return NeedleLayout.ReadUnchecked(Trace.Header).KeyLength == key.Length && (keyCrc == Trace.KeyCrc
+            || NeedleLayout.StoredHeaderChecksum(Trace.Header) == NeedleLayout.HeaderChecksum(
+                NeedleLayout.VolumeSeed(packId, Name.Last, Name.Generation), Position, Trace.Header, keyCrc));
     }
 
     /// <summary>The same for users.</summary>
     public PackDamage ToDamage() => PackDamage.At(Name, Position == WholeVolume ? 0 : Position, Length,
         Position == WholeVolume
             ? "No volume has these numbers. What was put or deleted there is lost, and older values are doubtful."
-        : Header is null ? "No valid needle stands here. What was put or deleted here is lost, and older values are doubtful."
+        : Trace is null ? "No valid needle stands here. What was put or deleted here is lost, and older values are doubtful."
         : "The header or the key of an object is damaged. A get of its key says so.");
 
     public ulong[] ToWords()
     {
         ulong[] words = new ulong[WordCount];
         words[0] = Name.First | ((ulong)Name.Last << 32);
-        words[1] = Name.Generation | (Header is null ? 0 : 1UL << 32);
+        words[1] = Name.Generation | (Trace is null ? 0 : 1UL << 32);
         (words[2], words[3]) = ((ulong)Position, (ulong)Length);
-        for (int i = 0; Header is not null && i < 4; i++)
-            words[4 + i] = BitConverter.ToUInt64(Header, i * 8);
+        if (Trace is not null)
+        {
+            words[4] = Trace.KeyCrc;
+            Trace.Header.CopyTo(MemoryMarshal.AsBytes(words.AsSpan(5)));
+        }
+
         return words;
     }
 
-    public static HiddenStretch FromWords(ReadOnlySpan<ulong> words)
-    {
-        byte[]? header = null;
-        if (words[1] >> 32 != 0)
-            header = [.. words[4..].ToArray().SelectMany(BitConverter.GetBytes)];
-        return new HiddenStretch(
-            new VolumeName((uint)words[0], (uint)(words[0] >> 32), (uint)words[1]), (long)words[2], (long)words[3], header);
-    }
+    public static HiddenStretch FromWords(ReadOnlySpan<ulong> words) => new(
+        new VolumeName((uint)words[0], (uint)(words[0] >> 32), (uint)words[1]),
+        (long)words[2],
+        (long)words[3],
+        words[1] >> 32 == 0 ? null : new NeedleTrace(MemoryMarshal.AsBytes(words[5..]).ToArray(), (uint)words[4]));
 }
 
 /// <summary>A place in the order in which needles were written, before and after any compaction.</summary>
@@ -142,7 +152,7 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
         bool isMissing = stretch.Position == HiddenStretch.WholeVolume;
         string place = string.Create(CultureInfo.InvariantCulture,
             $"path={packPath}, file={stretch.Name.Path}, position={(isMissing ? 0 : stretch.Position)}, length={stretch.Length}");
-        string what = stretch.Header is null ? "may have stood" : "stood";
+        string what = stretch.Trace is null ? "may have stood" : "stood";
         return new QueueCorruptException(
             $"The newest value of an object, or its deletion, {what} in a part of the pack that is "
             + $"{(isMissing ? "missing" : "damaged")}: {place}. Put or delete the object again, or restore the file; with "

@@ -5,12 +5,12 @@ namespace MappedFileQueues.Packs;
 /// <summary>
 /// Tells from what is left of a needle which one it was. A damaged stretch that is one needle long has most of its bytes left, and
 /// neighbours that say the rest: so one spoiled field of the header, or a spoiled key, does not make every other key doubtful.
-/// What is found is certain, because it fits a checksum.
+/// What is found fits a checksum.
 /// </summary>
 internal static class LostNeedle
 {
     /// <summary>
-    /// The header of the one needle that filled a stretch, put right; null when there were several, or too little is left.
+    /// What tells the key of the one needle that filled a stretch; null when there were several, or too little is left.
     /// </summary>
     /// <param name="volume">The volume.</param>
     /// <param name="position">Where the stretch begins.</param>
@@ -18,66 +18,76 @@ internal static class LostNeedle
     /// <param name="sequence">The sequence that the needle would have had.</param>
     /// <param name="before">The needle before it, if any.</param>
     /// <param name="after">The needle behind it, if any.</param>
-    public static byte[]? HeaderOf(
+    public static NeedleTrace? TraceOf(
         Volume volume, long position, long end, ulong sequence, NeedleLayout before, NeedleLayout after)
     {
         long length = end - position;
-        if (length is < NeedleLayout.HeaderLength + NeedleLayout.FooterLength or > NeedleLayout.LengthMax)
+        if (length is < NeedleLayout.LengthMin or > NeedleLayout.LengthMax)
             return null;
-        byte[] bytes = ArrayPool<byte>.Shared.Rent((int)length);
+        byte[] head = new byte[Math.Min(length, NeedleLayout.HeaderLength + NeedleLayout.KeyLengthMax)];
+        if (volume.File.ReadAt(head, position) < head.Length)
+            return null;
+        return ByField(head, (int)length, volume.Seed, position, [sequence], [before.Synced, after.Synced])
+            ?? ByFooter(head, (int)length, volume, position);
+    }
+
+    /// <summary>A field of the header is spoiled, and the key is not: with the right value of the field the checksum fits.</summary>
+    private static NeedleTrace? ByField(
+        ReadOnlySpan<byte> head, int length, uint seed, long position, ReadOnlySpan<ulong> sequences, ReadOnlySpan<long> synced)
+    {
+        NeedleLayout raw = NeedleLayout.ReadUnchecked(head);
+        uint stored = NeedleLayout.StoredHeaderChecksum(head);
+        byte[] header = new byte[NeedleLayout.HeaderLength];
+        foreach ((int keyLength, int dataLength) in Lengths(raw, length))
+        {
+            uint keyCrc = NeedleLayout.ContentCrc(head.Slice(NeedleLayout.HeaderLength, keyLength));
+            foreach (NeedleKind kind in (ReadOnlySpan<NeedleKind>)[NeedleKind.Value, NeedleKind.Tombstone])
+            {
+                foreach (ulong sequence in (ReadOnlySpan<ulong>)[raw.Sequence, .. sequences])
+                {
+                    foreach (long upTo in (ReadOnlySpan<long>)[raw.Synced, .. synced])
+                    {
+                        var candidate = new NeedleLayout(kind, sequence, keyLength, dataLength, upTo);
+                        if (candidate.WriteHeader(header, seed, position, keyCrc) == stored)
+                            return new NeedleTrace(header, keyCrc);
+                    }
+                }
+            }
+        }
+
+        return null;
+    }
+
+    /// <summary>
+    /// The lengths are right. Either the checksum is spoiled: the one that the header should have fits the footer. Or header and
+    /// footer agree on it, and the key is spoiled, which the checksum knows, or a field whose right value nobody knows.
+    /// </summary>
+    private static NeedleTrace? ByFooter(ReadOnlySpan<byte> head, int length, Volume volume, long position)
+    {
+        bool isWholeLength = NeedleLayout.TryRead(head, out NeedleLayout needle) && needle.Length == length;
+        if (!isWholeLength)
+            return null;
+        byte[] bytes = ArrayPool<byte>.Shared.Rent(length);
         try
         {
-            Span<byte> needle = bytes.AsSpan(0, (int)length);
-            return volume.File.ReadAt(needle, position) == length
-                ? HeaderOf(needle, volume.Seed, position, [sequence], [before.Synced, after.Synced])
+            Span<byte> whole = bytes.AsSpan(0, length);
+            if (volume.File.ReadAt(whole, position) < length)
+                return null;
+            uint dataCrc = NeedleLayout.ContentCrc(whole.Slice(needle.DataAt, needle.DataLength));
+            ReadOnlySpan<byte> end = whole[(needle.DataAt + needle.DataLength)..];
+            byte[] header = new byte[NeedleLayout.HeaderLength];
+            uint keyCrc = NeedleLayout.ContentCrc(whole.Slice(NeedleLayout.HeaderLength, needle.KeyLength));
+            uint computed = needle.WriteHeader(header, volume.Seed, position, keyCrc);
+            if (needle.IsEndValid(end, computed, dataCrc))
+                return new NeedleTrace(header, keyCrc);
+            return needle.IsEndValid(end, NeedleLayout.StoredHeaderChecksum(whole), dataCrc)
+                ? new NeedleTrace(whole[..NeedleLayout.HeaderLength].ToArray(), keyCrc)
                 : null;
         }
         finally
         {
             ArrayPool<byte>.Shared.Return(bytes);
         }
-    }
-
-    private static byte[]? HeaderOf(
-        ReadOnlySpan<byte> bytes, uint seed, long position, ReadOnlySpan<ulong> sequences, ReadOnlySpan<long> synced)
-    {
-        NeedleLayout raw = NeedleLayout.ReadUnchecked(bytes);
-        uint stored = NeedleLayout.StoredHeaderChecksum(bytes);
-        Span<byte> header = stackalloc byte[NeedleLayout.HeaderLength];
-
-        // A field of the header is spoiled, and the key is not: with the right value of the field the checksum fits.
-        foreach ((int keyLength, int dataLength) in Lengths(raw, bytes.Length))
-        {
-            uint keyCrc = NeedleLayout.ContentCrc(bytes.Slice(NeedleLayout.HeaderLength, keyLength));
-            NeedleLayout tried = raw with { KeyLength = keyLength, DataLength = dataLength };
-            foreach (NeedleKind kind in (ReadOnlySpan<NeedleKind>)[NeedleKind.Value, NeedleKind.Tombstone])
-            {
-                foreach (ulong sequence in (ReadOnlySpan<ulong>)[raw.Sequence, .. sequences])
-                {
-                    foreach (long position8 in (ReadOnlySpan<long>)[raw.Synced, .. synced])
-                    {
-                        NeedleLayout candidate = tried with { Kind = kind, Sequence = sequence, Synced = position8 };
-                        if (candidate.WriteHeader(header, seed, position, keyCrc) == stored)
-                            return header.ToArray();
-                    }
-                }
-            }
-        }
-
-        bool isWholeLength = NeedleLayout.TryRead(bytes, out NeedleLayout needle) && needle.Length == bytes.Length;
-        if (!isWholeLength)
-            return null;
-
-        // The checksum itself is spoiled: the one that the header should have fits the footer.
-        uint ownKeyCrc = NeedleLayout.ContentCrc(bytes.Slice(NeedleLayout.HeaderLength, needle.KeyLength));
-        uint computed = needle.WriteHeader(header, seed, position, ownKeyCrc);
-        uint dataCrc = NeedleLayout.ContentCrc(bytes.Slice(needle.DataAt, needle.DataLength));
-        ReadOnlySpan<byte> end = bytes[(needle.DataAt + needle.DataLength)..];
-        if (needle.IsEndValid(end, computed, dataCrc))
-            return header.ToArray();
-
-        // The key is spoiled: header and footer agree, and the checksum knows the key that it was.
-        return needle.IsEndValid(end, stored, dataCrc) ? bytes[..NeedleLayout.HeaderLength].ToArray() : null;
     }
 
     /// <summary>The lengths as they stand there, and what one would be if the other is right, for a needle of this length.</summary>

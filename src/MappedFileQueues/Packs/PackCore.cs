@@ -1,3 +1,4 @@
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs;
@@ -66,6 +67,9 @@ internal sealed class PackCore : IDisposable
     /// <summary>Reports a stretch whose needles cannot be read, and lets the keys that it may hide say so.</summary>
     public void Hide(HiddenStretch stretch)
     {
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.PackHiddenForgotten))
+#endif
         Hidden.Add(stretch);
         Report(stretch.ToDamage());
     }

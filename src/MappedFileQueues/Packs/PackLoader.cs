@@ -229,7 +229,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
 
             // In the order of the needles: what is deleted behind a gap is known to be gone.
             foreach (VolumeName gap in gaps.Where(gap => gap.Last + 1 == volume.Name.First))
-                _core.Hide(new HiddenStretch(gap, HiddenStretch.WholeVolume, 0, Header: null));
+                _core.Hide(new HiddenStretch(gap, HiddenStretch.WholeVolume, 0, Trace: null));
             if (known.Contains(volume.Name))
                 continue;
             _scannedLength += Math.Max(0, volume.File.Length - volume.Tail);

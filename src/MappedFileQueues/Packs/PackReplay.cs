@@ -59,8 +59,8 @@ internal sealed class PackReplay(PackCore core, bool hasLock = false)
         NeedleLayout before = scanner.Needle;
         bool isFound = scanner.TryResync(core.Sequence, wholeNeedle: false);
         NeedleLayout after = isFound ? scanner.Needle : default;
-        byte[]? header = LostNeedle.HeaderOf(volume, damaged, scanner.Position, core.Sequence + 1, before, after);
-        core.Hide(new HiddenStretch(volume.Name, damaged, scanner.Position - damaged, header));
+        NeedleTrace? trace = LostNeedle.TraceOf(volume, damaged, scanner.Position, core.Sequence + 1, before, after);
+        core.Hide(new HiddenStretch(volume.Name, damaged, scanner.Position - damaged, trace));
         volume.Tail = scanner.Position;
 
         // The lost ones had sequences too, which are not given again: they could not be told apart if the bytes came back.

@@ -1,4 +1,4 @@
-using MappedFileQueues.Platform;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Packs;
 
@@ -26,6 +26,10 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     {
         if (IsUnderWay(position))
             return false;
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.PackDamageIsEnd))
+            return false;
+#endif
         long next = NextValid(position);
         if (_mark is null)
         {
@@ -36,7 +40,9 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         bool isSynced = position < Math.Max(covered, _mark.SyncedOf(volume.Name));
         bool isDamage = isSynced || (next < end
             ? _isMemoryWhole || !MayBeUnwritten(position, next) || SyncedBehind(next) > position
-            : hasLock && _isMemoryWhole && !MayBeBeginning(position));
+            : hasLock && (_isMemoryWhole
+                ? !MayBeBeginning(position)
+                : IsAllThere(position) && !MayBeUnwritten(position, end)));
 
         // The needle may have been in the making when it was looked at, and whole before all this was found. So it is read once more.
         return isDamage && !IsThereNow(position);
@@ -91,6 +97,10 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         byte[] sector = new byte[SectorLength];
         long extent = NeedleLayout.HeaderLength;
         List<long> starts = [position];
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.PackCutIsDamage))
+            return false;
+#endif
         Span<byte> header = stackalloc byte[NeedleLayout.HeaderLength];
         if (volume.File.ReadAt(header, position) == header.Length && NeedleLayout.TryRead(header, out NeedleLayout needle))
         {
@@ -126,6 +136,15 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
             return true;
         Span<byte> header = stackalloc byte[NeedleLayout.HeaderLength];
         return volume.File.ReadAt(header, position) == header.Length && NeedleLayout.TryRead(header, out NeedleLayout needle)
-            && needle.DataAt > rest;
+            && needle.DataAt > rest && !IsAllThere(position);
+    }
+
+    /// <summary>Whether a needle had been written here as a whole.</summary>
+    private bool IsAllThere(long position)
+    {
+        using var scanner = new VolumeScanner(volume, position, end);
+        return scanner.TryLook(out NeedleLayout needle)
+            ? needle.Length <= end - position
+            : LostNeedle.TraceOf(volume, position, end, core.Sequence + 1, before: default, after: default) is not null;
     }
 }
