@@ -25,6 +25,8 @@ internal static class Program
         ["race"] = Verbs.RaceVerb.Run,
         ["read-blocks"] = Verbs.ReadBlocksVerb.Run,
         ["read-lines"] = Verbs.ReadLinesVerb.Run,
+        ["pack-fill"] = Verbs.PackFillVerb.Fill,
+        ["pack-watch"] = Verbs.PackFillVerb.Watch,
         ["pack-hostile"] = Verbs.PackHostile.Run,
         ["pack-write"] = Verbs.PackWriteVerb.Run,
     };

@@ -27,11 +27,7 @@ internal sealed class PackCompactor(PackWriter writer)
         EndActive(garbageMin);
         try
         {
-            foreach (List<Volume> run in Runs(garbageMin))
-            {
-                cancellationToken.ThrowIfCancellationRequested();
-                Replace(run, garbageMin);
-            }
+            ReplaceAll(garbageMin, cancellationToken);
         }
         catch
         {
@@ -78,55 +74,65 @@ internal sealed class PackCompactor(PackWriter writer)
         }
     }
 
-    /// <summary>All volumes that take no puts any more.</summary>
-    private List<Volume> Full()
+    /// <summary>From the oldest on: what is clean then lets the tombstones of later ones go.</summary>
+    private void ReplaceAll(double garbageMin, CancellationToken cancellationToken)
     {
+        List<Volume> full;
+        ulong sequence;
         using (writer.Appender.Gate.Enter())
-            return [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
+        {
+            full = [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
+            sequence = Core.Sequence;
+        }
+
+        HashSet<VolumeName> hiding = [.. Core.Hidden.Stretches.Select(stretch => stretch.Name)];
+        var older = new CleanPrefix();
+        for (int at = 0; at < full.Count;)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            List<Volume> run = RunFrom(full, at, garbageMin, older.CleanAsOf(full[at].Name.First), sequence, hiding);
+            if (run.Count > 0)
+            {
+                Replace(run, garbageMin);
+                at += run.Count;
+                older = CleanBefore(run[^1].Name.Last + 1);
+                continue;
+            }
+
+            bool isSkipped = hiding.Contains(full[at].Name) && IsWorth(full[at], garbageMin, olderCleanAsOf: 0);
+            _skipped += isSkipped ? 1 : 0;
+            older.Add(full[at]);
+            at++;
+        }
     }
 
     /// <summary>
-    /// Neighbours of which one new volume is made: those with much garbage, and those that are less than half full, as long as
-    /// what they hold fits together. Between two of a run no number is missing: a lost volume whose number another one bears could
-    /// not be restored.
+    /// Neighbours from this one on of which one new volume is made: those with much garbage, and those that are less than half
+    /// full, as long as what they hold fits together. Between two of a run no number is missing: a lost volume whose number
+    /// another one bears could not be restored. None when that is not worth it.
     /// </summary>
-    private List<List<Volume>> Runs(double garbageMin)
+    private List<Volume> RunFrom(
+        List<Volume> full, int first, double garbageMin, ulong olderCleanAsOf, ulong sequence, HashSet<VolumeName> hiding)
     {
-        List<List<Volume>> runs = [];
         List<Volume> run = [];
-        long length = 0;
+        long length = VolumeHeader.Length;
         bool hasWorth = false;
-        var older = new CleanPrefix();
-        HashSet<VolumeName> hiding = [.. Core.Hidden.Stretches.Select(stretch => stretch.Name)];
-        foreach (Volume volume in Full())
+        foreach (Volume volume in full.Skip(first))
         {
-            // The live ones can only become fewer.
-            long kept = volume.LiveLength + volume.TombstoneLength;
-            bool isWorth = IsWorth(volume, garbageMin, older.CleanAsOf(volume.Name.First));
-            bool isHiding = isWorth && hiding.Contains(volume.Name);
-            _skipped += isHiding ? 1 : 0;
-            older.Add(volume);
-            bool isWanted = !isHiding && (isWorth || (volume.Tail < Core.Meta.VolumeLength / 2 && !hiding.Contains(volume.Name)));
+            // The live ones can only become fewer. Tombstones are not needed when all before is clean as of now.
+            long kept = volume.LiveLength + (olderCleanAsOf >= sequence ? 0 : volume.TombstoneLength);
+            bool isWorth = IsWorth(volume, garbageMin, olderCleanAsOf);
+            bool isWanted = !hiding.Contains(volume.Name) && (isWorth || volume.Tail < Core.Meta.VolumeLength / 2);
             bool fits = run.Count == 0
                 || (volume.Name.First == run[^1].Name.Last + 1 && length + kept <= Core.Meta.VolumeLength);
             if (!isWanted || !fits)
-                End();
-            if (!isWanted)
-                continue;
+                break;
             run.Add(volume);
             length += kept;
             hasWorth |= isWorth;
         }
 
-        End();
-        return runs;
-
-        void End()
-        {
-            if (hasWorth || run.Count > 1)
-                runs.Add(run);
-            (run, length, hasWorth) = ([], VolumeHeader.Length, false);
-        }
+        return hasWorth || run.Count > 1 ? run : [];
     }
 
     private void Replace(List<Volume> run, double garbageMin)
@@ -236,12 +242,14 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>What the volumes before this number are all clean as of.</summary>
-    private ulong CleanAsOfBefore(uint number)
+    private ulong CleanAsOfBefore(uint number) => CleanBefore(number).CleanAsOf(number);
+
+    private CleanPrefix CleanBefore(uint number)
     {
         var older = new CleanPrefix();
         foreach (Volume volume in Core.Volumes.InOrder.Where(volume => volume.Name.Last < number))
             older.Add(volume);
-        return older.CleanAsOf(number);
+        return older;
     }
 
     private Volume Copy(List<Volume> run, VolumeName name)
