@@ -8,7 +8,7 @@ namespace MappedFileQueues.Packs;
 /// What tells the key of a needle that cannot be read: it fits the header's checksum (then the key itself is spoiled), or it stands
 /// in the key's place (then something else is).
 /// </summary>
-/// <param name="Header">The needle's header, put right as far as possible.</param>
+/// <param name="Header">The needle's header, its lengths and its checksum put right.</param>
 /// <param name="KeyCrc">The CRC of what stands in the key's place.</param>
 internal sealed record NeedleTrace(byte[] Header, uint KeyCrc);
 
@@ -17,9 +17,10 @@ internal sealed record NeedleTrace(byte[] Header, uint KeyCrc);
 /// </summary>
 /// <param name="Name">The volume, or the numbers that no volume has.</param>
 /// <param name="Position">Where the stretch begins; behind all needles when the volume is missing.</param>
-/// <param name="Length">In bytes; 0 when the volume is missing.</param>
+/// <param name="Length">In bytes; 0 when the volume, or its end, is missing.</param>
 /// <param name="Trace">
-/// What is left of the one needle that stood here, when it was one: then only its key may be hidden. Null: any key may be.
+/// What is left of the one needle that stood here, when it was one: then only its key may be hidden. Null: any key may be. Where
+/// several keys may have been its, there is a stretch for each.
 /// </param>
 internal sealed record HiddenStretch(VolumeName Name, long Position, long Length, NeedleTrace? Trace)
 {
@@ -46,6 +47,7 @@ internal sealed record HiddenStretch(VolumeName Name, long Position, long Length
     public PackDamage ToDamage() => PackDamage.At(Name, Position == WholeVolume ? 0 : Position, Length,
         Position == WholeVolume
             ? "No volume has these numbers. What was put or deleted there is lost, and older values are doubtful."
+        : Length == 0 ? "The volume is shorter than it was. What stood at its end is lost, and older values are doubtful."
         : Trace is null ? "No valid needle stands here. What was put or deleted here is lost, and older values are doubtful."
         : "The header or the key of an object is damaged. A get of its key says so.");
 
@@ -149,15 +151,16 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     /// <summary>The error for a key, or a pack, that has something in this stretch.</summary>
     public QueueCorruptException Error(HiddenStretch stretch)
     {
-        bool isMissing = stretch.Position == HiddenStretch.WholeVolume;
+        bool isMissing = stretch.Length == 0;
+        long position = stretch.Position == HiddenStretch.WholeVolume ? 0 : stretch.Position;
         string place = string.Create(CultureInfo.InvariantCulture,
-            $"path={packPath}, file={stretch.Name.Path}, position={(isMissing ? 0 : stretch.Position)}, length={stretch.Length}");
+            $"path={packPath}, file={stretch.Name.Path}, position={position}, length={stretch.Length}");
         string what = stretch.Trace is null ? "may have stood" : "stood";
         return new QueueCorruptException(
             $"The newest value of an object, or its deletion, {what} in a part of the pack that is "
             + $"{(isMissing ? "missing" : "damaged")}: {place}. Put or delete the object again, or restore the file; with "
             + "AllowStaleValues the pack answers with what it knows.",
             stretch.Name.Path,
-            isMissing ? 0 : stretch.Position);
+            position);
     }
 }

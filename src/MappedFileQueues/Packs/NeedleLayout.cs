@@ -108,6 +108,10 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
     public static uint StoredHeaderChecksum(ReadOnlySpan<byte> header) =>
         BinaryPrimitives.ReadUInt32LittleEndian(header[CheckedLength..]);
 
+    /// <summary>Sets it to any value.</summary>
+    public static void WriteHeaderChecksum(Span<byte> header, uint checksum) =>
+        BinaryPrimitives.WriteUInt32LittleEndian(header[CheckedLength..], checksum);
+
     /// <summary>What the header checksum has to be, over the 28 bytes in place.</summary>
     public static uint HeaderChecksum(uint volumeSeed, long position, ReadOnlySpan<byte> header, uint keyCrc)
     {
@@ -128,7 +132,7 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         BinaryPrimitives.WriteInt32LittleEndian(header[20..], DataLength);
         BinaryPrimitives.WriteUInt32LittleEndian(header[24..], (uint)(Synced / Unit));
         uint checksum = HeaderChecksum(volumeSeed, position, header, keyCrc);
-        BinaryPrimitives.WriteUInt32LittleEndian(header[CheckedLength..], checksum);
+        WriteHeaderChecksum(header, checksum);
         return checksum;
     }
 

@@ -64,7 +64,7 @@ internal sealed class PackAppender : IDisposable
                 Write(ref source, volume, position, sequence);
                 ProtocolSteps.Reach(ProtocolStep.PackNeedleWritten);
                 volume.Tail = position + source.Layout.Length;
-                _core.Sequence = sequence;
+                _core.Reach(sequence);
                 _core.Apply(hash, old, volume, position, source.Layout);
                 Written += source.Layout.Length;
                 ProtocolSteps.Reach(ProtocolStep.PackApplied);
@@ -166,7 +166,8 @@ internal sealed class PackAppender : IDisposable
                 $"The pack has used up its volumes' numbers: path={core.Directory.Path}. Copy it into a new pack.");
         }
 
-        Volume made = MakeVolume(core, new VolumeHeader(new VolumeName(number, number, 0), 0, core.Sequence, previousEnd));
+        Volume made = MakeVolume(core, new VolumeHeader(
+            new VolumeName(number, number, 0), 0, core.IsSequenceExact ? core.Sequence : 0, previousEnd));
         core.Volumes.Add(made);
         return made;
     }

@@ -38,8 +38,11 @@ internal sealed class PackCore : IDisposable
     /// <summary>What damage hides.</summary>
     public HiddenNeedles Hidden { get; }
 
-    /// <summary>The sequence of the newest needle that counts.</summary>
-    public ulong Sequence { get; set; }
+    /// <summary>The sequence of the newest needle that counts, or one above it that is not to be given again.</summary>
+    public ulong Sequence { get; private set; }
+
+    /// <summary>The sequence is that of the newest needle, and nothing is known to have been lost behind it.</summary>
+    public bool IsSequenceExact { get; private set; } = true;
 
     public IReadOnlyList<PackDamage> Damages
     {
@@ -58,20 +61,35 @@ internal sealed class PackCore : IDisposable
         return this;
     }
 
+    /// <summary>A needle of this sequence counts now; or a checkpoint says that it does.</summary>
+    public void Reach(ulong sequence) => (Sequence, IsSequenceExact) = (sequence, true);
+
+    /// <summary>Sequences up to this one may have been given to needles that are lost.</summary>
+    public void LeapTo(ulong sequence)
+    {
+        if (sequence > Sequence)
+            (Sequence, IsSequenceExact) = (sequence, false);
+    }
+
     public void Report(PackDamage damage)
     {
         lock (_damages)
             _damages.Add(damage);
     }
 
-    /// <summary>Reports a stretch whose needles cannot be read, and lets the keys that it may hide say so.</summary>
+    /// <summary>
+    /// Reports a stretch whose needles cannot be read, once for all that may have stood there, and lets the keys that it may hide
+    /// say so.
+    /// </summary>
     public void Hide(HiddenStretch stretch)
     {
+        bool isReported = Hidden.Stretches.Any(other => other.Place == stretch.Place);
 #if MFQ_PLANTED
         if (!PlantedFaults.Has(PlantedFault.PackHiddenForgotten))
 #endif
         Hidden.Add(stretch);
-        Report(stretch.ToDamage());
+        if (!isReported)
+            Report(stretch.ToDamage());
     }
 
     /// <summary>

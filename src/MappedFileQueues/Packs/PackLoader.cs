@@ -118,7 +118,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
     {
         if (IndexCheckpoint.Read(directory, meta, _core.Index) is not { } checkpoint)
             return false;
-        _core.Sequence = checkpoint.Sequence;
+        _core.Reach(checkpoint.Sequence);
         uint lastCovered = checkpoint.Volumes.Select(covered => covered.Name.Last).DefaultIfEmpty().Max();
         _lastNumber = Math.Max(_lastNumber, lastCovered);
         foreach (CoveredVolume covered in checkpoint.Volumes)
@@ -129,7 +129,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
             if (!TryAddCovered(covered, writable) && covered.Name.Last == lastCovered)
             {
                 // It may have taken needles since. Were their sequences given again, it could not be restored any more.
-                _core.Sequence += NeedlesOfAVolume;
+                _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
             }
         }
 
@@ -169,6 +169,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
         Volume? volume = _core.Volumes.InOrder.FirstOrDefault(volume => volume.Name == stretch.Name);
         if (volume is null || stretch.Position == HiddenStretch.WholeVolume)
             return false;
+        if (stretch.Length == 0)
+            return volume.File.Length > stretch.Position;
         using var scanner = new VolumeScanner(volume, stretch.Position, stretch.Position + stretch.Length);
         return scanner.TryNext(sequenceAbove: 0, wholeNeedle: false);
     }
@@ -234,15 +236,30 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
                 continue;
             _scannedLength += Math.Max(0, volume.File.Length - volume.Tail);
             replay.Replay(volume, volume.Tail, isLast, proven: volume.Tail);
+            if (!isLast)
+                CheckEnd(volume, volumes[i + 1]);
         }
 
         // The needle of the highest sequence may be gone with a compaction. Were its number given again, a volume that is
         // clean as of it would seem to be so of a later delete.
         foreach (Volume volume in volumes)
-            _core.Sequence = Math.Max(_core.Sequence, volume.CleanAsOf);
+            _core.LeapTo(volume.CleanAsOf);
         uint last = volumes.Select(volume => volume.Name.Last).DefaultIfEmpty().Max();
         CheckMark(volumes.LastOrDefault(), Math.Max(last, lastReported));
         _lastNumber = Math.Max(_lastNumber, Math.Max(last, _mark.VolumeNumber));
+    }
+
+    /// <summary>
+    /// The next volume knows the sequence of the last needle before it. When both were filled by puts, and the scan has not come that
+    /// far, the end of this one is gone.
+    /// </summary>
+    private void CheckEnd(Volume volume, Volume next)
+    {
+        bool isComparable = volume.Name.Generation == 0 && next.Name.Generation == 0 && volume.Name.Last + 1 == next.Name.First;
+        bool isEndKnown = _core.Hidden.Stretches.Any(stretch =>
+            stretch.Name == volume.Name && stretch.Position + stretch.Length == volume.Tail);
+        if (isComparable && !isEndKnown && _core.Sequence < next.SequenceBefore)
+            _core.Hide(new HiddenStretch(volume.Name, volume.Tail, 0, Trace: null));
     }
 
     /// <summary>The mark tells of what was on disk at the end of the pack and is not there any more.</summary>
@@ -252,7 +269,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
         {
             var missing = new VolumeName(lastNumber + 1, _mark.VolumeNumber, 0);
             _core.Report(PackDamage.At(missing, 0, 0, "The volume is missing. What it held is lost."));
-            _core.Sequence += NeedlesOfAVolume;
+            _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
         }
         else if (last is not null && last.File.Length < _mark.SyncedOf(last.Name) && last.File.Length >= _coveredTail)
         {
@@ -295,7 +312,10 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
 
         return new Volume(name, file, meta.PackId)
         {
-            CleanAsOf = header?.CleanAsOf ?? 0, PreviousEnd = header?.PreviousEnd ?? 0, Tail = VolumeHeader.Length,
+            CleanAsOf = header?.CleanAsOf ?? 0,
+            SequenceBefore = header?.SequenceBefore ?? 0,
+            PreviousEnd = header?.PreviousEnd ?? 0,
+            Tail = VolumeHeader.Length,
         };
     }
 }

@@ -39,7 +39,7 @@ internal sealed class PackReplay(PackCore core, bool hasLock = false)
 
         // The tail is set before the index: a look at the index reads nothing behind it.
         volume.Tail = scanner.Position;
-        core.Sequence = scanner.Needle.Sequence;
+        core.Reach(scanner.Needle.Sequence);
         core.Apply(hash, old, volume, scanner.NeedlePosition, scanner.Needle);
     }
 
@@ -56,15 +56,15 @@ internal sealed class PackReplay(PackCore core, bool hasLock = false)
             return;
         }
 
-        NeedleLayout before = scanner.Needle;
         bool isFound = scanner.TryResync(core.Sequence, wholeNeedle: false);
-        NeedleLayout after = isFound ? scanner.Needle : default;
-        NeedleTrace? trace = LostNeedle.TraceOf(volume, damaged, scanner.Position, core.Sequence + 1, before, after);
-        core.Hide(new HiddenStretch(volume.Name, damaged, scanner.Position - damaged, trace));
+        long length = scanner.Position - damaged;
+        IReadOnlyList<NeedleTrace?> traces = LostNeedle.TracesOf(volume, damaged, scanner.Position);
+        foreach (NeedleTrace? trace in traces.Count > 0 ? traces : [null])
+            core.Hide(new HiddenStretch(volume.Name, damaged, length, trace));
         volume.Tail = scanner.Position;
 
         // The lost ones had sequences too, which are not given again: they could not be told apart if the bytes came back.
         if (!isFound && isLast && hasLock)
-            core.Sequence += (ulong)((scanner.Position - damaged) / NeedleLayout.LengthMin) + 1;
+            core.LeapTo(core.Sequence + (ulong)(length / NeedleLayout.LengthMin) + 1);
     }
 }

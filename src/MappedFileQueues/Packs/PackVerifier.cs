@@ -99,7 +99,7 @@ internal sealed class PackVerifier : IDisposable
             if (scanner.TryNext(_scanned.Sequence, wholeNeedle: true))
             {
                 own.Tail = scanner.Position;
-                _scanned.Sequence = scanner.Needle.Sequence;
+                _scanned.Reach(scanner.Needle.Sequence);
                 ReadOnlySpan<byte> key = scanner.Key;
                 ulong hash = _scanned.Lookup.HashOf(key);
                 _scanned.TryFindPlace(key, hash, out NeedlePlace old);

@@ -84,7 +84,8 @@ internal static class PackView
         try
         {
             core.Volumes.ThrowIfDisposed();
-            foreach (HiddenStretch stretch in core.Hidden.IsPassedOver ? [] : core.Hidden.Stretches)
+            IEnumerable<HiddenStretch> hidden = core.Hidden.IsPassedOver ? [] : core.Hidden.Stretches;
+            foreach (HiddenStretch stretch in hidden.DistinctBy(stretch => stretch.Place))
             {
                 if (onDamage is null)
                     throw core.Hidden.Error(stretch);

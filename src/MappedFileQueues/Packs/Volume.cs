@@ -39,6 +39,9 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
     /// <summary>From the header; 0 when nothing is known.</summary>
     public ulong CleanAsOf { get; init; }
 
+    /// <summary>From the header: the sequence of the last needle before the volume; 0 when it is not known.</summary>
+    public ulong SequenceBefore { get; init; }
+
     /// <summary>From the header: where the needles of the volume before it end; 0 for the end of its file.</summary>
     public long PreviousEnd { get; init; }
 

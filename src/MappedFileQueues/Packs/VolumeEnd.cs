@@ -145,6 +145,6 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         using var scanner = new VolumeScanner(volume, position, end);
         return scanner.TryLook(out NeedleLayout needle)
             ? needle.Length <= end - position
-            : LostNeedle.TraceOf(volume, position, end, core.Sequence + 1, before: default, after: default) is not null;
+            : LostNeedle.TracesOf(volume, position, end).Count > 0;
     }
 }

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Packs;
 /// <summary>The first 64 bytes of a volume (docs/PACKS.md section 2).</summary>
 /// <param name="Name">The same as the file's name says.</param>
 /// <param name="CleanAsOf">The volume holds no needle that was dead at this sequence; 0 when nothing is known.</param>
-/// <param name="SequenceBefore">Every needle in it has a higher sequence.</param>
+/// <param name="SequenceBefore">The last needle before the volume had this sequence; 0 when it is not known.</param>
 /// <param name="PreviousEnd">
 /// Here the needles end of the volume of the number before, which was filled by puts: what stands behind was torn off. 0 when they
 /// end where the file does.
