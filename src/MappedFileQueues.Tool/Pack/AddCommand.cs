@@ -24,7 +24,8 @@ internal static class AddCommand
         };
         Option<bool> durable = new("--durable") { Description = "Return only when all is on disk." };
         Option<string> output = PackOutput.Option("one object with counts.");
-        Command command = new("add", "Put files into a pack, in place of those of the same key. What is there already stays as it is.")
+        Command command = new(
+            "add", "Put files into a pack, in place of those of the same key. What is there already stays as it is.")
         {
             pack, paths, prefix, durable, output,
         };

@@ -90,7 +90,8 @@ internal static class LookCommands
             }
             else
             {
-                Console.Out.WriteLine($"{Report.Number(verification.Count)} objects, {Report.Bytes(verification.Length)} checked: "
+                Console.Out.WriteLine(
+                    $"{Report.Number(verification.Count)} objects, {Report.Bytes(verification.Length)} checked: "
                     + (verification.IsWhole ? "all whole" : "DAMAGED"));
             }
 

@@ -44,7 +44,8 @@ internal static class PackCommand
             bool isOutside = result.Tokens is [{ Value: { } text }]
                 && long.TryParse(text, CultureInfo.InvariantCulture, out long size) && !IsVolumeSize(size);
             if (isOutside)
-                result.AddError($"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
+                result.AddError(
+                    $"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
         });
         Command command = new("create", "Make an empty pack.") { pack, volumeSize };
         command.SetAction(parsed =>

@@ -5,7 +5,8 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// What tells the key of a needle that cannot be read: it fits the header's checksum (then the key itself is spoiled), or it stands
+/// What tells the key of a needle that cannot be read: it fits the header's checksum (then the key itself is spoiled), or it
+/// stands
 /// in the key's place (then something else is).
 /// </summary>
 /// <param name="Header">The needle's header, its lengths and its checksum put right.</param>
@@ -83,13 +84,15 @@ internal readonly record struct NeedlePosition(uint Number, long Position)
 }
 
 /// <summary>
-/// What damage hides: a key whose newest known needle lies before a stretch that may have held a newer one has a value that nobody
+/// What damage hides: a key whose newest known needle lies before a stretch that may have held a newer one has a value that
+/// nobody
 /// knows. It says so until it is put or deleted again. Changed by whoever may change the index; asked by any thread.
 /// </summary>
 internal sealed class HiddenNeedles(string packPath, Guid packId)
 {
     /// <summary>
-    /// Where the newest tombstone of a key stands that was deleted behind a stretch: the index keeps no deleted keys, and these are
+    /// Where the newest tombstone of a key stands that was deleted behind a stretch: the index keeps no deleted keys, and
+    /// these are
     /// known to be gone.
     /// </summary>
     private readonly ConcurrentDictionary<ulong, NeedlePosition> _deleted = [];

@@ -115,8 +115,8 @@ internal static class IndexCheckpoint
         int volumeCount = BinaryPrimitives.ReadInt32LittleEndian(header[12..]);
         long entryCount = BinaryPrimitives.ReadInt64LittleEndian(header[40..]);
         int hiddenCount = BinaryPrimitives.ReadInt32LittleEndian(header[52..]);
-        long length = HeaderLength + (volumeCount * 8L * CoveredVolume.WordCount) + (hiddenCount * 8L * HiddenStretch.WordCount) + 8
-            + (PackIndex.ShardCount * 8L) + (entryCount * 8) + 8;
+        long length = HeaderLength + (volumeCount * 8L * CoveredVolume.WordCount) + (hiddenCount * 8L * HiddenStretch.WordCount)
+            + 8 + (PackIndex.ShardCount * 8L) + (entryCount * 8) + 8;
         if (volumeCount is < 0 or > IndexEntry.SlotCount || entryCount is < 0 or > long.MaxValue / 16 || hiddenCount < 0
             || file.Length < length)
             return null;

@@ -10,7 +10,8 @@ internal static class LostNeedle
 {
     /// <summary>
     /// What tells the key of the one needle that filled a stretch; nothing when there were several, or too little is left. The
-    /// footer says whether lengths, header checksum and data are right. Then what is spoiled is either the key, which the checksum
+    /// footer says whether lengths, header checksum and data are right. Then what is spoiled is either the key, which the
+    /// checksum
     /// still knows, or something else, and the key is what stands in its place. Other fields of the header are not guessed: the
     /// key's CRC is a part of a CRC, and a bit of the key may be worth the same as one of a field. Several answers, where
     /// zeros may be data or not: one of them is right.
@@ -22,7 +23,8 @@ internal static class LostNeedle
     {
         long length = end - position;
         byte[] header = new byte[NeedleLayout.HeaderLength];
-        if (length is < NeedleLayout.LengthMin or > NeedleLayout.LengthMax || volume.File.ReadAt(header, position) < header.Length)
+        if (length is < NeedleLayout.LengthMin or > NeedleLayout.LengthMax
+            || volume.File.ReadAt(header, position) < header.Length)
             return [];
         NeedleLayout raw = NeedleLayout.ReadUnchecked(header);
         List<(int Key, int Data)> lengths = Lengths(raw, (int)length);
@@ -68,7 +70,8 @@ internal static class LostNeedle
         return new NeedleTrace(header, keyCrc);
     }
 
-    /// <summary>The lengths as they stand there, and what one would be if the other is right, for a needle of this length.</summary>
+    /// <summary>The lengths as they stand there, and what one would be if the other is right, for a needle of this
+    /// length.</summary>
     private static List<(int Key, int Data)> Lengths(NeedleLayout raw, int needleLength)
     {
         List<(int Key, int Data)> lengths = [];

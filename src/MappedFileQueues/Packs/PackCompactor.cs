@@ -60,7 +60,8 @@ internal sealed class PackCompactor(PackWriter writer)
     private long TotalLength() => Core.Volumes.InOrder.Sum(static volume => volume.Tail);
 
     /// <summary>
-    /// The volume that takes puts is compacted too when it is worth it: the next put goes into a new one. Not in a full pack, where
+    /// The volume that takes puts is compacted too when it is worth it: the next put goes into a new one. Not in a full pack,
+    /// where
     /// there would be none for the next delete.
     /// </summary>
     private void EndActive(double garbageMin)
@@ -311,7 +312,8 @@ internal sealed class PackCompactor(PackWriter writer)
     /// damage goes with the volume.
     /// </summary>
     private bool TryPassDead(VolumeScanner scanner, ulong sequence) =>
-        scanner.TryNext(sequence, wholeNeedle: false) && scanner.Needle.Kind == NeedleKind.Value && !IsLive(scanner, out _, out _);
+        scanner.TryNext(sequence, wholeNeedle: false) && scanner.Needle.Kind == NeedleKind.Value
+        && !IsLive(scanner, out _, out _);
 
     private bool IsLive(VolumeScanner scanner, out ulong hash, out ulong entry)
     {

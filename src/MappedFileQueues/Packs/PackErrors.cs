@@ -4,7 +4,8 @@ namespace MappedFileQueues.Packs;
 internal static class PackErrors
 {
     public static QueueNotFoundException NoPack(string path) =>
-        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or make one with `mfq pack create`.", path);
+        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or make one with `mfq pack create`.",
+            path);
 
     public static QueueFormatException Foreign(string path, string found) =>
         new($"The folder holds other files and no pack: path={path}, found={found}. Name an empty folder or a pack.");

@@ -132,7 +132,8 @@ internal sealed class PackFollower : IDisposable
     }
 
     /// <summary>
-    /// Null without a slot: it is an empty volume too many, or a compaction has made room for it, and the next refresh loads anew.
+    /// Null without a slot: it is an empty volume too many, or a compaction has made room for it, and the next refresh loads
+    /// anew.
     /// </summary>
     private Volume? OpenNext()
     {

@@ -160,7 +160,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
                 return false;
         }
 
-        ReplayAll(checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name), [], lastCovered);
+        ReplayAll(
+            checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name), [], lastCovered);
         return true;
     }
 
@@ -250,7 +251,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
     }
 
     /// <summary>
-    /// The next volume knows the sequence of the last needle before it. When both were filled by puts, and the scan has not come that
+    /// The next volume knows the sequence of the last needle before it. When both were filled by puts, and the scan has not
+    /// come that
     /// far, the end of this one is gone.
     /// </summary>
     private void CheckEnd(Volume volume, Volume next)

@@ -171,7 +171,9 @@ internal static class PackOpening
         return next;
     }
 
-    /// <summary>What the next recovery will know: the volume was on disk up to where it was scanned from, or was synced by now.</summary>
+    /// <summary>
+    /// What the next recovery will know: the volume was on disk up to where it was scanned from, or was synced by now.
+    /// </summary>
     private static SyncedMark MarkOf(LoadedPack loaded, Volume? active)
     {
         PackCore core = loaded.Core;

@@ -4,7 +4,8 @@ namespace MappedFileQueues.Packs;
 public sealed class PackReaderOptions
 {
     /// <summary>
-    /// Default true: each call first looks for what the writer has added, which costs two or three calls of the system. False: the
+    /// Default true: each call first looks for what the writer has added, which costs two or three calls of the system. False:
+    /// the
     /// reader sees the pack as of the opening, or of the last <see cref="PackReader.Refresh"/>.
     /// </summary>
     public bool FollowWriter { get; set; } = true;

@@ -93,7 +93,8 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Removes an object, damaged or not; false when the key has none, and then nothing is written. Where damage may hide a value of
+    /// Removes an object, damaged or not; false when the key has none, and then nothing is written. Where damage may hide a
+    /// value of
     /// the key, it is deleted too. What a crash may lose is as with a put. A full pack takes deletes.
     /// </summary>
     /// <param name="key">The key.</param>
@@ -129,7 +130,8 @@ public sealed class PackStore : IDisposable
     /// <param name="key">The key.</param>
     /// <param name="destination">Takes exactly the data, or nothing.</param>
     /// <exception cref="QueueCorruptException">
-    /// The bytes on disk are not what was put; or a part of the pack is damaged that may have held a newer value of the key, or its
+    /// The bytes on disk are not what was put; or a part of the pack is damaged that may have held a newer value of the key,
+    /// or its
     /// deletion (see <see cref="PackOptions.AllowStaleValues"/>). Names file and position.
     /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
@@ -161,7 +163,8 @@ public sealed class PackStore : IDisposable
     /// <param name="key">The key.</param>
     /// <param name="data">Exactly the data; null when there is none.</param>
     /// <exception cref="QueueCorruptException">
-    /// The bytes on disk are not what was put; or a part of the pack is damaged that may have held a newer value of the key, or its
+    /// The bytes on disk are not what was put; or a part of the pack is damaged that may have held a newer value of the key,
+    /// or its
     /// deletion (see <see cref="PackOptions.AllowStaleValues"/>). Names file and position.
     /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
@@ -227,7 +230,8 @@ public sealed class PackStore : IDisposable
 
     /// <summary>
     /// Frees what overwritten and deleted objects take: copies what is alive in volumes with much garbage to new ones, and
-    /// joins neighbours that fit into one. Puts, deletes and gets go on. A crash at any moment loses nothing. The old volumes go at
+    /// joins neighbours that fit into one. Puts, deletes and gets go on. A crash at any moment loses nothing. The old volumes
+    /// go at
     /// the end, or earlier when the disk is full: then it needs room for the largest one that is made, and for the index. Needs
     /// 24 bytes of memory for each object that is copied into one volume.
     /// </summary>

@@ -119,7 +119,8 @@ internal sealed class PackVerifier : IDisposable
     }
 
     /// <summary>
-    /// What stands behind the last needle that counts, up to the end of the file. In the last volume it may be a needle under way, or
+    /// What stands behind the last needle that counts, up to the end of the file. In the last volume it may be a needle under
+    /// way, or
     /// a torn one; but none that is whole stands behind such a one.
     /// </summary>
     private void CheckEnd(Volume volume)

@@ -174,7 +174,8 @@ internal static class PackView
             {
                 // The newer value of this key is damaged, which was told already.
                 bool isHidden = !core.Hidden.IsEmpty && !core.Hidden.IsPassedOver && core.Hidden.Find(
-                    read.Key, core.Lookup.HashOf(read.Key), new NeedlePosition(volume.Name.Last, position)) is { Trace: not null };
+                    read.Key, core.Lookup.HashOf(read.Key), new NeedlePosition(volume.Name.Last, position))
+                    is { Trace: not null };
                 return isHidden ? null : new PackEntry
                 {
                     KeyBytes = read.Key.ToArray(), Length = read.Needle.DataLength, Sequence = (long)read.Needle.Sequence,

@@ -59,7 +59,8 @@ internal sealed class PackWriter : IDisposable
             if (isCovered)
                 return;
             CoveredVolume[] volumes = [.. Core.Volumes.InOrder.Select(static volume => new CoveredVolume(
-                volume.Slot, volume.Name, volume.Tail, volume.LiveLength, volume.LiveCount, volume.CleanAsOf, volume.TombstoneLength))];
+                volume.Slot, volume.Name, volume.Tail, volume.LiveLength, volume.LiveCount, volume.CleanAsOf,
+                volume.TombstoneLength))];
             content = new CheckpointContent(Core.Sequence, volumes, Core.Hidden.Stretches, Core.Hidden.Deleted);
             for (int number = 0; number < shards.Length; number++)
                 shards[number] = Core.Index.CopyShard(number);

@@ -5,7 +5,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// The file `synced` (docs/PACKS.md section 2): up to where the volume that takes puts was on disk, and in which boot of the machine
+/// The file `synced` (docs/PACKS.md section 2): up to where the volume that takes puts was on disk, and in which boot of the
+/// machine
 /// its writer began. It is written after each sync and is not synced itself: what it says stays true, however old it is. It
 /// tells a recovery what no power cut can have taken, and whether there can have been one.
 /// </summary>

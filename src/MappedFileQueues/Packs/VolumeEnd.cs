@@ -44,7 +44,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
                 ? !MayBeBeginning(position)
                 : IsAllThere(position) && !MayBeUnwritten(position, end)));
 
-        // The needle may have been in the making when it was looked at, and whole before all this was found. So it is read once more.
+        // The needle may have been in the making when it was looked at, and whole before all this was found. So it is read
+        // once more.
         return isDamage && !IsThereNow(position);
     }
 
@@ -68,7 +69,9 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         return again.TryNext(core.Sequence, wholeNeedle: true);
     }
 
-    /// <summary>The furthest that a needle from here on says was on disk when it was written. Found once: it is that of the last one.</summary>
+    /// <summary>
+    /// The furthest that a needle from here on says was on disk when it was written. Found once: it is that of the last one.
+    /// </summary>
     private long SyncedBehind(long next)
     {
         if (_syncedBehind is { } known)
@@ -89,7 +92,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     }
 
     /// <summary>
-    /// Whether a power cut can have spoiled the needle here: it leaves whole sectors as they were before, and behind the end of the
+    /// Whether a power cut can have spoiled the needle here: it leaves whole sectors as they were before, and behind the end
+    /// of the
     /// volume that is zeros. Where no sector is so, something else has changed the bytes.
     /// </summary>
     private bool MayBeUnwritten(long position, long next)
@@ -127,7 +131,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     }
 
     /// <summary>
-    /// Whether what stands from here to the end can be the beginning of a needle, which is what a killed process leaves of a write.
+    /// Whether what stands from here to the end can be the beginning of a needle, which is what a killed process leaves of a
+    /// write.
     /// </summary>
     private bool MayBeBeginning(long position)
     {

@@ -8,7 +8,8 @@ namespace MappedFileQueues.Packs;
 /// <param name="CleanAsOf">The volume holds no needle that was dead at this sequence; 0 when nothing is known.</param>
 /// <param name="SequenceBefore">The last needle before the volume had this sequence; 0 when it is not known.</param>
 /// <param name="PreviousEnd">
-/// Here the needles end of the volume of the number before, which was filled by puts: what stands behind was torn off. 0 when they
+/// Here the needles end of the volume of the number before, which was filled by puts: what stands behind was torn off. 0 when
+/// they
 /// end where the file does.
 /// </param>
 internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong SequenceBefore, long PreviousEnd = 0)

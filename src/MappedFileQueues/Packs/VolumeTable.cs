@@ -37,7 +37,9 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         }
     }
 
-    /// <summary>The numbers that no volume has, although one behind them is there: each number belongs to a volume, from 1 on.</summary>
+    /// <summary>
+    /// The numbers that no volume has, although one behind them is there: each number belongs to a volume, from 1 on.
+    /// </summary>
     public IReadOnlyList<VolumeName> Gaps
     {
         get

@@ -187,7 +187,8 @@ internal sealed class PackRun(int seed, PartResult result)
     private string KilledIn(Random random) => random.Next(3) == 0 ? LaterBoot : Boot;
 
     /// <summary>
-    /// One bit is flipped in what a kill left. Each key has its newest value, or says that it is damaged; it never has an older one,
+    /// One bit is flipped in what a kill left. Each key has its newest value, or says that it is damaged; it never has an
+    /// older one,
     /// and never loses its deletion. The same after another opening, and after the pack was written to.
     /// </summary>
     private void CheckFlipped(Picture picture, PackOptions options)

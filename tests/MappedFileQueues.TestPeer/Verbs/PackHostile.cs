@@ -7,8 +7,10 @@ namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
 /// `pack-hostile FOLDER closed|killed`: makes a small pack, and opens copies of it with bytes flipped or zeroed, and with
-/// files cut, all over it. A get has to give the exact bytes, or say that they are damaged; what is deleted stays deleted. `killed`
-/// leaves the checkpoint out: then the end of the last volume may be gone, which is reported, and older values are right that were
+/// files cut, all over it. A get has to give the exact bytes, or say that they are damaged; what is deleted stays deleted.
+/// `killed`
+/// leaves the checkpoint out: then the end of the last volume may be gone, which is reported, and older values are right that
+/// were
 /// the newest before it.
 /// </summary>
 internal static class PackHostile

@@ -81,7 +81,8 @@ public sealed class PackCompactionTests : IDisposable
         // What they delete goes, and then they are needed no more.
         pack.Compact(0.1);
         pack.Compact(0.1);
-        Assert.InRange(pack.GetInfo().Length, pack.GetInfo().LiveLength, pack.GetInfo().LiveLength + (64 * pack.GetInfo().VolumeCount));
+        PackInfo info = pack.GetInfo();
+        Assert.InRange(info.Length, info.LiveLength, info.LiveLength + (64 * info.VolumeCount));
         Check();
         pack.Dispose();
         File.Delete(_temp.PathOf("index.checkpoint"));

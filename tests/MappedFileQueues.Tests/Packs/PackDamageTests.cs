@@ -33,7 +33,8 @@ public sealed class PackDamageTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// The writer is killed and one bit flipped, wherever in a needle: that key alone says that it is damaged. Nothing is cut, the
+    /// The writer is killed and one bit flipped, wherever in a needle: that key alone says that it is damaged. Nothing is cut,
+    /// the
     /// damaged volume takes no more puts, and a reader sees the same.
     /// </summary>
     [Theory]
@@ -98,7 +99,8 @@ public sealed class PackDamageTests : IDisposable
         const int Deleted = PackFill.ObjectCount - 50;
         using (PackStore whole = PackStore.Open(Copy("whole")))
             Assert.Null(whole.Get(PackFill.Key(Deleted)));
-        long position = PackBytes.IndexOf(File.ReadAllBytes(Volume), PackFill.Key(Deleted), last: true) - NeedleLayout.HeaderLength;
+        int key = PackBytes.IndexOf(File.ReadAllBytes(Volume), PackFill.Key(Deleted), last: true);
+        long position = key - NeedleLayout.HeaderLength;
         Flip(position + NeedleLayout.HeaderLength + 3);
 
         using PackStore pack = PackStore.Open(_temp.StorePath);
@@ -110,7 +112,8 @@ public sealed class PackDamageTests : IDisposable
     }
 
     /// <summary>
-    /// Several needles are gone, and nobody can tell whose they were. So every key says so that was not put or deleted behind them,
+    /// Several needles are gone, and nobody can tell whose they were. So every key says so that was not put or deleted behind
+    /// them,
     /// also over a checkpoint, until it is put or deleted, or the caller wants what is known.
     /// </summary>
     [Fact]
@@ -197,7 +200,8 @@ public sealed class PackDamageTests : IDisposable
     }
 
     /// <summary>
-    /// The damaged object is the last of all, a durable put: nothing stands behind it that could prove anything. What was synced is
+    /// The damaged object is the last of all, a durable put: nothing stands behind it that could prove anything. What was
+    /// synced is
     /// known all the same, also when the machine was shut down in between.
     /// </summary>
     [Theory]

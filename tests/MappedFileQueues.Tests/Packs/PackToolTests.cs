@@ -71,7 +71,8 @@ public sealed class PackToolTests : IDisposable
         Dictionary<string, byte[]> files = MakeTree();
         ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0);
         long length = Stat().GetProperty("length").GetInt64();
-        Assert.Contains("42 were there unchanged", ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0).Text, StringComparison.Ordinal);
+        string again = ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0).Text;
+        Assert.Contains("42 were there unchanged", again, StringComparison.Ordinal);
         Assert.Equal(length, Stat().GetProperty("length").GetInt64());
 
         File.WriteAllText(Path.Combine(Source, "empty"), "not any more");
@@ -89,7 +90,8 @@ public sealed class PackToolTests : IDisposable
         ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0);
 
         Assert.Contains("deleted 2 objects",
-            ToolRun.Of("pack", "delete", _temp.StorePath, "empty", "1.bin", "--durable").Expect(0).Text, StringComparison.Ordinal);
+            ToolRun.Of("pack", "delete", _temp.StorePath, "empty", "1.bin", "--durable").Expect(0).Text,
+            StringComparison.Ordinal);
         ToolRun again = ToolRun.Of("pack", "delete", _temp.StorePath, "empty", "5.bin", "--output", "json").Expect(1);
         Assert.Contains("key=empty", again.Error, StringComparison.Ordinal);
         JsonElement result = JsonDocument.Parse(again.Output).RootElement;
@@ -127,7 +129,8 @@ public sealed class PackToolTests : IDisposable
         string[] lines = ToolRun.Of("pack", "list", _temp.StorePath, "--output", "json").Expect(0).Lines;
         Assert.Equal(42, lines.Length);
         Assert.Equal(
-            TreeOf(Source).Keys.Order(), lines.Select(line => JsonDocument.Parse(line).RootElement.GetProperty("key").GetString()!).Order());
+            TreeOf(Source).Keys.Order(),
+            lines.Select(line => JsonDocument.Parse(line).RootElement.GetProperty("key").GetString()!).Order());
     }
 
     [Fact]
@@ -224,7 +227,8 @@ public sealed class PackToolTests : IDisposable
     private JsonElement Stat() => Json("stat");
 
     private JsonElement Json(string command, params string[] more) =>
-        JsonDocument.Parse(ToolRun.Of(["pack", command, _temp.StorePath, .. more, "--output", "json"]).Expect(0).Output).RootElement;
+        JsonDocument.Parse(ToolRun.Of(["pack", command, _temp.StorePath, .. more, "--output", "json"]).Expect(0).Output)
+            .RootElement;
 
     private Dictionary<string, byte[]> MakeTree()
     {
