@@ -32,6 +32,9 @@ internal static class PlantedTable
         [PlantedFault.PackNameNotFlushed] = "pack",
         [PlantedFault.CompactionNotFlushed] = "pack",
         [PlantedFault.TombstonesDropped] = "pack",
+        [PlantedFault.PackDamageIsEnd] = "pack",
+        [PlantedFault.PackCutIsDamage] = "pack",
+        [PlantedFault.PackHiddenForgotten] = "pack",
     };
 
     public static int Run(IReadOnlyCollection<PlantedFault> only, int seedCount, int firstSeed)

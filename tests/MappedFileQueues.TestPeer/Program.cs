@@ -29,6 +29,8 @@ internal static class Program
         ["misuse"] = Verbs.MisuseVerb.Run,
         ["read-blocks"] = Verbs.ReadBlocksVerb.Run,
         ["read-lines"] = Verbs.ReadLinesVerb.Run,
+        ["pack-fill"] = Verbs.PackFillVerb.Fill,
+        ["pack-watch"] = Verbs.PackFillVerb.Watch,
         ["pack-hostile"] = Verbs.PackHostile.Run,
         ["pack-write"] = Verbs.PackWriteVerb.Run,
     };

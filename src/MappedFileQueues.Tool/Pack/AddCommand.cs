@@ -1,3 +1,4 @@
+using System.Buffers;
 using System.CommandLine;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
@@ -22,19 +23,22 @@ internal static class AddCommand
             DefaultValueFactory = _ => "",
         };
         Option<bool> durable = new("--durable") { Description = "Return only when all is on disk." };
-        Command command = new("add", "Put files into a pack, in place of those of the same key.")
+        Option<string> output = PackOutput.Option("one object with counts.");
+        Command command = new(
+            "add", "Put files into a pack, in place of those of the same key. What is there already stays as it is.")
         {
-            pack, paths, prefix, durable,
+            pack, paths, prefix, durable, output,
         };
         command.SetAction(parsed => Run(
             parsed.GetRequiredValue(pack), parsed.GetRequiredValue(paths), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(durable)));
+            parsed.GetValue(durable), parsed.IsJson(output)));
         return command;
     }
 
-    private static int Run(string packPath, string[] paths, string prefix, bool isDurable)
+    private static int Run(string packPath, string[] paths, string prefix, bool isDurable, bool isJson)
     {
         long count = 0;
+        long unchanged = 0;
         long length = 0;
         long skipped = 0;
         List<PackFile>[] files = [.. paths.Select(path => PackFiles.Of(path, prefix, packPath, Skip).ToList())];
@@ -47,6 +51,12 @@ internal static class AddCommand
                 continue;
             }
 
+            if (IsThere(pack, file.Key, data))
+            {
+                unchanged++;
+                continue;
+            }
+
             pack.Put(file.Key, data);
             count++;
             length += data.Length;
@@ -54,13 +64,40 @@ internal static class AddCommand
 
         if (isDurable)
             pack.Flush();
-        Console.Out.WriteLine($"added {Report.Number(count)} files, {Report.Bytes(length)}");
+        if (isJson)
+        {
+            PackOutput.Write(new AddResult(count, unchanged, skipped, length), PackJsonContext.Default.AddResult);
+        }
+        else
+        {
+            Console.Out.WriteLine($"added {Report.Number(count)} files, {Report.Bytes(length)}"
+                + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : ""));
+        }
+
         return skipped == 0 ? ExitCodes.Success : ExitCodes.Failure;
 
         void Skip(string path)
         {
             skipped++;
             ErrorLine.Write($"No regular file, left out: path={path}.", ExitCodes.Failure);
+        }
+    }
+
+    /// <summary>
+    /// Whether the pack has these bytes under this key: put once more they would only be garbage. What is damaged is put anew.
+    /// </summary>
+    private static bool IsThere(PackStore pack, string key, byte[] data)
+    {
+        try
+        {
+            if (!pack.TryGet(key, out IMemoryOwner<byte>? old))
+                return false;
+            using (old)
+                return old.Memory.Span.SequenceEqual(data);
+        }
+        catch (Exception error) when (error is QueueCorruptException or QueueDiskException)
+        {
+            return false;
         }
     }
 

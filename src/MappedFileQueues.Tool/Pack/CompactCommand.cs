@@ -1,4 +1,5 @@
 using System.CommandLine;
+using System.Globalization;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Tool.Output;
 
@@ -16,20 +17,31 @@ internal static class CompactCommand
             HelpName = "PART",
             DefaultValueFactory = _ => 0.3,
         };
-        Command command = new("compact", "Free the room of overwritten and deleted objects.") { pack, garbage };
+        garbage.Validators.Add(result =>
+        {
+            bool isOutside = result.Tokens is [{ Value: { } text }]
+                && double.TryParse(text, CultureInfo.InvariantCulture, out double part) && part is not (>= 0 and <= 1);
+            if (isOutside)
+                result.AddError($"--garbage is a part, 0 to 1: {result.Tokens[0].Value}.");
+        });
+        Option<string> output = PackOutput.Option("one object, lengths in bytes.");
+        Command command = new("compact", "Free the room of overwritten and deleted objects.") { pack, garbage, output };
         command.SetAction(parsed =>
         {
-            double part = parsed.GetRequiredValue(garbage);
-            if (part is not (>= 0 and <= 1))
-                throw new ToolException($"--garbage is a part, 0 to 1: {part}.");
             using PackStore store = PackStore.Open(parsed.GetRequiredValue(pack), new PackOptions { CreateIfMissing = false });
-            PackCompaction done = store.Compact(part);
-            Console.Out.WriteLine($"replaced {Report.Number(done.VolumesReplaced)} volumes by {Report.Number(done.VolumesMade)}, "
-                + $"freed {Report.Bytes(done.BytesFreed)}");
+            PackCompaction done = store.Compact(parsed.GetRequiredValue(garbage));
+            if (parsed.IsJson(output))
+                PackOutput.Write(done, PackJsonContext.Default.PackCompaction);
+            else
+                Print(done);
             return done.VolumesSkipped == 0
                 ? ExitCodes.Success
                 : ErrorLine.Write($"Damaged volumes were left as they are: count={done.VolumesSkipped}.", ExitCodes.Failure);
         });
         return command;
     }
+
+    private static void Print(PackCompaction done) => Console.Out.WriteLine(
+        $"replaced {Report.Number(done.VolumesReplaced)} volumes by {Report.Number(done.VolumesMade)}, "
+        + $"freed {Report.Bytes(done.BytesFreed)}");
 }

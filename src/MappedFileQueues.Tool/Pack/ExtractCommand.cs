@@ -20,19 +20,25 @@ internal static class ExtractCommand
             DefaultValueFactory = _ => "",
         };
         Option<bool> overwrite = new("--overwrite") { Description = "Replace files that are there." };
+        Option<bool> allowStale = new("--allow-stale")
+        {
+            Description = "Where damage may hide a newer value, write the older one instead of failing.",
+        };
+        Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new("extract", "Write a pack's objects out as files. Keys that lead out of DIR are refused.")
         {
-            pack, target, prefix, overwrite,
+            pack, target, prefix, overwrite, allowStale, output,
         };
         command.SetAction(parsed => Run(
             parsed.GetRequiredValue(pack), parsed.GetRequiredValue(target), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(overwrite)));
+            parsed.GetValue(overwrite), parsed.GetValue(allowStale), parsed.IsJson(output)));
         return command;
     }
 
-    private static int Run(string packPath, string target, string prefix, bool overwrite)
+    private static int Run(string packPath, string target, string prefix, bool overwrite, bool allowStale, bool isJson)
     {
-        using PackReader pack = PackReader.Open(packPath, followsAlways: false);
+        using PackReader pack = PackReader.Open(
+            packPath, new PackReaderOptions { FollowWriter = false, AllowStaleValues = allowStale });
         string root = Directory.CreateDirectory(target).FullName;
         long count = 0;
         long length = 0;
@@ -66,7 +72,10 @@ internal static class ExtractCommand
             }
         }
 
-        Console.Out.WriteLine($"extracted {Report.Number(count)} files, {Report.Bytes(length)}");
+        if (isJson)
+            PackOutput.Write(new ExtractResult(count, failed, length), PackJsonContext.Default.ExtractResult);
+        else
+            Console.Out.WriteLine($"extracted {Report.Number(count)} files, {Report.Bytes(length)}");
         return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;
 
         void Fail(string what, string reason)

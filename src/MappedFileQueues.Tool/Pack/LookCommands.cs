@@ -1,7 +1,6 @@
 using System.Buffers;
 using System.CommandLine;
 using System.Globalization;
-using System.Text.Json;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Tool.Output;
 
@@ -18,19 +17,24 @@ internal static class LookCommands
             Description = "Only objects whose key begins so.",
             DefaultValueFactory = _ => "",
         };
+        Option<string> output = PackOutput.Option("an object a line.");
         Command command = new("list", "Show the objects in the order in which they lie on disk: length in bytes, key.")
         {
-            pack, prefix,
+            pack, prefix, output,
         };
         command.SetAction(parsed =>
         {
-            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
+            using PackReader reader = Open(parsed.GetRequiredValue(pack));
             string begin = parsed.GetRequiredValue(prefix);
             int code = ExitCodes.Success;
             foreach (PackEntry entry in reader.Enumerate(damage => code = Show(damage)))
             {
                 string key = entry.Key;
-                if (key.StartsWith(begin, StringComparison.Ordinal))
+                if (!key.StartsWith(begin, StringComparison.Ordinal))
+                    continue;
+                if (parsed.IsJson(output))
+                    PackOutput.Write(new ListedObject(key, entry.Length, entry.Sequence), PackJsonContext.Default.ListedObject);
+                else
                     Console.Out.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{entry.Length}\t{PrintableKey.Of(key)}"));
             }
 
@@ -43,10 +47,14 @@ internal static class LookCommands
     {
         Argument<string> pack = PackCommand.PackArgument();
         Argument<string> key = new("KEY") { Description = "The object's key." };
-        Command command = new("get", "Write an object's bytes to standard output.") { pack, key };
+        Option<bool> allowStale = new("--allow-stale")
+        {
+            Description = "Where damage may hide a newer value, write the older one instead of failing.",
+        };
+        Command command = new("get", "Write an object's bytes to standard output.") { pack, key, allowStale };
         command.SetAction(parsed =>
         {
-            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
+            using PackReader reader = Open(parsed.GetRequiredValue(pack), parsed.GetValue(allowStale));
             string name = parsed.GetRequiredValue(key);
             if (!reader.TryGet(name, out IMemoryOwner<byte>? data))
                 throw new ToolException($"There is no such object: key={PrintableKey.Of(name)}.");
@@ -61,17 +69,32 @@ internal static class LookCommands
     public static Command Verify()
     {
         Argument<string> pack = PackCommand.PackArgument();
-        Command command = new("verify", "Read every byte of a pack and say what is damaged.") { pack };
+        Option<string> output = PackOutput.Option("one object with all damage.");
+        Command command = new("verify", "Read every byte of a pack and say what is damaged.") { pack, output };
         command.SetAction(parsed =>
         {
-            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
-            PackVerification verification = reader.Verify();
+            using PackReader reader = Open(parsed.GetRequiredValue(pack));
+            PackVerification found = reader.Verify();
+            var verification = new PackVerification
+            {
+                Count = found.Count,
+                Length = found.Length,
+                Damages = [.. found.Damages.Concat(reader.Damages).DistinctBy(damage => (damage.File, damage.Position))],
+            };
             int code = ExitCodes.Success;
-            foreach (PackDamage damage in verification.Damages.Concat(reader.Damages).Distinct())
+            foreach (PackDamage damage in verification.Damages)
                 code = Show(damage);
-            string result = code == ExitCodes.Success ? "all whole" : "DAMAGED";
-            Console.Out.WriteLine(
-                $"{Report.Number(verification.Count)} objects, {Report.Bytes(verification.Length)} checked: {result}");
+            if (parsed.IsJson(output))
+            {
+                PackOutput.Write(verification, PackJsonContext.Default.PackVerification);
+            }
+            else
+            {
+                Console.Out.WriteLine(
+                    $"{Report.Number(verification.Count)} objects, {Report.Bytes(verification.Length)} checked: "
+                    + (verification.IsWhole ? "all whole" : "DAMAGED"));
+            }
+
             return code;
         });
         return command;
@@ -80,26 +103,23 @@ internal static class LookCommands
     public static Command Stat()
     {
         Argument<string> pack = PackCommand.PackArgument();
-        Option<string> output = new("--output")
-        {
-            Description = "table: to read; json: one object, lengths in bytes.",
-            HelpName = "table|json",
-            DefaultValueFactory = _ => "table",
-        };
-        output.AcceptOnlyFromAmong("table", "json");
+        Option<string> output = PackOutput.Option("one object, lengths in bytes.");
         Command command = new("stat", "Show a pack's sizes and counts.") { pack, output };
         command.SetAction(parsed =>
         {
-            using PackReader reader = PackReader.Open(parsed.GetRequiredValue(pack), followsAlways: false);
+            using PackReader reader = Open(parsed.GetRequiredValue(pack));
             PackInfo info = reader.GetInfo();
-            if (parsed.GetRequiredValue(output) == "json")
-                Console.Out.WriteLine(JsonSerializer.Serialize(info, PackJsonContext.Default.PackInfo));
+            if (parsed.IsJson(output))
+                PackOutput.Write(info, PackJsonContext.Default.PackInfo);
             else
                 Print(info);
             return ExitCodes.Success;
         });
         return command;
     }
+
+    private static PackReader Open(string path, bool allowStale = false) =>
+        PackReader.Open(path, new PackReaderOptions { FollowWriter = false, AllowStaleValues = allowStale });
 
     private static int Show(PackDamage damage) => ErrorLine.Write(
         $"Damaged: file={damage.File}, position={damage.Position}, length={damage.Length}. {damage.Reason}", ExitCodes.Failure);

@@ -1,10 +1,14 @@
 using System.CommandLine;
+using System.Globalization;
 
 namespace MappedFileQueues.Tool.Pack;
 
 /// <summary>`mfq pack`: many small files in few, on directories.</summary>
 internal static class PackCommand
 {
+    private const long VolumeSizeMin = 4096;
+    private const long VolumeSizeMax = 16L * 1024 * 1024 * 1024;
+
     public static Command Create()
     {
         Command command = new("pack", "Keep many small files in few large ones: a pack is a directory of its own.")
@@ -13,6 +17,7 @@ internal static class PackCommand
             AddCommand.Create(),
             LookCommands.List(),
             LookCommands.Get(),
+            DeleteCommand.Create(),
             ExtractCommand.Create(),
             LookCommands.Verify(),
             CompactCommand.Create(),
@@ -33,25 +38,26 @@ internal static class PackCommand
             HelpName = "BYTES",
             DefaultValueFactory = _ => new Packs.PackOptions().VolumeSize,
         };
+        volumeSize.Validators.Add(result =>
+        {
+            // What is no number is the parser's own error.
+            bool isOutside = result.Tokens is [{ Value: { } text }]
+                && long.TryParse(text, CultureInfo.InvariantCulture, out long size) && !IsVolumeSize(size);
+            if (isOutside)
+                result.AddError(
+                    $"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
+        });
         Command command = new("create", "Make an empty pack.") { pack, volumeSize };
         command.SetAction(parsed =>
         {
             string path = parsed.GetRequiredValue(pack);
             if (File.Exists(Path.Combine(path, "pack.meta")))
                 throw new ToolException($"There is a pack already: path={path}. Name another directory, or use it as it is.");
-            Packs.PackOptions options = new();
-            try
-            {
-                options.VolumeSize = parsed.GetRequiredValue(volumeSize);
-            }
-            catch (ArgumentOutOfRangeException error)
-            {
-                throw new ToolException($"--volume-size is out of range, 4096 to 17179869184: {error.ActualValue}.");
-            }
-
-            Packs.PackStore.Open(path, options).Dispose();
+            Packs.PackStore.Open(path, new Packs.PackOptions { VolumeSize = parsed.GetRequiredValue(volumeSize) }).Dispose();
             return ExitCodes.Success;
         });
         return command;
     }
+
+    private static bool IsVolumeSize(long size) => size is >= VolumeSizeMin and <= VolumeSizeMax;
 }

@@ -92,6 +92,15 @@ internal enum PlantedFault
 
     /// <summary>A compaction leaves deletions out while what they delete is still there.</summary>
     TombstonesDropped,
+
+    /// <summary>A place of a pack at which no needle stands is its end, whatever stands behind it.</summary>
+    PackDamageIsEnd,
+
+    /// <summary>What a power cut has left out is damage.</summary>
+    PackCutIsDamage,
+
+    /// <summary>A key answers with the older value although damage hides the newer one.</summary>
+    PackHiddenForgotten,
 }
 
 /// <summary>

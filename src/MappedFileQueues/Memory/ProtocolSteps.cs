@@ -55,7 +55,7 @@ internal enum ProtocolStep
     PackVolumeRenamed,
     PackCheckpointWritten,
     PackCheckpointRenamed,
-    PackTailCut,
+    PackTailEnded,
     PackCompactionCopied,
     PackCompactionRenamed,
     PackEntriesMoved,

@@ -36,6 +36,12 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
     /// <summary>The longest needle there is; fits an int.</summary>
     public const int LengthMax = HeaderLength + KeyLengthMax + DataLengthMax + FooterLength;
 
+    /// <summary>The shortest: no key, no data.</summary>
+    public const int LengthMin = HeaderLength + FooterLength;
+
+    /// <summary>The highest position that a needle can say was synced.</summary>
+    public const long SyncedMax = (long)uint.MaxValue * Unit;
+
     public const uint Magic = 0x314C644E;
     public const uint EndMagic = 0x4E644C31;
 
@@ -90,9 +96,21 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         return true;
     }
 
+    /// <summary>The fields as they stand there, possible or not; lengths that are no int are -1.</summary>
+    public static NeedleLayout ReadUnchecked(ReadOnlySpan<byte> header) => new(
+        (NeedleKind)BinaryPrimitives.ReadUInt32LittleEndian(header[4..]),
+        BinaryPrimitives.ReadUInt64LittleEndian(header[8..]),
+        Math.Max(-1, BinaryPrimitives.ReadInt32LittleEndian(header[16..])),
+        Math.Max(-1, BinaryPrimitives.ReadInt32LittleEndian(header[20..])),
+        (long)BinaryPrimitives.ReadUInt32LittleEndian(header[24..]) * Unit);
+
     /// <summary>The header checksum that stands in the bytes.</summary>
     public static uint StoredHeaderChecksum(ReadOnlySpan<byte> header) =>
         BinaryPrimitives.ReadUInt32LittleEndian(header[CheckedLength..]);
+
+    /// <summary>Sets it to any value.</summary>
+    public static void WriteHeaderChecksum(Span<byte> header, uint checksum) =>
+        BinaryPrimitives.WriteUInt32LittleEndian(header[CheckedLength..], checksum);
 
     /// <summary>What the header checksum has to be, over the 28 bytes in place.</summary>
     public static uint HeaderChecksum(uint volumeSeed, long position, ReadOnlySpan<byte> header, uint keyCrc)
@@ -114,7 +132,7 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         BinaryPrimitives.WriteInt32LittleEndian(header[20..], DataLength);
         BinaryPrimitives.WriteUInt32LittleEndian(header[24..], (uint)(Synced / Unit));
         uint checksum = HeaderChecksum(volumeSeed, position, header, keyCrc);
-        BinaryPrimitives.WriteUInt32LittleEndian(header[CheckedLength..], checksum);
+        WriteHeaderChecksum(header, checksum);
         return checksum;
     }
 

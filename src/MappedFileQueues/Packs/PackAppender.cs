@@ -8,20 +8,25 @@ namespace MappedFileQueues.Packs;
 /// Writes needles at the tail of the last volume (docs/PACKS.md section 4). Puts and deletes follow each other under one lock,
 /// from the choice of the place to the change of the index; a sync is waited for outside of it.
 /// </summary>
-internal sealed class PackAppender
+internal sealed class PackAppender : IDisposable
 {
     private readonly PackCore _core;
     private readonly GroupSync _group;
     private readonly Lock _syncing = new();
+    private readonly PlatformFile? _markFile;
+    private SyncedMark _mark;
     private Volume? _active;
     private Exception? _poison;
     private bool _isClosed;
 
-    public PackAppender(PackCore core, Volume? active)
+    public PackAppender(PackCore core, Volume? active, SyncedMark mark)
     {
         _core = core;
         _active = active;
+        _mark = mark;
         _group = new GroupSync(SyncActive);
+        _markFile = OpenMark(core.Directory);
+        WriteMark(mark);
     }
 
     /// <summary>Held by whoever changes tail, sequence or index.</summary>
@@ -48,15 +53,18 @@ internal sealed class PackAppender
             {
                 ThrowIfUnusable();
                 bool isKnown = _core.TryFindPlace(key, hash, out NeedlePlace old);
-                if (kind == NeedleKind.Tombstone && !isKnown)
+
+                // Damage may hide a value that would come back with the bytes.
+                bool hasEffect = kind == NeedleKind.Value || isKnown || _core.Hidden.Find(key, hash, known: null) is not null;
+                if (!hasEffect)
                     return false;
-                Volume volume = RoomFor(source.Layout.Length);
+                Volume volume = RoomFor(kind, source.Layout.Length);
                 long position = volume.Tail;
                 sequence = _core.Sequence + 1;
                 Write(ref source, volume, position, sequence);
                 ProtocolSteps.Reach(ProtocolStep.PackNeedleWritten);
                 volume.Tail = position + source.Layout.Length;
-                _core.Sequence = sequence;
+                _core.Reach(sequence);
                 _core.Apply(hash, old, volume, position, source.Layout);
                 Written += source.Layout.Length;
                 ProtocolSteps.Reach(ProtocolStep.PackApplied);
@@ -113,6 +121,9 @@ internal sealed class PackAppender
             _isClosed = true;
     }
 
+    /// <summary>Closes what the appender has opened; after the last sync.</summary>
+    public void Dispose() => _markFile?.Dispose();
+
     /// <summary>Makes a volume whose name and header are on disk before anything else is written to it.</summary>
     public static Volume MakeVolume(PackCore core, VolumeHeader header, Action<PlatformFile>? fill = null)
     {
@@ -138,12 +149,15 @@ internal sealed class PackAppender
         PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
             ?? throw new QueueDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
         long length = made.Length;
-        return new Volume(header.Name, made, core.Meta.PackId) { CleanAsOf = header.CleanAsOf, Tail = length, Synced = length };
+        return new Volume(header.Name, made, core.Meta.PackId)
+        {
+            CleanAsOf = header.CleanAsOf, PreviousEnd = header.PreviousEnd, Tail = length, Synced = length,
+        };
     }
 
     /// <summary>Makes the volume for the next needles and brings it in.</summary>
     /// <exception cref="QueueFullException">There is no number left, or no slot.</exception>
-    public static Volume MakeNext(PackCore core, uint number)
+    public static Volume MakeNext(PackCore core, uint number, long previousEnd = 0)
     {
         core.Volumes.RequireFree(1);
         if (number > VolumeName.NumberMax)
@@ -152,9 +166,23 @@ internal sealed class PackAppender
                 $"The pack has used up its volumes' numbers: path={core.Directory.Path}. Copy it into a new pack.");
         }
 
-        Volume made = MakeVolume(core, new VolumeHeader(new VolumeName(number, number, 0), 0, core.Sequence));
+        Volume made = MakeVolume(core, new VolumeHeader(
+            new VolumeName(number, number, 0), 0, core.IsSequenceExact ? core.Sequence : 0, previousEnd));
         core.Volumes.Add(made);
         return made;
+    }
+
+    /// <summary>Null when there is no room for it: then a recovery knows less.</summary>
+    private static PlatformFile? OpenMark(StoreDirectory directory)
+    {
+        try
+        {
+            return directory.Open(PackNames.Synced, FileOpening.ReadWriteOrCreate);
+        }
+        catch (QueueDiskException)
+        {
+            return null;
+        }
     }
 
     private static void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)
@@ -202,15 +230,21 @@ internal sealed class PackAppender
     }
 
     /// <summary>The volume that takes a needle of this length; called under the gate.</summary>
-    private Volume RoomFor(int length)
+    private Volume RoomFor(NeedleKind kind, int length)
     {
         bool fits = _active is not null
             && (_active.Tail + length <= _core.Meta.VolumeLength || _active.Tail == VolumeHeader.Length);
         if (fits)
             return _active!;
 
-        // The last slot is a compaction's, without which a full pack would stay full.
-        _core.Volumes.RequireFree(2);
+        // Deletes are the way out of a full pack. No entry of the index points to a tombstone, so it may also stand behind the
+        // length at which positions end.
+        int reserved = kind == NeedleKind.Tombstone ? VolumeTable.ReservedForCompaction : VolumeTable.ReservedForTombstones;
+        bool mayExceed = kind == NeedleKind.Tombstone && _active is not null && _core.Volumes.FreeCount <= reserved
+            && _active.Tail + length <= NeedleLayout.SyncedMax;
+        if (mayExceed)
+            return _active!;
+        _core.Volumes.RequireFree(reserved + 1);
         EndVolume();
         ProtocolSteps.Reach(ProtocolStep.PackOldVolumeSynced);
         IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
@@ -241,7 +275,20 @@ internal sealed class PackAppender
             }
 
             volume.Synced = Math.Max(volume.Synced, upTo);
+            bool isNews = volume.Name.Generation == 0
+                && (volume.Name.Last > _mark.VolumeNumber
+                    || (volume.Name.Last == _mark.VolumeNumber && volume.Synced > _mark.Position));
+            if (isNews)
+                WriteMark(_mark with { VolumeNumber = volume.Name.Last, Position = volume.Synced });
         }
+    }
+
+    /// <summary>Under the lock of syncs, or before anybody else knows the appender.</summary>
+    private void WriteMark(SyncedMark mark)
+    {
+        _mark = mark;
+        if (_markFile is not null)
+            mark.TryWrite(_markFile, _core.Meta.PackId);
     }
 
     private ulong SyncActive()

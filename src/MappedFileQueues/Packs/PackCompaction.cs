@@ -1,9 +1,17 @@
 namespace MappedFileQueues.Packs;
 
 /// <summary>What a compaction has done.</summary>
-/// <param name="VolumesReplaced">How many volumes are gone.</param>
-/// <param name="VolumesMade">How many came in their place.</param>
-/// <param name="BytesFreed">By how much the volumes are shorter together.</param>
-/// <param name="VolumesSkipped">Damaged ones, which stay as they are; <see cref="PackStore.Verify"/> says what is wrong with
-/// them.</param>
-public sealed record PackCompaction(int VolumesReplaced, int VolumesMade, long BytesFreed, int VolumesSkipped);
+public sealed class PackCompaction
+{
+    /// <summary>How many volumes are gone.</summary>
+    public int VolumesReplaced { get; init; }
+
+    /// <summary>How many came in their place.</summary>
+    public int VolumesMade { get; init; }
+
+    /// <summary>By how much the volumes are shorter together, in bytes.</summary>
+    public long BytesFreed { get; init; }
+
+    /// <summary>Damaged ones, which stay as they are; <see cref="PackStore.Verify"/> says what is wrong with them.</summary>
+    public int VolumesSkipped { get; init; }
+}

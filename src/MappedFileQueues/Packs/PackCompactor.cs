@@ -4,13 +4,18 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// Replaces volumes that hold much garbage by shorter ones (docs/PACKS.md section 4), first one by one, then neighbours that
-/// fit into one volume together. Works under the maintenance lock; puts, deletes and gets go on. May be killed anywhere.
+/// Replaces volumes that hold much garbage, and small neighbours, by fewer ones (docs/PACKS.md section 4): each needle that is
+/// still needed is written once, and the index once, at the end. Works under the maintenance lock; puts, deletes and gets go on.
+/// May be killed anywhere.
 /// </summary>
 internal sealed class PackCompactor(PackWriter writer)
 {
     private readonly List<MovedNeedle> _moved = [];
-    private int _replaced;
+
+    /// <summary>Volumes whose copies count in memory and not in a checkpoint yet: until then their files stay.</summary>
+    private readonly List<Volume> _replaced = [];
+
+    private int _replacedCount;
     private int _made;
     private int _skipped;
 
@@ -20,92 +25,136 @@ internal sealed class PackCompactor(PackWriter writer)
     {
         long before = TotalLength();
         EndActive(garbageMin);
-        foreach (Volume volume in Full())
+        try
         {
-            cancellationToken.ThrowIfCancellationRequested();
-            if (IsWorth(volume, garbageMin))
-                Replace([volume]);
+            ReplaceAll(garbageMin, cancellationToken);
+        }
+        catch
+        {
+            TrySettle();
+            throw;
         }
 
-        foreach (List<Volume> run in Neighbours())
+        Settle();
+        return new PackCompaction
         {
-            cancellationToken.ThrowIfCancellationRequested();
-            Replace(run);
-        }
-
-        return new PackCompaction(_replaced, _made, Math.Max(0, before - TotalLength()), _skipped);
+            VolumesReplaced = _replacedCount,
+            VolumesMade = _made,
+            BytesFreed = Math.Max(0, before - TotalLength()),
+            VolumesSkipped = _skipped,
+        };
     }
 
-    private static bool IsWorth(Volume volume, double garbageMin)
+    /// <summary>
+    /// Whether a volume has enough garbage. Tombstones that a compaction has kept are needed, until the volumes before have been
+    /// compacted after them: without that, a volume of tombstones alone would be written anew each time.
+    /// </summary>
+    private static bool IsWorth(Volume volume, double garbageMin, ulong olderCleanAsOf)
     {
         long used = volume.Tail - VolumeHeader.Length;
-        long garbage = used - volume.LiveLength;
+        bool areTombstonesNeeded = volume.CleanAsOf > olderCleanAsOf;
+        long garbage = used - volume.LiveLength - (areTombstonesNeeded ? volume.TombstoneLength : 0);
         return garbage > 0 && garbage >= used * garbageMin;
     }
 
     private long TotalLength() => Core.Volumes.InOrder.Sum(static volume => volume.Tail);
 
-    /// <summary>The volume that takes puts is compacted too when it is worth it: the next put goes into a new one.</summary>
+    /// <summary>
+    /// The volume that takes puts is compacted too when it is worth it: the next put goes into a new one. Not in a full pack,
+    /// where
+    /// there would be none for the next delete.
+    /// </summary>
     private void EndActive(double garbageMin)
     {
         using (writer.Appender.Gate.Enter())
         {
-            if (writer.Appender.Active is { } active && IsWorth(active, garbageMin))
+            bool isFull = Core.Volumes.FreeCount <= VolumeTable.ReservedForTombstones;
+            if (!isFull && writer.Appender.Active is { } active
+                && IsWorth(active, garbageMin, olderCleanAsOf: 0))
                 writer.Appender.EndVolume();
         }
     }
 
-    /// <summary>All volumes that take no puts any more.</summary>
-    private List<Volume> Full()
+    /// <summary>From the oldest on: what is clean then lets the tombstones of later ones go.</summary>
+    private void ReplaceAll(double garbageMin, CancellationToken cancellationToken)
     {
+        List<Volume> full;
+        ulong sequence;
         using (writer.Appender.Gate.Enter())
-            return [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
+        {
+            full = [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
+            sequence = Core.Sequence;
+        }
+
+        HashSet<VolumeName> hiding = [.. Core.Hidden.Stretches.Select(stretch => stretch.Name)];
+        var older = new CleanPrefix();
+        for (int at = 0; at < full.Count;)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            List<Volume> run = RunFrom(full, at, garbageMin, older.CleanAsOf(full[at].Name.First), sequence, hiding);
+            if (run.Count > 0)
+            {
+                Replace(run, garbageMin);
+                at += run.Count;
+                older = CleanBefore(run[^1].Name.Last + 1);
+                continue;
+            }
+
+            bool isSkipped = hiding.Contains(full[at].Name) && IsWorth(full[at], garbageMin, olderCleanAsOf: 0);
+            _skipped += isSkipped ? 1 : 0;
+            older.Add(full[at]);
+            at++;
+        }
     }
 
     /// <summary>
-    /// Runs of volumes that are each less than half full and fit into one together. Between two of a run no number is missing:
-    /// a lost volume whose number another one bears could not be restored.
+    /// Neighbours from this one on of which one new volume is made: those with much garbage, and those that are less than half
+    /// full, as long as what they hold fits together. Between two of a run no number is missing: a lost volume whose number
+    /// another one bears could not be restored. None when that is not worth it.
     /// </summary>
-    private IEnumerable<List<Volume>> Neighbours()
+    private List<Volume> RunFrom(
+        List<Volume> full, int first, double garbageMin, ulong olderCleanAsOf, ulong sequence, HashSet<VolumeName> hiding)
     {
         List<Volume> run = [];
-        long length = 0;
-        foreach (Volume volume in Full())
+        long length = VolumeHeader.Length;
+        bool hasWorth = false;
+        foreach (Volume volume in full.Skip(first))
         {
-            bool fits = volume.Tail < Core.Meta.VolumeLength / 2 && length + volume.Tail <= Core.Meta.VolumeLength
-                && (run.Count == 0 || volume.Name.First == run[^1].Name.Last + 1);
-            if (!fits && run.Count > 1)
-                yield return run;
-            if (!fits)
-                (run, length) = ([], 0);
-            if (volume.Tail < Core.Meta.VolumeLength / 2)
-            {
-                run.Add(volume);
-                length += volume.Tail;
-            }
+            // The live ones can only become fewer. Tombstones are not needed when all before is clean as of now.
+            long kept = volume.LiveLength + (olderCleanAsOf >= sequence ? 0 : volume.TombstoneLength);
+            bool isWorth = IsWorth(volume, garbageMin, olderCleanAsOf);
+            bool isWanted = !hiding.Contains(volume.Name) && (isWorth || volume.Tail < Core.Meta.VolumeLength / 2);
+            bool fits = run.Count == 0
+                || (volume.Name.First == run[^1].Name.Last + 1 && length + kept <= Core.Meta.VolumeLength);
+            if (!isWanted || !fits)
+                break;
+            run.Add(volume);
+            length += kept;
+            hasWorth |= isWorth;
         }
 
-        if (run.Count > 1)
-            yield return run;
+        return hasWorth || run.Count > 1 ? run : [];
     }
 
-    private void Replace(List<Volume> run)
+    private void Replace(List<Volume> run, double garbageMin)
     {
         VolumeName name = NameFor(run);
         if (name.Generation > VolumeName.GenerationMax)
             return;
-        Core.Volumes.RequireFree(1);
-        _moved.Clear();
-        Volume? made;
+        Volume made;
         try
         {
-            made = Copy(run, name);
+            made = CopyOrMakeRoom(run, name);
         }
-        catch (QueueCorruptException)
+        catch (DamagedNeedleException damage)
         {
-            // What cannot be read is not thrown away: it may be worth something to somebody with other tools.
+            // What cannot be read is not thrown away: it may be worth something to somebody with other tools. Its neighbours are
+            // replaced without it.
             _ = Core.Directory.Delete(name.Path + PackNames.TemporarySuffix);
-            _skipped += run.Count;
+            _skipped++;
+            int at = run.IndexOf(damage.Volume);
+            ReplaceRest(run[..at], garbageMin);
+            ReplaceRest(run[(at + 1)..], garbageMin);
             return;
         }
         catch (QueueDiskException)
@@ -120,15 +169,59 @@ internal sealed class PackCompactor(PackWriter writer)
         MoveEntries(made);
         ProtocolSteps.Reach(ProtocolStep.PackEntriesMoved);
         run.ForEach(Core.Volumes.Remove);
+        _replaced.AddRange(run);
         writer.MarkChanged();
+    }
+
+    private void ReplaceRest(List<Volume> run, double garbageMin)
+    {
+        if (run.Count > 1 || run.Exists(volume => IsWorth(volume, garbageMin, CleanAsOfBefore(volume.Name.First))))
+            Replace(run, garbageMin);
+    }
+
+    /// <summary>Old files are kept until the end; on a full disk they go earlier, and the copy is tried once more.</summary>
+    private Volume CopyOrMakeRoom(List<Volume> run, VolumeName name)
+    {
+        Core.Volumes.RequireFree(1);
+        try
+        {
+            return Copy(run, name);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOSPC && _replaced.Count > 0)
+        {
+            _ = Core.Directory.Delete(name.Path + PackNames.TemporarySuffix);
+            Settle();
+            return Copy(run, name);
+        }
+    }
+
+    /// <summary>For whoever has an error in hand: what was done stays done where that is possible.</summary>
+    private void TrySettle()
+    {
+        try
+        {
+            Settle();
+        }
+        catch (MappedFileQueueException)
+        {
+            // The old files stay beside the new ones, and the next opening removes those that do not count.
+        }
+    }
+
+    /// <summary>A checkpoint names the new volumes; then the old ones go.</summary>
+    private void Settle()
+    {
+        if (_replaced.Count == 0)
+            return;
         writer.CheckpointHeld();
-        foreach (Volume old in run)
+        foreach (Volume old in _replaced)
         {
             _ = Core.Directory.Delete(old.Name.Path);
             ProtocolSteps.Reach(ProtocolStep.PackVolumeDeleted);
-            _replaced++;
+            _replacedCount++;
         }
 
+        _replaced.Clear();
         Core.Directory.FlushEntries(PackNames.Volumes);
     }
 
@@ -149,36 +242,32 @@ internal sealed class PackCompactor(PackWriter writer)
         return name with { Generation = generation + 1 };
     }
 
-    /// <summary>
-    /// The least that the volumes before this number are clean as of; 0 when one of them is missing, because it may be restored.
-    /// </summary>
-    private ulong CleanAsOfBefore(uint number)
-    {
-        ulong cleanAsOf = ulong.MaxValue;
-        uint next = 1;
-        foreach (Volume volume in Core.Volumes.InOrder.Where(volume => volume.Name.Last < number))
-        {
-            cleanAsOf = volume.Name.First == next ? Math.Min(cleanAsOf, volume.CleanAsOf) : 0;
-            if (cleanAsOf == 0)
-                return 0;
-            next = volume.Name.Last + 1;
-        }
+    /// <summary>What the volumes before this number are all clean as of.</summary>
+    private ulong CleanAsOfBefore(uint number) => CleanBefore(number).CleanAsOf(number);
 
-        return next == number ? cleanAsOf : 0;
+    private CleanPrefix CleanBefore(uint number)
+    {
+        var older = new CleanPrefix();
+        foreach (Volume volume in Core.Volumes.InOrder.Where(volume => volume.Name.Last < number))
+            older.Add(volume);
+        return older;
     }
 
     private Volume Copy(List<Volume> run, VolumeName name)
     {
+        _moved.Clear();
         ulong cleanAsOf;
         using (writer.Appender.Gate.Enter())
             cleanAsOf = Core.Sequence;
         ulong olderCleanAsOf = CleanAsOfBefore(name.First);
+        long tombstones = 0;
         uint seed = NeedleLayout.VolumeSeed(Core.Meta.PackId, name.Last, name.Generation);
-        return PackAppender.MakeVolume(Core, new VolumeHeader(name, cleanAsOf, SequenceBefore: 0), file =>
+        var header = new VolumeHeader(name, cleanAsOf, SequenceBefore: 0, run[0].PreviousEnd);
+        Volume made = PackAppender.MakeVolume(Core, header, file =>
         {
             using var copier = new NeedleCopier(file, seed);
             foreach (Volume old in run)
-                Copy(old, olderCleanAsOf, copier);
+                tombstones += Copy(old, olderCleanAsOf, copier);
             copier.Flush();
 
             // What was left out is dead because of needles that may not be on disk yet: without them the copy would be all that a
@@ -189,29 +278,53 @@ internal sealed class PackCompactor(PackWriter writer)
             writer.Appender.Flush();
             ProtocolSteps.Reach(ProtocolStep.PackCompactionCopied);
         });
+        made.AddTombstone(tombstones);
+        return made;
     }
 
-    private void Copy(Volume old, ulong olderCleanAsOf, NeedleCopier copier)
+    /// <summary>Copies what is needed of a volume; returns the length of the tombstones among it.</summary>
+    private long Copy(Volume old, ulong olderCleanAsOf, NeedleCopier copier)
     {
         using var scanner = new VolumeScanner(old, VolumeHeader.Length, old.Tail);
         ulong sequence = 0;
+        long tombstones = 0;
         while (!scanner.IsAtEnd)
         {
-            if (!scanner.TryNext(sequence, wholeNeedle: true))
-                throw PackLookup.Damaged(old, scanner.Position);
+            if (!scanner.TryNext(sequence, wholeNeedle: true) && !TryPassDead(scanner, sequence))
+                throw new DamagedNeedleException(old, scanner.Position);
             sequence = scanner.Needle.Sequence;
             if (scanner.Needle.Kind == NeedleKind.Value)
+            {
                 CopyIfLive(scanner, copier);
+            }
             else if (IsNeeded(scanner, olderCleanAsOf))
+            {
                 copier.Copy(scanner);
+                tombstones += scanner.Needle.Length;
+            }
         }
+
+        return tombstones;
+    }
+
+    /// <summary>
+    /// Whether a value stands here whose data is damaged and which nobody needs, because its key was put or deleted again: such
+    /// damage goes with the volume.
+    /// </summary>
+    private bool TryPassDead(VolumeScanner scanner, ulong sequence) =>
+        scanner.TryNext(sequence, wholeNeedle: false) && scanner.Needle.Kind == NeedleKind.Value
+        && !IsLive(scanner, out _, out _);
+
+    private bool IsLive(VolumeScanner scanner, out ulong hash, out ulong entry)
+    {
+        hash = Core.Lookup.HashOf(scanner.Key);
+        entry = Core.Layout.Pack(hash, scanner.Volume.Slot, scanner.NeedlePosition, scanner.Needle.Length);
+        return Core.Index.Contains(hash, entry);
     }
 
     private void CopyIfLive(VolumeScanner scanner, NeedleCopier copier)
     {
-        ulong hash = Core.Lookup.HashOf(scanner.Key);
-        ulong entry = Core.Layout.Pack(hash, scanner.Volume.Slot, scanner.NeedlePosition, scanner.Needle.Length);
-        if (!Core.Index.Contains(hash, entry))
+        if (!IsLive(scanner, out ulong hash, out ulong entry))
             return;
         uint units = (uint)(copier.Copy(scanner) / NeedleLayout.Unit);
         _moved.Add(new MovedNeedle(hash, entry, units, scanner.Needle.Length));
@@ -254,4 +367,32 @@ internal sealed class PackCompactor(PackWriter writer)
 
     /// <summary>A value that was copied: the entry of its old place, and its new position in units of 8.</summary>
     private readonly record struct MovedNeedle(ulong Hash, ulong Entry, uint Units, int Length);
+
+    /// <summary>
+    /// The least that the first volumes are clean as of; 0 from the first one on that is missing, because it may be restored.
+    /// </summary>
+    private struct CleanPrefix
+    {
+        private ulong _cleanAsOf = ulong.MaxValue;
+        private uint _next = 1;
+
+        public CleanPrefix()
+        {
+        }
+
+        public readonly ulong CleanAsOf(uint number) => _next == number ? _cleanAsOf : 0;
+
+        public void Add(Volume volume)
+        {
+            _cleanAsOf = volume.Name.First == _next ? Math.Min(_cleanAsOf, volume.CleanAsOf) : 0;
+            _next = volume.Name.Last + 1;
+        }
+    }
+
+    /// <summary>A volume of the run cannot be copied.</summary>
+    private sealed class DamagedNeedleException(Volume volume, long position)
+        : MappedFileQueueException(PackLookup.Damaged(volume, position).Message)
+    {
+        public Volume Volume { get; } = volume;
+    }
 }

@@ -1,3 +1,4 @@
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs;
@@ -10,14 +11,16 @@ internal sealed class PackCore : IDisposable
 {
     private readonly List<PackDamage> _damages = [];
 
-    public PackCore(StoreDirectory directory, PackMeta meta, bool mapsVolumes = false)
+    public PackCore(StoreDirectory directory, PackMeta meta, PackAccess? access = null)
     {
+        access ??= new PackAccess();
         Directory = directory;
         Meta = meta;
         Layout = new IndexEntry(meta.VolumeLength);
         Index = new PackIndex(Layout);
-        Volumes = new VolumeTable(directory.Path, mapsVolumes ? meta.VolumeLength : 0);
-        Lookup = new PackLookup(Index, Volumes, new KeyHash(meta.PackId));
+        Volumes = new VolumeTable(directory.Path, access.MapsVolumes ? meta.VolumeLength : 0) { Owner = access.Owner };
+        Hidden = new HiddenNeedles(directory.Path, meta.PackId) { IsPassedOver = access.AllowsStaleValues };
+        Lookup = new PackLookup(Index, Volumes, Hidden, new KeyHash(meta.PackId));
     }
 
     public StoreDirectory Directory { get; }
@@ -32,8 +35,14 @@ internal sealed class PackCore : IDisposable
 
     public PackLookup Lookup { get; }
 
-    /// <summary>The sequence of the newest needle that counts.</summary>
-    public ulong Sequence { get; set; }
+    /// <summary>What damage hides.</summary>
+    public HiddenNeedles Hidden { get; }
+
+    /// <summary>The sequence of the newest needle that counts, or one above it that is not to be given again.</summary>
+    public ulong Sequence { get; private set; }
+
+    /// <summary>The sequence is that of the newest needle, and nothing is known to have been lost behind it.</summary>
+    public bool IsSequenceExact { get; private set; } = true;
 
     public IReadOnlyList<PackDamage> Damages
     {
@@ -44,10 +53,43 @@ internal sealed class PackCore : IDisposable
         }
     }
 
+    /// <summary>Itself.</summary>
+    /// <exception cref="ObjectDisposedException">It is disposed.</exception>
+    public PackCore Usable()
+    {
+        Volumes.ThrowIfDisposed();
+        return this;
+    }
+
+    /// <summary>A needle of this sequence counts now; or a checkpoint says that it does.</summary>
+    public void Reach(ulong sequence) => (Sequence, IsSequenceExact) = (sequence, true);
+
+    /// <summary>Sequences up to this one may have been given to needles that are lost.</summary>
+    public void LeapTo(ulong sequence)
+    {
+        if (sequence > Sequence)
+            (Sequence, IsSequenceExact) = (sequence, false);
+    }
+
     public void Report(PackDamage damage)
     {
         lock (_damages)
             _damages.Add(damage);
+    }
+
+    /// <summary>
+    /// Reports a stretch whose needles cannot be read, once for all that may have stood there, and lets the keys that it may hide
+    /// say so.
+    /// </summary>
+    public void Hide(HiddenStretch stretch)
+    {
+        bool isReported = Hidden.Stretches.Any(other => other.Place == stretch.Place);
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.PackHiddenForgotten))
+#endif
+        Hidden.Add(stretch);
+        if (!isReported)
+            Report(stretch.ToDamage());
     }
 
     /// <summary>
@@ -83,6 +125,8 @@ internal sealed class PackCore : IDisposable
         bool isKnown = old.Volume is not null;
         if (needle.Kind == NeedleKind.Tombstone)
         {
+            volume.AddTombstone(needle.Length);
+            Hidden.OnDeleted(hash, new NeedlePosition(volume.Name.Last, position));
             if (isKnown)
                 Index.Remove(hash, old.Entry);
             return;
@@ -90,6 +134,7 @@ internal sealed class PackCore : IDisposable
 
         ulong entry = Layout.Pack(hash, volume.Slot, position, needle.Length);
         volume.AddLive(needle.Length, 1);
+        Hidden.OnPut(hash);
         if (isKnown)
             Index.Replace(hash, old.Entry, entry);
         else
@@ -97,6 +142,19 @@ internal sealed class PackCore : IDisposable
     }
 
     public void Dispose() => Volumes.Dispose();
+}
+
+/// <summary>How a pack is looked at.</summary>
+internal sealed record PackAccess
+{
+    /// <summary>The public type that errors about a disposed pack name.</summary>
+    public Type Owner { get; init; } = typeof(PackStore);
+
+    /// <summary>Whether gets copy from mappings of the volumes.</summary>
+    public bool MapsVolumes { get; init; }
+
+    /// <summary>Whether a key answers with what is known although damage may hide something newer.</summary>
+    public bool AllowsStaleValues { get; init; }
 }
 
 /// <summary>Where a key's newest value lies.</summary>

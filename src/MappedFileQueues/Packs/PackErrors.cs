@@ -3,8 +3,9 @@ namespace MappedFileQueues.Packs;
 /// <summary>The errors that more than one way into a pack can meet, worded in one place.</summary>
 internal static class PackErrors
 {
-    public static QueueFormatException NoPack(string path) =>
-        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or make one with `mfq pack create`.");
+    public static QueueNotFoundException NoPack(string path) =>
+        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or make one with `mfq pack create`.",
+            path);
 
     public static QueueFormatException Foreign(string path, string found) =>
         new($"The folder holds other files and no pack: path={path}, found={found}. Name an empty folder or a pack.");

@@ -10,16 +10,25 @@ internal sealed class PackFollower : IDisposable
 {
     private readonly StoreDirectory _directory;
     private readonly PackMeta _meta;
-    private readonly bool _mapsVolumes;
+    private readonly PackAccess _access;
     private readonly bool _hasIdentities = !OperatingSystemServices.Current.IsPortable;
     private PackCore _core;
     private PlatformFile? _checkpoint;
     private Volume? _last;
     private VolumeName _next;
 
-    public PackFollower(StoreDirectory directory, PackMeta meta, bool mapsVolumes)
+    /// <summary>The length that the last volume had at the last look.</summary>
+    private long _seenLength;
+
+    /// <summary>
+    /// What stood behind the tail when a look found no needle there: as long as that, and the length, are the same, another look
+    /// would find the same, and it may be one at 200 MiB. Null: there was none, or the header of one that is under way.
+    /// </summary>
+    private byte[]? _seenBehind;
+
+    public PackFollower(StoreDirectory directory, PackMeta meta, PackAccess access)
     {
-        (_directory, _meta, _mapsVolumes) = (directory, meta, mapsVolumes);
+        (_directory, _meta, _access) = (directory, meta, access);
         _core = Load();
     }
 
@@ -28,7 +37,7 @@ internal sealed class PackFollower : IDisposable
 
     public void Refresh()
     {
-        if (IsCompacted() || _last?.File.Length < _last?.Tail)
+        if (IsCompacted() || _last?.File.Length < _seenLength)
         {
             PackCore old = _core;
             Volatile.Write(ref _core, Load());
@@ -39,10 +48,21 @@ internal sealed class PackFollower : IDisposable
         {
             // The next volume is looked for first: when it is there, the last one has all that it will ever have.
             bool hasNext = _directory.Identify(_next.Path) is not null;
-            if (_last is { } last && last.File.Length > last.Tail)
-                new PackReplay(_core).Replay(last, last.Tail, isLast: !hasNext, proven: last.Tail);
-            if (!hasNext || !TryEnterNext())
+            Volume? next = hasNext ? OpenNext() : null;
+            try
+            {
+                ReadOn(next, isLast: !hasNext);
+            }
+            catch
+            {
+                next?.Retire();
+                throw;
+            }
+
+            if (next is null)
                 return;
+            _core.Volumes.Add(next);
+            SetLast(next, next.Name.Last);
         }
     }
 
@@ -59,7 +79,7 @@ internal sealed class PackFollower : IDisposable
         PlatformFile? checkpoint = OpenCheckpoint();
         try
         {
-            LoadedPack loaded = new PackLoader(_directory, _meta, _mapsVolumes).Load(useCheckpoint: true, writable: false);
+            LoadedPack loaded = new PackLoader(_directory, _meta, _access).Load(useCheckpoint: true, writable: false);
             SetLast(loaded.Core.Volumes.InOrder.LastOrDefault(), loaded.LastNumber);
             Hold(checkpoint);
             return loaded.Core;
@@ -73,20 +93,59 @@ internal sealed class PackFollower : IDisposable
 
     private void SetLast(Volume? last, uint lastNumber)
     {
-        _last = last;
+        (_last, _seenLength, _seenBehind) = (last, 0, null);
         _next = new VolumeName(lastNumber + 1, lastNumber + 1, 0);
     }
 
-    private bool TryEnterNext()
+    /// <summary>Takes over what the last volume has got.</summary>
+    private void ReadOn(Volume? next, bool isLast)
     {
-        // Without a slot it is an empty volume too many; or a compaction has made room for it, and the next refresh loads anew.
+        if (_last is not { } last)
+            return;
+        if (next is not null)
+            last.EndBefore(next);
+        long length = last.File.Length;
+        bool hasMore = length > last.Tail && !(isLast && length == _seenLength && IsAsSeen(last));
+        if (hasMore)
+        {
+            new PackReplay(_core).Replay(last, last.Tail, isLast, proven: last.Tail);
+            _seenBehind = isLast && length > last.Tail ? Behind(last) : null;
+        }
+
+        _seenLength = length;
+    }
+
+    private bool IsAsSeen(Volume last) => _seenBehind is { } seen && Behind(last) is { } now && seen.AsSpan().SequenceEqual(now);
+
+    /// <summary>
+    /// Where the next needle would begin; null when a valid header stands there: the rest of that one may come without the
+    /// file becoming longer.
+    /// </summary>
+    private static byte[]? Behind(Volume last)
+    {
+        byte[] header = new byte[NeedleLayout.HeaderLength];
+        last.File.ReadAt(header, last.Tail);
+        if (!NeedleLayout.TryRead(header, out NeedleLayout needle))
+            return header;
+        using var scanner = new VolumeScanner(last, last.Tail, last.Tail + needle.DataAt);
+        return scanner.TryLook(out _) ? null : header;
+    }
+
+    /// <summary>
+    /// Null without a slot: it is an empty volume too many, or a compaction has made room for it, and the next refresh loads
+    /// anew.
+    /// </summary>
+    private Volume? OpenNext()
+    {
         PlatformFile? file = _core.Volumes.FreeCount == 0 ? null : _directory.Open(_next.Path, FileOpening.Read);
         if (file is null)
-            return false;
-        var next = new Volume(_next, file, _meta.PackId) { Tail = VolumeHeader.Length };
-        _core.Volumes.Add(next);
-        SetLast(next, next.Name.Last);
-        return true;
+            return null;
+        Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
+        int read = file.ReadAt(bytes, 0);
+        return new Volume(_next, file, _meta.PackId)
+        {
+            Tail = VolumeHeader.Length, PreviousEnd = VolumeHeader.Parse(bytes[..read], _meta.PackId, _next)?.PreviousEnd ?? 0,
+        };
     }
 
     /// <summary>

@@ -7,7 +7,9 @@ namespace MappedFileQueues.Packs;
 /// <param name="Leftovers">Volumes that do not count any more; a writer removes them.</param>
 /// <param name="CoveredTail">Up to here the checkpoint covers the last volume; the volume's header when there is none.</param>
 /// <param name="ScannedLength">How many bytes lay behind what the checkpoint covers.</param>
-/// <param name="LastNumber">The highest number of a volume that is there or named by the checkpoint; 0 for an empty pack.</param>
+/// <param name="LastNumber">
+/// The highest number of a volume that is there or named by the checkpoint or the mark; 0 for an empty pack.
+/// </param>
 internal sealed record LoadedPack(
     PackCore Core, IReadOnlyList<VolumeName> Leftovers, long CoveredTail, long ScannedLength, uint LastNumber);
 
@@ -15,7 +17,7 @@ internal sealed record LoadedPack(
 /// Opens a pack's volumes and makes the index: from the checkpoint and what came after it, or from the volumes alone. Changes no
 /// file.
 /// </summary>
-internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool mapsVolumes)
+internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAccess access)
 {
     /// <summary>How often a reader begins anew because a compaction removes the files that it is about to open.</summary>
     private const int TriesMax = 1000;
@@ -23,7 +25,9 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
     /// <summary>More needles than a volume can hold: 16 GiB of the shortest ones.</summary>
     private const ulong NeedlesOfAVolume = 1UL << 32;
 
-    private PackCore _core = new(directory, meta, mapsVolumes);
+    private PackCore _core = new(directory, meta, access);
+    private SyncedMark _mark = new(Guid.Empty, 0, 0);
+    private bool _isWriter;
     private bool _hasMissing;
     private uint _lastNumber;
     private long _scannedLength;
@@ -56,8 +60,12 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
 
     private LoadedPack LoadConsistent(bool useCheckpoint, bool writable)
     {
+        _isWriter = writable;
         for (int tries = 0; ; tries++)
         {
+            // Before the volumes, which only become longer.
+            _mark = SyncedMark.Read(directory, meta.PackId);
+
             // Held open: the inode of a checkpoint that is replaced is given to a later one, which would pass for this one.
             using PlatformFile? held = directory.Open(PackNames.Checkpoint, FileOpening.Read);
             FileIdentity? checkpoint = held?.Identity;
@@ -84,7 +92,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
     private void Restart()
     {
         _core.Dispose();
-        _core = new PackCore(directory, meta, mapsVolumes);
+        _core = new PackCore(directory, meta, access);
         (_scannedLength, _coveredTail) = (0, VolumeHeader.Length);
         _hasMissing = false;
     }
@@ -110,7 +118,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
     {
         if (IndexCheckpoint.Read(directory, meta, _core.Index) is not { } checkpoint)
             return false;
-        _core.Sequence = checkpoint.Sequence;
+        _core.Reach(checkpoint.Sequence);
         uint lastCovered = checkpoint.Volumes.Select(covered => covered.Name.Last).DefaultIfEmpty().Max();
         _lastNumber = Math.Max(_lastNumber, lastCovered);
         foreach (CoveredVolume covered in checkpoint.Volumes)
@@ -121,17 +129,27 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
             if (!TryAddCovered(covered, writable) && covered.Name.Last == lastCovered)
             {
                 // It may have taken needles since. Were their sequences given again, it could not be restored any more.
-                _core.Sequence += NeedlesOfAVolume;
+                _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
             }
         }
 
+        foreach (HiddenStretch stretch in checkpoint.Hidden)
+        {
+            // What was damaged is whole again: the entries do not know it.
+            if (IsRestored(stretch))
+                return false;
+            _core.Hide(stretch);
+        }
+
+        foreach ((ulong hash, NeedlePosition tombstone) in checkpoint.Deleted)
+            _core.Hidden.OnDeleted(hash, tombstone);
         foreach (VolumeName name in files)
         {
-            if (checkpoint.Volumes.Exists(covered => covered.Name == name))
+            if (checkpoint.Volumes.Any(covered => covered.Name == name))
                 continue;
 
             // A compaction that reaches into what the checkpoint names was not finished; one that lies behind it counts.
-            bool isUnfinished = checkpoint.Volumes.Exists(covered => covered.Name.Overlaps(name));
+            bool isUnfinished = checkpoint.Volumes.Any(covered => covered.Name.Overlaps(name));
             bool isRestored = !isUnfinished && name.First <= lastCovered;
             if (isRestored)
                 return false;
@@ -142,8 +160,20 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
                 return false;
         }
 
-        ReplayAll(checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name));
+        ReplayAll(
+            checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name), [], lastCovered);
         return true;
+    }
+
+    private bool IsRestored(HiddenStretch stretch)
+    {
+        Volume? volume = _core.Volumes.InOrder.FirstOrDefault(volume => volume.Name == stretch.Name);
+        if (volume is null || stretch.Position == HiddenStretch.WholeVolume)
+            return false;
+        if (stretch.Length == 0)
+            return volume.File.Length > stretch.Position;
+        using var scanner = new VolumeScanner(volume, stretch.Position, stretch.Position + stretch.Length);
+        return scanner.TryNext(sequenceAbove: 0, wholeNeedle: false);
     }
 
     private bool TryAddCovered(CoveredVolume covered, bool writable)
@@ -152,18 +182,16 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
         {
             _hasMissing = true;
             _core.Index.RemoveSlot(covered.Slot);
-            _core.Report(new PackDamage(covered.Name.Path, 0, 0, "The volume is missing. What it held is lost."));
+            _core.Report(PackDamage.At(covered.Name, 0, 0, "The volume is missing. What it held is lost."));
             return false;
         }
 
         _core.Volumes.Add(volume, covered.Slot);
         volume.Tail = volume.Synced = covered.Covered;
         volume.AddLive(covered.LiveLength, covered.LiveCount);
+        volume.AddTombstone(covered.TombstoneLength);
         if (volume.File.Length < covered.Covered)
-        {
-            _core.Report(new PackDamage(
-                covered.Name.Path, volume.File.Length, 0, "The volume is shorter than it was. What stood at its end is lost."));
-        }
+            ReportShort(volume);
 
         return true;
     }
@@ -180,33 +208,18 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
                 return false;
         }
 
-        ReportGaps();
-        ReplayAll([]);
+        ReplayAll([], _core.Volumes.Gaps, lastReported: 0);
         return true;
     }
 
-    /// <summary>Each number belongs to a volume, from 1 on.</summary>
-    private void ReportGaps()
-    {
-        uint number = 1;
-        foreach (Volume volume in _core.Volumes.InOrder)
-        {
-            if (volume.Name.First > number)
-            {
-                var missing = new VolumeName(number, volume.Name.First - 1, 0);
-                _core.Report(new PackDamage(missing.Path, 0, 0,
-                    "No volume has these numbers. What was put or deleted there is lost; older values may be back."));
-            }
-
-            number = volume.Name.Last + 1;
-        }
-    }
+    private void ReportShort(Volume volume) => _core.Report(PackDamage.At(
+        volume.Name, volume.File.Length, 0, "The volume is shorter than it was. What stood at its end is lost."));
 
     /// <summary>Scans what is not covered yet. The volumes before the last covered one were full when it was written.</summary>
-    private void ReplayAll(IEnumerable<VolumeName> full)
+    private void ReplayAll(IEnumerable<VolumeName> full, IReadOnlyList<VolumeName> gaps, uint lastReported)
     {
         HashSet<VolumeName> known = [.. full];
-        var replay = new PackReplay(_core);
+        var replay = new PackReplay(_core, hasLock: _isWriter);
         IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
         for (int i = 0; i < volumes.Count; i++)
         {
@@ -214,17 +227,56 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
             bool isLast = i == volumes.Count - 1;
             if (isLast)
                 _coveredTail = volume.Tail;
+            else
+                volume.EndBefore(volumes[i + 1]);
+
+            // In the order of the needles: what is deleted behind a gap is known to be gone.
+            foreach (VolumeName gap in gaps.Where(gap => gap.Last + 1 == volume.Name.First))
+                _core.Hide(new HiddenStretch(gap, HiddenStretch.WholeVolume, 0, Trace: null));
             if (known.Contains(volume.Name))
                 continue;
             _scannedLength += Math.Max(0, volume.File.Length - volume.Tail);
             replay.Replay(volume, volume.Tail, isLast, proven: volume.Tail);
+            if (!isLast)
+                CheckEnd(volume, volumes[i + 1]);
         }
 
         // The needle of the highest sequence may be gone with a compaction. Were its number given again, a volume that is
         // clean as of it would seem to be so of a later delete.
         foreach (Volume volume in volumes)
-            _core.Sequence = Math.Max(_core.Sequence, volume.CleanAsOf);
-        _lastNumber = Math.Max(_lastNumber, volumes.Select(volume => volume.Name.Last).DefaultIfEmpty().Max());
+            _core.LeapTo(volume.CleanAsOf);
+        uint last = volumes.Select(volume => volume.Name.Last).DefaultIfEmpty().Max();
+        CheckMark(volumes.LastOrDefault(), Math.Max(last, lastReported));
+        _lastNumber = Math.Max(_lastNumber, Math.Max(last, _mark.VolumeNumber));
+    }
+
+    /// <summary>
+    /// The next volume knows the sequence of the last needle before it. When both were filled by puts, and the scan has not
+    /// come that
+    /// far, the end of this one is gone.
+    /// </summary>
+    private void CheckEnd(Volume volume, Volume next)
+    {
+        bool isComparable = volume.Name.Generation == 0 && next.Name.Generation == 0 && volume.Name.Last + 1 == next.Name.First;
+        bool isEndKnown = _core.Hidden.Stretches.Any(stretch =>
+            stretch.Name == volume.Name && stretch.Position + stretch.Length == volume.Tail);
+        if (isComparable && !isEndKnown && _core.Sequence < next.SequenceBefore)
+            _core.Hide(new HiddenStretch(volume.Name, volume.Tail, 0, Trace: null));
+    }
+
+    /// <summary>The mark tells of what was on disk at the end of the pack and is not there any more.</summary>
+    private void CheckMark(Volume? last, uint lastNumber)
+    {
+        if (_mark.VolumeNumber > lastNumber)
+        {
+            var missing = new VolumeName(lastNumber + 1, _mark.VolumeNumber, 0);
+            _core.Report(PackDamage.At(missing, 0, 0, "The volume is missing. What it held is lost."));
+            _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
+        }
+        else if (last is not null && last.File.Length < _mark.SyncedOf(last.Name) && last.File.Length >= _coveredTail)
+        {
+            ReportShort(last);
+        }
     }
 
     /// <summary>Adds a volume; false when it is gone. An empty one for which there is no slot is a leftover.</summary>
@@ -256,10 +308,16 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, bool m
         VolumeHeader? header = VolumeHeader.Parse(bytes[..read], meta.PackId, name);
         if (header is null)
         {
-            _core.Report(new PackDamage(
-                name.Path, 0, read, "The volume's header is damaged. Its needles are looked for all the same."));
+            _core.Report(PackDamage.At(
+                name, 0, read, "The volume's header is damaged. Its needles are looked for all the same."));
         }
 
-        return new Volume(name, file, meta.PackId) { CleanAsOf = header?.CleanAsOf ?? 0, Tail = VolumeHeader.Length };
+        return new Volume(name, file, meta.PackId)
+        {
+            CleanAsOf = header?.CleanAsOf ?? 0,
+            SequenceBefore = header?.SequenceBefore ?? 0,
+            PreviousEnd = header?.PreviousEnd ?? 0,
+            Tail = VolumeHeader.Length,
+        };
     }
 }

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Packs;
 /// Finds the needle of a key: the index names the places it may be at, mostly one, and the needle there says whose it is. Any
 /// thread. What is found is the newest value at some moment during the call.
 /// </summary>
-internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash keyHash)
+internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNeedles hidden, KeyHash keyHash)
 {
     private const int CandidatesExpected = 8;
 
@@ -16,9 +16,11 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash k
     /// Looks a key up; when it is there, <paramref name="read"/> holds header and key (with <paramref name="wholeNeedle"/> the
     /// rest too, unless it is large), and the entry is the one of the index. Damage at a place that may be the key's is an
     /// exception, because nobody can say then that the key is not there. With <paramref name="passDamage"/> the result is false
-    /// instead, and the entry is the one of that place; 0 when there is none.
+    /// instead, and the entry is the one of that place; 0 when there is none; and what damage hides is not asked for.
     /// </summary>
-    /// <exception cref="QueueCorruptException">A needle that may be the key's is damaged.</exception>
+    /// <exception cref="QueueCorruptException">
+    /// A needle that may be the key's is damaged, or damage may hide a newer needle of the key.
+    /// </exception>
     /// <exception cref="ObjectDisposedException">The key was not found, and the pack is disposed.</exception>
     public bool TryFind(
         ReadOnlySpan<byte> key, ulong hash, bool wholeNeedle, bool passDamage, ref NeedleRead read, out ulong entry)
@@ -34,7 +36,12 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash k
                 entry = found[i];
                 NeedleMatch match = Look(key, entry, wholeNeedle, passDamage, ref read);
                 if (match == NeedleMatch.Same)
+                {
+                    if (!passDamage && !hidden.IsEmpty)
+                        hidden.Check(key, hash, new NeedlePosition(read.Volume.Name.Last, read.Position));
                     return true;
+                }
+
                 if (match == NeedleMatch.Damaged)
                     unreadable = entry;
             }
@@ -43,11 +50,13 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, KeyHash k
             // another key's needle stands where this one's was.
             if (count > 0 && index.ShardOf(hash).Version != version)
                 continue;
-            ObjectDisposedException.ThrowIf(volumes.IsDisposed, typeof(PackStore));
+            volumes.ThrowIfDisposed();
             entry = unreadable;
-            if (unreadable == 0 || passDamage)
-                return false;
-            throw Damaged(unreadable);
+            if (unreadable != 0 && !passDamage)
+                throw Damaged(unreadable);
+            if (!passDamage && !hidden.IsEmpty)
+                hidden.Check(key, hash, known: null);
+            return false;
         }
     }
 

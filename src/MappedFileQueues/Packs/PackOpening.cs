@@ -6,8 +6,9 @@ namespace MappedFileQueues.Packs;
 /// <summary>A pack that this process may write to.</summary>
 /// <param name="Loaded">What was found.</param>
 /// <param name="Active">The volume that takes the next needle; null when a new one has to be made.</param>
+/// <param name="Mark">What is known to be on disk of the last volume.</param>
 /// <param name="WriterLock">Keeps other writers out.</param>
-internal sealed record OpenedPack(LoadedPack Loaded, Volume? Active, PlatformLock WriterLock);
+internal sealed record OpenedPack(LoadedPack Loaded, Volume? Active, SyncedMark Mark, PlatformLock WriterLock);
 
 /// <summary>
 /// Opens a pack for writing: makes it when it is missing, takes the writer's lock, loads, and puts in order what a crash left.
@@ -31,10 +32,12 @@ internal static class PackOpening
             PackMeta meta = PackLoader.ReadMeta(directory) ?? Create(directory, options);
             directory.AdoptModeOf(PackNames.Meta);
             RemoveTemporaries(directory);
-            LoadedPack loaded = new PackLoader(directory, meta, options.MapsVolumes).Load(useCheckpoint, writable: true);
+            var access = new PackAccess { MapsVolumes = options.MapVolumes, AllowsStaleValues = options.AllowStaleValues };
+            LoadedPack loaded = new PackLoader(directory, meta, access).Load(useCheckpoint, writable: true);
             try
             {
-                return new OpenedPack(loaded, PutInOrder(loaded), writerLock);
+                Volume? active = PutInOrder(loaded);
+                return new OpenedPack(loaded, active, MarkOf(loaded, active), writerLock);
             }
             catch
             {
@@ -111,7 +114,8 @@ internal static class PackOpening
     }
 
     /// <summary>
-    /// Removes what does not count, cuts a torn tail, makes a failed sync good; returns the volume to write on in.
+    /// Removes what does not count, ends a torn volume, makes a failed sync good; returns the volume to write on in. No volume
+    /// is ever made shorter here: a reader in another process may have it mapped.
     /// </summary>
     private static Volume? PutInOrder(LoadedPack loaded)
     {
@@ -127,13 +131,12 @@ internal static class PackOpening
         }
 
         Volume? last = core.Volumes.InOrder.LastOrDefault();
-        if (last is not null && last.File.Length > last.Tail)
-            CutTail(core, last);
         if (last is not null && core.Directory.Identify(PackNames.Poison) is not null)
             WriteAnew(last, loaded.CoveredTail);
+        bool isTorn = last is { Name.Generation: 0 } && last.File.Length > last.Tail;
         bool isLastMissing = loaded.LastNumber > (last?.Name.Last ?? 0);
         bool isDamaged = core.Damages.Any(damage => damage.File == last?.Name.Path);
-        bool isActive = last is { Name.Generation: 0 } && !isDamaged && !isLastMissing;
+        bool isActive = last is { Name.Generation: 0 } && !isDamaged && !isLastMissing && !isTorn;
 
         // Nobody syncs it later: a volume before the last one is on disk as a whole.
         if (!isActive)
@@ -141,12 +144,18 @@ internal static class PackOpening
         RemovePoison(core.Directory);
         if (isActive)
             return last;
+        if (isTorn)
+            return EndTorn(core, last!, loaded.LastNumber + 1);
 
         // The missing volume's number is never given again: what the checkpoint says of it would count for the new one.
         return isLastMissing ? PackAppender.MakeNext(core, loaded.LastNumber + 1) : null;
     }
 
-    private static void CutTail(PackCore core, Volume last)
+    /// <summary>
+    /// The next volume says where the needles of this one end. A full pack has no room for it: then the next opening finds the
+    /// same, and a compaction leaves what is torn out.
+    /// </summary>
+    private static Volume? EndTorn(PackCore core, Volume last, uint nextNumber)
     {
         using (var scanner = new VolumeScanner(last, last.Tail, last.File.Length))
         {
@@ -154,12 +163,29 @@ internal static class PackOpening
                 Salvage(core.Directory, last);
         }
 
-        last.File.SetLength(last.Tail);
-        last.File.Sync();
-        ProtocolSteps.Reach(ProtocolStep.PackTailCut);
+        if (core.Volumes.FreeCount <= VolumeTable.ReservedForCompaction)
+            return null;
+        Volume next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
+        last.EndBefore(next);
+        ProtocolSteps.Reach(ProtocolStep.PackTailEnded);
+        return next;
     }
 
-    /// <summary>Sets aside what is about to be cut off; a second time, after a crash, over the first.</summary>
+    /// <summary>
+    /// What the next recovery will know: the volume was on disk up to where it was scanned from, or was synced by now.
+    /// </summary>
+    private static SyncedMark MarkOf(LoadedPack loaded, Volume? active)
+    {
+        PackCore core = loaded.Core;
+        SyncedMark before = SyncedMark.Read(core.Directory, core.Meta.PackId);
+        Volume? last = core.Volumes.InOrder.LastOrDefault();
+        long position = last is null ? 0
+            : last != active ? last.Tail
+            : Math.Max(last.Synced, before.SyncedOf(last.Name));
+        return new SyncedMark(SyncedMark.CurrentBoot, Math.Max(loaded.LastNumber, last?.Name.Last ?? 0), position);
+    }
+
+    /// <summary>Sets aside what does not count any more; a second time, after a crash, over the first.</summary>
     private static void Salvage(StoreDirectory directory, Volume last)
     {
         directory.CreateSubdirectory(PackNames.Salvage);

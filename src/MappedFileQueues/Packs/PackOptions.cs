@@ -62,10 +62,18 @@ public sealed class PackOptions
     /// Whether gets of up to 16 KiB copy from a mapping of the volume, on Linux, instead of reading its file; default true. For a
     /// pack that fits into memory a get is twice as fast then (docs/BENCHMARKS.md). A place that the disk cannot read, or that
     /// the file does not have, is an exception either way. With a mapping the process is ended (SIGBUS) in two cases that false
-    /// makes exceptions too: somebody truncates a volume while it is open, or the disk loses a place that it could read before
+    /// makes exceptions too: somebody else truncates a volume while it is open, or the disk loses a place that it could read
+    /// before
     /// and that the system has dropped from memory since. What was got counts as memory of the process.
     /// </summary>
-    public bool MapsVolumes { get; set; } = true;
+    public bool MapVolumes { get; set; } = true;
+
+    /// <summary>
+    /// Where a part of the pack is damaged that may have held a newer value of a key, or its deletion, a get of that key is a
+    /// <see cref="QueueCorruptException"/>; with true it answers with what is known, as if nothing had stood there. Default
+    /// false.
+    /// </summary>
+    public bool AllowStaleValues { get; set; }
 
     /// <summary>Whether a pack is made where there is none; default true.</summary>
     public bool CreateIfMissing { get; set; } = true;

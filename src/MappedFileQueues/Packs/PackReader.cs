@@ -13,16 +13,17 @@ public sealed class PackReader : IDisposable
     private readonly StoreDirectory _directory;
     private readonly PackFollower _follower;
     private readonly Lock _refreshing = new();
-    private readonly bool _followsAlways;
+    private readonly bool _followsWriter;
     private bool _isDisposed;
 
-    private PackReader(StoreDirectory directory, PackFollower follower, bool followsAlways) =>
-        (_directory, _follower, _followsAlways) = (directory, follower, followsAlways);
+    private PackReader(StoreDirectory directory, PackFollower follower, bool followsWriter) =>
+        (_directory, _follower, _followsWriter) = (directory, follower, followsWriter);
 
     /// <summary>The pack's directory.</summary>
     public string Path => _directory.Path;
 
     /// <summary>How many objects there are.</summary>
+    /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
     public long Count => Follow().Index.Count;
 
     /// <summary>What was found damaged on the way, and passed over. Empty for a pack in order.</summary>
@@ -30,22 +31,26 @@ public sealed class PackReader : IDisposable
 
     /// <summary>Opens a pack for reading; it is never made.</summary>
     /// <param name="path">The pack's directory.</param>
-    /// <param name="followsAlways">
-    /// True: each call first looks for what the writer has added, which costs two or three calls of the system. False: the
-    /// reader sees the pack as of the opening, or of the last <see cref="Refresh"/>.
-    /// </param>
-    /// <param name="mapsVolumes">As <see cref="PackOptions.MapsVolumes"/>.</param>
-    /// <exception cref="QueueFormatException">There is no pack here, or one of another version.</exception>
+    /// <param name="options">How to read it; null for the defaults.</param>
+    /// <exception cref="QueueNotFoundException">There is no pack here.</exception>
+    /// <exception cref="QueueFormatException">It is a pack of another version, or its meta page is damaged.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    public static PackReader Open(string path, bool followsAlways = true, bool mapsVolumes = true)
+    public static PackReader Open(string path, PackReaderOptions? options = null)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
+        options ??= new PackReaderOptions();
         StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
             System.IO.Path.GetFullPath(path), create: false, mode: null) ?? throw PackErrors.NoPack(path);
         try
         {
             PackMeta meta = PackLoader.ReadMeta(directory) ?? throw PackErrors.NoPack(path);
-            return new PackReader(directory, new PackFollower(directory, meta, mapsVolumes), followsAlways);
+            var access = new PackAccess
+            {
+                Owner = typeof(PackReader),
+                MapsVolumes = options.MapVolumes,
+                AllowsStaleValues = options.AllowStaleValues,
+            };
+            return new PackReader(directory, new PackFollower(directory, meta, access), options.FollowWriter);
         }
         catch
         {
@@ -196,7 +201,7 @@ public sealed class PackReader : IDisposable
         {
             ObjectDisposedException.ThrowIf(_isDisposed, this);
             _follower.Refresh();
-            using var verifier = new PackVerifier(_follower.Core, besideWriter: true);
+            using var verifier = new PackVerifier(_follower.Core, active: null, besideWriter: true);
             verifier.Scan();
             return verifier.Compare();
         }
@@ -230,8 +235,9 @@ public sealed class PackReader : IDisposable
 
     private PackCore Follow()
     {
-        if (_followsAlways)
+        if (_followsWriter)
             Refresh();
+        ObjectDisposedException.ThrowIf(Volatile.Read(ref _isDisposed), this);
         return _follower.Core;
     }
 

@@ -4,7 +4,9 @@ namespace MappedFileQueues.Packs;
 /// Scans volumes in their order and changes the index needle by needle: the rebuild, the recovery after a crash, and a reader's
 /// way of following are this one walk. What it does at a place where no needle stands is the table of docs/PACKS.md section 5.
 /// </summary>
-internal sealed class PackReplay(PackCore core)
+/// <param name="core">The pack.</param>
+/// <param name="hasLock">The caller holds the writer's lock, so that nobody writes meanwhile.</param>
+internal sealed class PackReplay(PackCore core, bool hasLock = false)
 {
     /// <summary>
     /// Applies what stands in a volume from <paramref name="from"/> on and sets its tail. The last volume may end in a torn
@@ -12,17 +14,20 @@ internal sealed class PackReplay(PackCore core)
     /// </summary>
     public void Replay(Volume volume, long from, bool isLast, long proven)
     {
-        long end = volume.File.Length;
+        long end = Math.Min(volume.File.Length, volume.EndsAt);
+
+        // A compaction's copy is whole before it has its name.
+        bool mayEnd = isLast && volume.Name.Generation == 0;
+        VolumeEnd? judge = mayEnd ? new VolumeEnd(core, volume, end, proven, hasLock) : null;
         using var scanner = new VolumeScanner(volume, from, end);
         while (true)
         {
-            while (scanner.TryNext(core.Sequence, wholeNeedle: isLast))
+            while (scanner.TryNext(core.Sequence, wholeNeedle: mayEnd))
                 Apply(volume, scanner);
-            bool isOver = scanner.IsAtEnd
-                || (isLast && scanner.Position >= proven && !IsProvenDamage(volume, scanner.Position, end))
-                || !TryPass(volume, scanner, isLast);
+            bool isOver = scanner.IsAtEnd || judge?.IsDamage(scanner.Position) == false;
             if (isOver)
                 return;
+            Pass(volume, scanner, isLast);
         }
     }
 
@@ -34,56 +39,32 @@ internal sealed class PackReplay(PackCore core)
 
         // The tail is set before the index: a look at the index reads nothing behind it.
         volume.Tail = scanner.Position;
-        core.Sequence = scanner.Needle.Sequence;
+        core.Reach(scanner.Needle.Sequence);
         core.Apply(hash, old, volume, scanner.NeedlePosition, scanner.Needle);
     }
 
-    /// <summary>Cases 3 and 4: reports the damage and goes on behind it. False when no needle follows.</summary>
-    private bool TryPass(Volume volume, VolumeScanner scanner, bool isLast)
+    /// <summary>Reports the damage and goes on behind it.</summary>
+    private void Pass(Volume volume, VolumeScanner scanner, bool isLast)
     {
         long damaged = scanner.Position;
-        bool isFound = scanner.TryResync(core.Sequence, wholeNeedle: isLast);
-        core.Report(new PackDamage(volume.Name.Path, damaged, scanner.Position - damaged,
-            "No valid needle stands here. What was put or deleted here is lost."));
-        if (!isFound)
-            volume.Tail = scanner.Position;
-        return isFound;
-    }
 
-    /// <summary>
-    /// Case 4, not 5. The needle may have been in the making when it was looked at, and whole before the proof was found. So it
-    /// is read once more.
-    /// </summary>
-    private bool IsProvenDamage(Volume volume, long position, long end)
-    {
-        if (!IsProvenBehind(volume, position, end))
-            return false;
-        using var again = new VolumeScanner(volume, position, end);
-        return !again.TryNext(core.Sequence, wholeNeedle: true);
-    }
-
-    /// <summary>
-    /// Whether a valid needle further on says that this place was on disk when it was written. It looks no further than the
-    /// scan: beside a writer the file grows, and a needle that the scan's end cuts is followed by others soon.
-    /// </summary>
-    private bool IsProvenBehind(Volume volume, long position, long end)
-    {
-        using var scanner = new VolumeScanner(volume, position, end);
-        ulong sequence = core.Sequence;
-        while (!scanner.IsAtEnd)
+        // Header and key are whole: the object is known, and a get says that it is damaged.
+        if (scanner.TryNext(core.Sequence, wholeNeedle: false))
         {
-            if (!scanner.TryNext(sequence, wholeNeedle: true))
-            {
-                if (!scanner.TryResync(sequence, wholeNeedle: true))
-                    return false;
-                continue;
-            }
-
-            if (scanner.Needle.Synced > position)
-                return true;
-            sequence = scanner.Needle.Sequence;
+            core.Report(PackDamage.At(volume.Name, damaged, scanner.Position - damaged, "The data of an object is damaged."));
+            Apply(volume, scanner);
+            return;
         }
 
-        return false;
+        bool isFound = scanner.TryResync(core.Sequence, wholeNeedle: false);
+        long length = scanner.Position - damaged;
+        IReadOnlyList<NeedleTrace?> traces = LostNeedle.TracesOf(volume, damaged, scanner.Position);
+        foreach (NeedleTrace? trace in traces.Count > 0 ? traces : [null])
+            core.Hide(new HiddenStretch(volume.Name, damaged, length, trace));
+        volume.Tail = scanner.Position;
+
+        // The lost ones had sequences too, which are not given again: they could not be told apart if the bytes came back.
+        if (!isFound && isLast && hasLock)
+            core.LeapTo(core.Sequence + (ulong)(length / NeedleLayout.LengthMin) + 1);
     }
 }

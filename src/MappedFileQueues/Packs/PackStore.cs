@@ -23,11 +23,12 @@ public sealed class PackStore : IDisposable
     public string Path => Core.Directory.Path;
 
     /// <summary>How many objects there are.</summary>
-    public long Count => Core.Index.Count;
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public long Count => Core.Usable().Index.Count;
 
     /// <summary>
-    /// What was found damaged when the pack was opened, and passed over. Empty for a pack in order; <see cref="Verify"/> looks
-    /// at every byte.
+    /// What was found damaged when the pack was opened, or before and still hides something, and passed over. Empty for a pack in
+    /// order; <see cref="Verify"/> looks at every byte.
     /// </summary>
     public IReadOnlyList<PackDamage> Damages => Core.Damages;
 
@@ -40,9 +41,8 @@ public sealed class PackStore : IDisposable
     /// <param name="path">The pack's directory.</param>
     /// <param name="options">How to make and write it; null for the defaults.</param>
     /// <exception cref="QueueInUseException">Another writer has it open, in this process or another, which is named.</exception>
-    /// <exception cref="QueueFormatException">
-    /// The folder holds something else, or a pack of another version; or it is missing and may not be made.
-    /// </exception>
+    /// <exception cref="QueueNotFoundException">There is no pack here, and the options say not to make one.</exception>
+    /// <exception cref="QueueFormatException">The folder holds something else, or a pack of another version.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackStore Open(string path, PackOptions? options = null)
     {
@@ -53,12 +53,11 @@ public sealed class PackStore : IDisposable
 
     /// <summary>Opens a pack for reading, beside a writer in any process; the same as <see cref="PackReader.Open"/>.</summary>
     /// <param name="path">The pack's directory.</param>
-    /// <param name="followsAlways">Whether each call first looks for what the writer has added.</param>
-    /// <param name="mapsVolumes">As <see cref="PackOptions.MapsVolumes"/>.</param>
-    /// <exception cref="QueueFormatException">There is no pack here, or one of another version.</exception>
+    /// <param name="options">How to read it; null for the defaults.</param>
+    /// <exception cref="QueueNotFoundException">There is no pack here.</exception>
+    /// <exception cref="QueueFormatException">It is a pack of another version, or its meta page is damaged.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    public static PackReader OpenReader(string path, bool followsAlways = true, bool mapsVolumes = true) =>
-        PackReader.Open(path, followsAlways, mapsVolumes);
+    public static PackReader OpenReader(string path, PackReaderOptions? options = null) => PackReader.Open(path, options);
 
     /// <summary>
     /// Puts an object in place of the one that the key has, if any, damaged or not. Allocates nothing in steady state.
@@ -72,7 +71,9 @@ public sealed class PackStore : IDisposable
     /// after a full disk the next put may succeed.
     /// </exception>
     /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
-    /// <exception cref="QueueFullException">The pack has as many volumes as it can have.</exception>
+    /// <exception cref="QueueFullException">
+    /// The pack has as many volumes as it can have. Deletes go on, and a compaction makes room.
+    /// </exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public void Put(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability? durability = null) =>
         _writer.Append(NeedleKind.Value, key, data, durability);
@@ -92,15 +93,18 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Removes an object, damaged or not; false when the key has none, and then nothing is written. What a crash may lose is as
-    /// with a put.
+    /// Removes an object, damaged or not; false when the key has none, and then nothing is written. Where damage may hide a
+    /// value of
+    /// the key, it is deleted too. What a crash may lose is as with a put. A full pack takes deletes.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="durability">When to return; null for the option's value.</param>
     /// <exception cref="ArgumentException">The key is too long.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object is still there.</exception>
     /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
-    /// <exception cref="QueueFullException">The pack has as many volumes as it can have.</exception>
+    /// <exception cref="QueueFullException">
+    /// The pack has as many volumes as it can have, and the last one is damaged or as long as any can be.
+    /// </exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public bool Delete(ReadOnlySpan<byte> key, PackDurability? durability = null) =>
         _writer.Append(NeedleKind.Tombstone, key, default, durability);
@@ -125,7 +129,11 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="destination">Takes exactly the data, or nothing.</param>
-    /// <exception cref="QueueCorruptException">The bytes on disk are not what was put; names file and position.</exception>
+    /// <exception cref="QueueCorruptException">
+    /// The bytes on disk are not what was put; or a part of the pack is damaged that may have held a newer value of the key,
+    /// or its
+    /// deletion (see <see cref="PackOptions.AllowStaleValues"/>). Names file and position.
+    /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public bool TryGet(ReadOnlySpan<byte> key, IBufferWriter<byte> destination)
@@ -154,7 +162,11 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="data">Exactly the data; null when there is none.</param>
-    /// <exception cref="QueueCorruptException">The bytes on disk are not what was put; names file and position.</exception>
+    /// <exception cref="QueueCorruptException">
+    /// The bytes on disk are not what was put; or a part of the pack is damaged that may have held a newer value of the key,
+    /// or its
+    /// deletion (see <see cref="PackOptions.AllowStaleValues"/>). Names file and position.
+    /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public bool TryGet(ReadOnlySpan<byte> key, [NotNullWhen(true)] out IMemoryOwner<byte>? data) =>
@@ -176,7 +188,9 @@ public sealed class PackStore : IDisposable
 
     /// <summary>Whether the key has an object; reads its header. Allocates nothing.</summary>
     /// <param name="key">The key.</param>
-    /// <exception cref="QueueCorruptException">A needle that may be the key's is damaged, so that nobody can say.</exception>
+    /// <exception cref="QueueCorruptException">
+    /// A place is damaged that is, or may have been, the key's, so that nobody can say.
+    /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public bool Contains(ReadOnlySpan<byte> key) => PackView.Contains(Core, key);
@@ -200,9 +214,11 @@ public sealed class PackStore : IDisposable
     /// one that is put or deleted meanwhile comes or does not. Takes 16 bytes of memory an object while it runs; other calls
     /// go on.
     /// </summary>
-    /// <param name="onDamage">Called for a damaged object, which is passed over; null: the enumeration ends with the
-    /// exception.</param>
-    /// <exception cref="QueueCorruptException">An object is damaged and nobody asked to hear of it.</exception>
+    /// <param name="onDamage">
+    /// Called for a damaged object, which is passed over, and first of all for each part of the pack in which there is no
+    /// telling what stood: what is older than it comes, and may not be the newest. Null: the enumeration ends with the exception.
+    /// </param>
+    /// <exception cref="QueueCorruptException">Something is damaged and nobody asked to hear of it.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) => PackView.Enumerate(Core, onDamage);
 
@@ -214,15 +230,17 @@ public sealed class PackStore : IDisposable
 
     /// <summary>
     /// Frees what overwritten and deleted objects take: copies what is alive in volumes with much garbage to new ones, and
-    /// joins volumes that are less than half full. Puts, deletes and gets go on. A crash at any moment loses nothing. Needs
-    /// room on the disk for the largest volume that is replaced, and 24 bytes of memory for each object that is copied with it.
+    /// joins neighbours that fit into one. Puts, deletes and gets go on. A crash at any moment loses nothing. The old volumes
+    /// go at
+    /// the end, or earlier when the disk is full: then it needs room for the largest one that is made, and for the index. Needs
+    /// 24 bytes of memory for each object that is copied into one volume.
     /// </summary>
     /// <param name="garbageMin">Volumes of which at least this part is garbage are replaced; 0 means any garbage.</param>
-    /// <param name="cancellationToken">Ends it between two volumes; what was done by then stays done.</param>
+    /// <param name="cancellationToken">Ends it between two new volumes; what was done by then stays done.</param>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="garbageMin"/> is not from 0 to 1.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the old volumes stay.</exception>
     /// <exception cref="QueuePoisonedException">A sync failed: close the pack and open it again.</exception>
-    /// <exception cref="QueueFullException">There are 16,384 volumes already; puts leave one free.</exception>
+    /// <exception cref="QueueFullException">There are 16,384 volumes already; puts and deletes leave one free.</exception>
     /// <exception cref="OperationCanceledException">It was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public PackCompaction Compact(double garbageMin = 0.3, CancellationToken cancellationToken = default)
@@ -241,7 +259,8 @@ public sealed class PackStore : IDisposable
     public PackVerification Verify() => _writer.Verify();
 
     /// <summary>Sizes and counts, at some moment. Reads no file.</summary>
-    public PackInfo GetInfo() => PackView.Info(Core);
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public PackInfo GetInfo() => PackView.Info(Core.Usable());
 
     /// <summary>
     /// Ends all calls, writes the index down (which syncs what was put) and lets go of the pack. A get in another thread ends

@@ -11,7 +11,7 @@ internal sealed class PackValue(byte[] rented, int start, int length) : IMemoryO
     {
         get
         {
-            ObjectDisposedException.ThrowIf(_rented is null, this);
+            ObjectDisposedException.ThrowIf(_rented is null, typeof(IMemoryOwner<byte>));
             return _rented.AsMemory(start, length);
         }
     }

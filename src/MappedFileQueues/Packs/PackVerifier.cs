@@ -2,16 +2,6 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs;
 
-/// <summary>What a look at every byte of a pack has found.</summary>
-/// <param name="Count">How many objects there are.</param>
-/// <param name="Length">How many bytes of volumes were checked.</param>
-/// <param name="Damages">All that is not as it should be; empty for a pack in order.</param>
-public sealed record PackVerification(long Count, long Length, IReadOnlyList<PackDamage> Damages)
-{
-    /// <summary>True when nothing is damaged, and the index is what the volumes say.</summary>
-    public bool IsWhole => Damages.Count == 0;
-}
-
 /// <summary>
 /// Checks every byte of the volumes and makes a second index from them, which the first one has to equal. The second reads
 /// through volumes of its own, so that nothing in the pack's counts changes.
@@ -22,15 +12,17 @@ internal sealed class PackVerifier : IDisposable
     private readonly PackCore _scanned;
     private readonly List<PackDamage> _damages = [];
     private readonly bool _besideWriter;
+    private readonly Volume? _active;
     private long _length;
 
     /// <param name="core">The pack.</param>
+    /// <param name="active">The volume that takes puts, when this is the writer: behind its tail nothing counts.</param>
     /// <param name="besideWriter">
     /// A writer may have replaced a volume and removed its file: then it is read as the pack reads it, by the open file.
     /// </param>
-    public PackVerifier(PackCore core, bool besideWriter)
+    public PackVerifier(PackCore core, Volume? active, bool besideWriter)
     {
-        (_core, _besideWriter) = (core, besideWriter);
+        (_core, _active, _besideWriter) = (core, active, besideWriter);
         _scanned = new PackCore(core.Directory, core.Meta);
     }
 
@@ -48,6 +40,10 @@ internal sealed class PackVerifier : IDisposable
     /// <summary>Compares; the caller keeps both indexes from changing.</summary>
     public PackVerification Compare()
     {
+        foreach (Volume volume in _core.Volumes.InOrder.Where(volume => volume != _active))
+            CheckEnd(volume);
+        foreach (VolumeName gap in _core.Volumes.Gaps)
+            _damages.Add(PackDamage.At(gap, 0, 0, "No volume has these numbers."));
         int damageCount = _damages.Count;
         for (int number = 0; number < PackIndex.ShardCount; number++)
         {
@@ -67,7 +63,7 @@ internal sealed class PackVerifier : IDisposable
                 Report(entry, "The newest value of a key stands here, and the index does not know it.");
         }
 
-        return new PackVerification(_core.Index.Count, _length, [.. _damages]);
+        return new PackVerification { Count = _core.Index.Count, Length = _length, Damages = [.. _damages] };
     }
 
     public void Dispose() => _scanned.Dispose();
@@ -79,14 +75,14 @@ internal sealed class PackVerifier : IDisposable
         file ??= owner?.File;
         if (file is null)
         {
-            _damages.Add(new PackDamage(volume.Name.Path, 0, 0, "The volume is missing."));
+            _damages.Add(PackDamage.At(volume.Name, 0, 0, "The volume is missing."));
             return null;
         }
 
         Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
         int read = file.ReadAt(bytes, 0);
         if (VolumeHeader.Parse(bytes[..read], _core.Meta.PackId, volume.Name) is null)
-            _damages.Add(new PackDamage(volume.Name.Path, 0, VolumeHeader.Length, "The volume's header is damaged."));
+            _damages.Add(PackDamage.At(volume.Name, 0, VolumeHeader.Length, "The volume's header is damaged."));
         var own = new Volume(volume.Name, file, _core.Meta.PackId, owner) { Tail = VolumeHeader.Length };
         _scanned.Volumes.Add(own, volume.Slot);
         _length += VolumeHeader.Length;
@@ -103,7 +99,7 @@ internal sealed class PackVerifier : IDisposable
             if (scanner.TryNext(_scanned.Sequence, wholeNeedle: true))
             {
                 own.Tail = scanner.Position;
-                _scanned.Sequence = scanner.Needle.Sequence;
+                _scanned.Reach(scanner.Needle.Sequence);
                 ReadOnlySpan<byte> key = scanner.Key;
                 ulong hash = _scanned.Lookup.HashOf(key);
                 _scanned.TryFindPlace(key, hash, out NeedlePlace old);
@@ -112,17 +108,40 @@ internal sealed class PackVerifier : IDisposable
             }
 
             scanner.TryResync(_scanned.Sequence, wholeNeedle: true);
-            _damages.Add(new PackDamage(own.Name.Path, position, scanner.Position - position, "No valid needle stands here."));
+            _damages.Add(PackDamage.At(own.Name, position, scanner.Position - position, "No valid needle stands here."));
         }
 
         if (own.File.Length < end)
-        {
-            _damages.Add(new PackDamage(
-                own.Name.Path, own.File.Length, 0, $"The volume is shorter than it was: expected={end}."));
-        }
+            _damages.Add(PackDamage.At(own.Name, own.File.Length, 0, $"The volume is shorter than it was: expected={end}."));
 
         own.Tail = end;
         _length += end - from;
+    }
+
+    /// <summary>
+    /// What stands behind the last needle that counts, up to the end of the file. In the last volume it may be a needle under
+    /// way, or
+    /// a torn one; but none that is whole stands behind such a one.
+    /// </summary>
+    private void CheckEnd(Volume volume)
+    {
+        if (_scanned.Volumes.At(volume.Slot) is not { } own)
+            return;
+        long end = Math.Min(own.File.Length, volume.EndsAt);
+        using var scanner = new VolumeScanner(own, own.Tail, end);
+        bool isOver = scanner.IsAtEnd || scanner.TryNext(sequenceAbove: 0, wholeNeedle: true);
+        if (isOver)
+            return;
+        bool isLast = volume == _core.Volumes.InOrder[^1];
+        bool isBehind = scanner.TryResync(sequenceAbove: 0, wholeNeedle: true);
+
+        // Beside a writer it may be whole by now.
+        using var again = new VolumeScanner(own, own.Tail, end);
+        if ((isBehind || !isLast) && !again.TryNext(sequenceAbove: 0, wholeNeedle: true))
+        {
+            _damages.Add(PackDamage.At(own.Name, own.Tail, scanner.Position - own.Tail,
+                "No valid needle stands here, and what stands behind it does not count."));
+        }
     }
 
     private bool IsDamaged(ulong entry)
@@ -136,6 +155,6 @@ internal sealed class PackVerifier : IDisposable
     private void Report(ulong entry, string reason)
     {
         string file = _core.Volumes.At(_core.Layout.Slot(entry))?.Name.Path ?? PackNames.Volumes;
-        _damages.Add(new PackDamage(file, _core.Layout.Position(entry), 0, reason));
+        _damages.Add(new PackDamage { File = file, Position = _core.Layout.Position(entry), Reason = reason });
     }
 }

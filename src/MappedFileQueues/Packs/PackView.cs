@@ -76,13 +76,22 @@ internal static class PackView
 
     /// <summary>
     /// The objects in the order in which they lie on disk. The volumes are held until the enumeration ends, whatever a
-    /// compaction does meanwhile.
+    /// compaction does meanwhile. What hides needles is told first.
     /// </summary>
     public static IEnumerable<PackEntry> Enumerate(PackCore core, Action<PackDamage>? onDamage)
     {
         var held = new Volume?[IndexEntry.SlotCount];
         try
         {
+            core.Volumes.ThrowIfDisposed();
+            IEnumerable<HiddenStretch> hidden = core.Hidden.IsPassedOver ? [] : core.Hidden.Stretches;
+            foreach (HiddenStretch stretch in hidden.DistinctBy(stretch => stretch.Place))
+            {
+                if (onDamage is null)
+                    throw core.Hidden.Error(stretch);
+                onDamage(stretch.ToDamage());
+            }
+
             foreach (ulong entry in Snapshot(core, held))
             {
                 if (TryLook(core, entry, held, onDamage) is { } found)
@@ -98,16 +107,18 @@ internal static class PackView
     public static PackInfo Info(PackCore core)
     {
         IReadOnlyList<Volume> volumes = core.Volumes.InOrder;
-        return new PackInfo(
-            core.Directory.Path,
-            core.Index.Count,
-            volumes.Sum(static volume => volume.LiveLength),
-            volumes.Sum(static volume => volume.Tail),
-            volumes.Count,
-            core.Meta.VolumeLength,
-            core.Index.Bytes,
-            (long)core.Sequence,
-            core.Meta.Created);
+        return new PackInfo
+        {
+            Path = core.Directory.Path,
+            Count = core.Index.Count,
+            LiveLength = volumes.Sum(static volume => volume.LiveLength),
+            Length = volumes.Sum(static volume => volume.Tail),
+            VolumeCount = volumes.Count,
+            VolumeSize = core.Meta.VolumeLength,
+            IndexBytes = core.Index.Bytes,
+            Sequence = (long)core.Sequence,
+            Created = core.Meta.Created,
+        };
     }
 
     /// <summary>
@@ -117,7 +128,7 @@ internal static class PackView
     {
         while (true)
         {
-            ObjectDisposedException.ThrowIf(core.Volumes.IsDisposed, typeof(PackStore));
+            core.Volumes.ThrowIfDisposed();
             foreach (Volume volume in core.Volumes.InOrder)
             {
                 if (volume.TryEnter())
@@ -160,11 +171,21 @@ internal static class PackView
         try
         {
             if (read.LookAtAny(volume, position) && read.Needle.Kind == NeedleKind.Value)
-                return new PackEntry(read.Key.ToArray(), read.Needle.DataLength, (long)read.Needle.Sequence);
+            {
+                // The newer value of this key is damaged, which was told already.
+                bool isHidden = !core.Hidden.IsEmpty && !core.Hidden.IsPassedOver && core.Hidden.Find(
+                    read.Key, core.Lookup.HashOf(read.Key), new NeedlePosition(volume.Name.Last, position))
+                    is { Trace: not null };
+                return isHidden ? null : new PackEntry
+                {
+                    KeyBytes = read.Key.ToArray(), Length = read.Needle.DataLength, Sequence = (long)read.Needle.Sequence,
+                };
+            }
+
             QueueCorruptException damaged = PackLookup.Damaged(volume, position);
             if (onDamage is null)
                 throw damaged;
-            onDamage(new PackDamage(volume.Name.Path, position, 0, "The object that stands here is damaged."));
+            onDamage(PackDamage.At(volume.Name, position, 0, "The object that stands here is damaged."));
             return null;
         }
         finally

@@ -17,7 +17,7 @@ internal sealed class PackWriter : IDisposable
     public PackWriter(OpenedPack opened, PackOptions options)
     {
         (_opened, _durability, _checkpointInterval) = (opened, options.Durability, options.CheckpointInterval);
-        Appender = new PackAppender(Core, opened.Active);
+        Appender = new PackAppender(Core, opened.Active, opened.Mark);
         _isDirty = opened.Loaded.ScannedLength > 0 || opened.Loaded.Leftovers.Count > 0;
         _checkpointedAt = -opened.Loaded.ScannedLength;
     }
@@ -50,24 +50,25 @@ internal sealed class PackWriter : IDisposable
     public void CheckpointHeld()
     {
         long written;
-        ulong sequence;
-        List<CoveredVolume> volumes;
+        CheckpointContent content;
         ulong[][] shards = new ulong[PackIndex.ShardCount][];
         using (Appender.Gate.Enter())
         {
-            (written, sequence) = (Appender.Written, Core.Sequence);
+            written = Appender.Written;
             bool isCovered = written == _checkpointedAt && !_isDirty;
             if (isCovered)
                 return;
-            volumes = [.. Core.Volumes.InOrder.Select(static volume => new CoveredVolume(
-                volume.Slot, volume.Name, volume.Tail, volume.LiveLength, volume.LiveCount, volume.CleanAsOf))];
+            CoveredVolume[] volumes = [.. Core.Volumes.InOrder.Select(static volume => new CoveredVolume(
+                volume.Slot, volume.Name, volume.Tail, volume.LiveLength, volume.LiveCount, volume.CleanAsOf,
+                volume.TombstoneLength))];
+            content = new CheckpointContent(Core.Sequence, volumes, Core.Hidden.Stretches, Core.Hidden.Deleted);
             for (int number = 0; number < shards.Length; number++)
                 shards[number] = Core.Index.CopyShard(number);
         }
 
         // No entry may point behind what is on disk.
-        Appender.WaitUntilDurable(sequence);
-        IndexCheckpoint.Write(Core.Directory, Core.Meta, sequence, volumes, shards);
+        Appender.WaitUntilDurable(content.Sequence);
+        IndexCheckpoint.Write(Core.Directory, Core.Meta, content, shards);
         Volatile.Write(ref _checkpointedAt, written);
         _isDirty = false;
     }
@@ -91,7 +92,7 @@ internal sealed class PackWriter : IDisposable
         lock (Maintenance)
         {
             ObjectDisposedException.ThrowIf(_isDisposed, typeof(PackStore));
-            using var verifier = new PackVerifier(Core, besideWriter: false);
+            using var verifier = new PackVerifier(Core, Appender.Active, besideWriter: false);
             verifier.Scan();
             using (Appender.Gate.Enter())
             {
@@ -110,6 +111,7 @@ internal sealed class PackWriter : IDisposable
             _isDisposed = true;
             Appender.Close();
             TryCheckpoint();
+            Appender.Dispose();
             Core.Dispose();
             _opened.WriterLock.Dispose();
             Core.Directory.Dispose();

@@ -18,6 +18,7 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
     private long _tail;
     private long _liveLength;
     private long _liveCount;
+    private long _tombstoneLength;
 
     public VolumeName Name { get; } = name;
 
@@ -38,6 +39,17 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
     /// <summary>From the header; 0 when nothing is known.</summary>
     public ulong CleanAsOf { get; init; }
 
+    /// <summary>From the header: the sequence of the last needle before the volume; 0 when it is not known.</summary>
+    public ulong SequenceBefore { get; init; }
+
+    /// <summary>From the header: where the needles of the volume before it end; 0 for the end of its file.</summary>
+    public long PreviousEnd { get; init; }
+
+    /// <summary>
+    /// Behind this position stands what a cut has torn, as the next volume's header says. Set before the volume is replayed.
+    /// </summary>
+    public long EndsAt { get; set; } = long.MaxValue;
+
     /// <summary>Where the needles end that count. Written by the holder of the writer's lock.</summary>
     public long Tail
     {
@@ -54,6 +66,9 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
     /// <summary>How many needles the index points to.</summary>
     public long LiveCount => Volatile.Read(ref _liveCount);
 
+    /// <summary>The bytes of tombstones in it.</summary>
+    public long TombstoneLength => Volatile.Read(ref _tombstoneLength);
+
     /// <summary>Reads for a get, of what lies before the tail. For holders of a lease.</summary>
     public int ReadAt(Span<byte> destination, long position) => Mapping?.TryRead(destination, position, Tail) == true
         ? destination.Length
@@ -64,6 +79,15 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
         Interlocked.Add(ref _liveLength, length);
         Interlocked.Add(ref _liveCount, count);
     }
+
+    /// <summary>Takes over what the next volume says of the end of this one.</summary>
+    public void EndBefore(Volume next)
+    {
+        bool isSaid = next.PreviousEnd > 0 && Name.Generation == 0 && Name.Last + 1 == next.Name.First;
+        EndsAt = isSaid ? next.PreviousEnd : long.MaxValue;
+    }
+
+    public void AddTombstone(long length) => Interlocked.Add(ref _tombstoneLength, length);
 
     /// <summary>Keeps the file open until <see cref="Leave"/>; false when it is retired.</summary>
     public bool TryEnter()

@@ -6,8 +6,13 @@ namespace MappedFileQueues.Packs;
 /// <summary>The first 64 bytes of a volume (docs/PACKS.md section 2).</summary>
 /// <param name="Name">The same as the file's name says.</param>
 /// <param name="CleanAsOf">The volume holds no needle that was dead at this sequence; 0 when nothing is known.</param>
-/// <param name="SequenceBefore">Every needle in it has a higher sequence.</param>
-internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong SequenceBefore)
+/// <param name="SequenceBefore">The last needle before the volume had this sequence; 0 when it is not known.</param>
+/// <param name="PreviousEnd">
+/// Here the needles end of the volume of the number before, which was filled by puts: what stands behind was torn off. 0 when
+/// they
+/// end where the file does.
+/// </param>
+internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong SequenceBefore, long PreviousEnd = 0)
 {
     /// <summary>In bytes; the first needle stands here.</summary>
     public const int Length = 64;
@@ -23,6 +28,7 @@ internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong Sequ
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(8), Name.First);
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(12), Name.Last);
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(16), Name.Generation);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(20), (uint)(PreviousEnd / NeedleLayout.Unit));
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(24), CleanAsOf);
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(32), SequenceBefore);
         packId.TryWriteBytes(bytes.AsSpan(40));
@@ -43,6 +49,7 @@ internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong Sequ
         return found != name ? null : new VolumeHeader(
             name,
             BinaryPrimitives.ReadUInt64LittleEndian(bytes[24..]),
-            BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]));
+            BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]),
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[20..]) * (long)NeedleLayout.Unit);
     }
 }

@@ -4,7 +4,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// A volume in memory, for gets that copy from there instead of asking the system (<see cref="PackOptions.MapsVolumes"/>). It is
+/// A volume in memory, for gets that copy from there instead of asking the system (<see cref="PackOptions.MapVolumes"/>). It is
 /// made by the first get, once, and as long as the volume may become: a put is seen in it as soon as it is written. A look at a
 /// place that the disk or the file does not have would end the process, so a window of the volume is looked into only
 /// after the system has said that all of it is there; until then, and where it is not, the file is read, and its error is an

@@ -56,6 +56,18 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
     }
 
     /// <summary>
+    /// Looks at header and key that stand here, whether or not the rest is there; false when they are not valid.
+    /// </summary>
+    public bool TryLook(out NeedleLayout needle)
+    {
+        if (!NeedleLayout.TryRead(Window(Position, NeedleLayout.HeaderLength), out needle))
+            return false;
+        ReadOnlySpan<byte> head = Window(Position, needle.DataAt);
+        return head.Length == needle.DataAt && NeedleLayout.StoredHeaderChecksum(head) == NeedleLayout.HeaderChecksum(
+            Volume.Seed, Position, head, NeedleLayout.ContentCrc(head[NeedleLayout.HeaderLength..]));
+    }
+
+    /// <summary>
     /// From a place where no needle stands to the next one, which <see cref="TryNext"/> then gives; to the end when there is
     /// none.
     /// </summary>

@@ -10,6 +10,12 @@ namespace MappedFileQueues.Packs;
 /// <param name="mappedLength">How long volumes may become that are to be mapped for gets; 0 when they are read.</param>
 internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposable
 {
+    /// <summary>So many slots values leave: one to a volume of tombstones, and one to a compaction.</summary>
+    public const int ReservedForTombstones = 2;
+
+    /// <summary>So many slots tombstones leave: without it a compaction could not make a full pack smaller.</summary>
+    public const int ReservedForCompaction = 1;
+
     private readonly Lock _gate = new();
     private readonly Volume?[] _slots = new Volume?[IndexEntry.SlotCount];
     private int _slotsUsed;
@@ -18,6 +24,9 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     /// <summary>True once nothing can be read any more.</summary>
     public bool IsDisposed { get; private set; }
 
+    /// <summary>The public type that errors about a disposed pack name.</summary>
+    public Type Owner { get; init; } = typeof(PackStore);
+
     /// <summary>In the order of their numbers, which is that of their needles.</summary>
     public IReadOnlyList<Volume> InOrder
     {
@@ -25,6 +34,26 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         {
             lock (_gate)
                 return [.. _slots.AsSpan(0, _slotsUsed).ToArray().OfType<Volume>().OrderBy(volume => volume.Name.Last)];
+        }
+    }
+
+    /// <summary>
+    /// The numbers that no volume has, although one behind them is there: each number belongs to a volume, from 1 on.
+    /// </summary>
+    public IReadOnlyList<VolumeName> Gaps
+    {
+        get
+        {
+            List<VolumeName> gaps = [];
+            uint number = 1;
+            foreach (Volume volume in InOrder)
+            {
+                if (volume.Name.First > number)
+                    gaps.Add(new VolumeName(number, volume.Name.First - 1, 0));
+                number = volume.Name.Last + 1;
+            }
+
+            return gaps;
         }
     }
 
@@ -65,6 +94,10 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         if (FreeCount < count)
             throw Full();
     }
+
+    /// <summary>For whoever is about to look.</summary>
+    /// <exception cref="ObjectDisposedException">Nothing can be read any more.</exception>
+    public void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(IsDisposed, Owner);
 
     /// <summary>Takes a volume out; its file is closed when the last reader leaves it.</summary>
     public void Remove(Volume volume)

@@ -17,6 +17,7 @@ internal sealed class PackRun(int seed, PartResult result)
     private const int CutsPerPicture = 8;
     private const int OperationsMax = 120;
     private const int KeyCount = 12;
+    private const string LaterBoot = "5f0b8f5e-0000-4000-8000-ffffffffffff";
 
     private readonly Random _random = new(seed);
     private readonly List<Picture> _pictures = [];
@@ -27,11 +28,15 @@ internal sealed class PackRun(int seed, PartResult result)
     private SimDisk _disk = new(tracksMedium: true);
     private Random _pointRandom = new(0);
     private int _candidates;
+    private int _round;
     private int _returned;
     private int _durable;
 
     /// <summary>A moment: the disk, how many operations had begun, returned, were durable.</summary>
     private sealed record Picture(DiskPicture Disk, int Begun, int Returned, int Durable, string Where);
+
+    /// <summary>Each round begins after a power cut.</summary>
+    private string Boot => $"5f0b8f5e-0000-4000-8000-{_round:x12}";
 
     public void Run()
     {
@@ -41,7 +46,7 @@ internal sealed class PackRun(int seed, PartResult result)
             CheckpointInterval = _random.Next(2) == 0 ? 3000 : 1 << 30,
         };
         int rounds = _random.Next(1, 4);
-        for (int round = 0; round < rounds; round++)
+        for (_round = 0; _round < rounds; _round++)
         {
             _pictures.Clear();
             _candidates = 0;
@@ -49,7 +54,7 @@ internal sealed class PackRun(int seed, PartResult result)
             Work(options);
             foreach (Picture picture in _pictures)
                 CheckPicture(picture, options);
-            if (round < rounds - 1)
+            if (_round < rounds - 1)
                 StartNextRound(options);
         }
 
@@ -58,7 +63,7 @@ internal sealed class PackRun(int seed, PartResult result)
 
     private void Work(PackOptions options)
     {
-        OperatingSystemServices.Current = new SimServices(_disk, "boot", hasFence: false);
+        OperatingSystemServices.Current = new SimServices(_disk, Boot, hasFence: false);
         LabThread.Background.Clear();
         LabThread.Point = OnPoint;
         _disk.Point = OnPoint;
@@ -168,19 +173,101 @@ internal sealed class PackRun(int seed, PartResult result)
     private void CheckPicture(Picture picture, PackOptions options)
     {
         using (SimDisk killed = CutImage.OfKill(picture.Disk, tracksMedium: false))
-            Check(killed, picture, picture.Returned, options);
+            Check(killed, picture, picture.Returned, options, KilledIn(_random));
+        if (_random.Next(2) == 0)
+            CheckFlipped(picture, options);
         for (int i = 0; i < CutsPerPicture; i++)
         {
             using SimDisk cut = CutImage.OfCut(picture.Disk, new Random(_random.Next()), tracksMedium: true);
-            Check(cut, picture, picture.Durable, options);
+            Check(cut, picture, picture.Durable, options, LaterBoot);
         }
     }
 
+    /// <summary>After a kill the machine mostly goes on; it may have been shut down in between.</summary>
+    private string KilledIn(Random random) => random.Next(3) == 0 ? LaterBoot : Boot;
+
+    /// <summary>
+    /// One bit is flipped in what a kill left. Each key has its newest value, or says that it is damaged; it never has an
+    /// older one,
+    /// and never loses its deletion. The same after another opening, and after the pack was written to.
+    /// </summary>
+    private void CheckFlipped(Picture picture, PackOptions options)
+    {
+        using SimDisk image = CutImage.OfKill(picture.Disk, tracksMedium: false);
+        string boot = KilledIn(_random);
+        string flipped = Flip(image);
+        if (flipped.Length == 0)
+            return;
+        if (_random.Next(2) == 0)
+            RemoveCheckpoint(image);
+        result.Add("flipped");
+        OperatingSystemServices.Current = new SimServices(image, boot, hasFence: false);
+        try
+        {
+            for (int opening = 0; opening < 3; opening++)
+            {
+                using PackStore pack = PackStore.Open(SimDisk.Root, options);
+                for (int key = 0; key < KeyCount; key++)
+                    CheckFlippedKey(pack, $"key {key}", picture);
+                pack.Put("another", [1]);
+                if (opening == 1)
+                    pack.Compact(0);
+            }
+        }
+        catch (LabViolation violation)
+        {
+            throw new LabViolation($"{violation.Message}, flipped={flipped}, boot={boot}\n    at: {picture.Where}");
+        }
+        catch (Exception error)
+        {
+            throw new LabViolation($"{error}\n    flipped={flipped}, boot={boot}\n    at: {picture.Where}");
+        }
+        finally
+        {
+            LabThread.Background.Clear();
+        }
+    }
+
+    private string Flip(SimDisk image)
+    {
+        string[] volumes = [.. image.Names.Keys.Where(name => name.EndsWith(".pack", StringComparison.Ordinal))
+            .Where(name => image.Find(name)!.Length > VolumeHeader.Length).Order(StringComparer.Ordinal)];
+        if (volumes.Length == 0)
+            return "";
+
+        // Mostly the last one, where an end may be torn.
+        string volume = _random.Next(3) == 0 ? volumes[_random.Next(volumes.Length)] : volumes[^1];
+        SimFile file = image.Find(volume)!;
+        int position = _random.Next(VolumeHeader.Length, file.Length);
+        file.Content[position] ^= (byte)(1 << _random.Next(8));
+        return $"{volume} at {position} of {file.Length}";
+    }
+
+    private void CheckFlippedKey(PackStore pack, string key, Picture picture)
+    {
+        var got = new ArrayBufferWriter<byte>();
+        bool isThere;
+        try
+        {
+            isThere = pack.TryGet(key, got);
+        }
+        catch (QueueCorruptException)
+        {
+            return;
+        }
+
+        bool isRight = Enumerable.Range(picture.Returned, picture.Begun - picture.Returned + 1)
+            .Select(count => Model(count).GetValueOrDefault(key))
+            .Any(expected => expected is null ? !isThere : isThere && got.WrittenSpan.SequenceEqual(expected));
+        if (!isRight)
+            throw new LabViolation($"A flipped bit changes a value: key={key}, there={isThere}, length={got.WrittenCount}");
+    }
+
     /// <summary>Opens the image, twice, the second time by the volumes alone; returns how many operations it holds.</summary>
-    private int Check(SimDisk image, Picture picture, int atLeast, PackOptions options)
+    private int Check(SimDisk image, Picture picture, int atLeast, PackOptions options, string boot)
     {
         result.Add("images");
-        OperatingSystemServices.Current = new SimServices(image, "later boot", hasFence: false);
+        OperatingSystemServices.Current = new SimServices(image, boot, hasFence: false);
         try
         {
             // The checkpoint may be missing at any time; some mistakes only show without it.
@@ -239,7 +326,7 @@ internal sealed class PackRun(int seed, PartResult result)
         int imageSeed = _random.Next();
         int count;
         using (SimDisk trial = CutImage.OfCut(picture.Disk, new Random(imageSeed), tracksMedium: false))
-            count = Check(trial, picture, picture.Durable, options);
+            count = Check(trial, picture, picture.Durable, options, LaterBoot);
         _disk.Dispose();
         _disk = CutImage.OfCut(picture.Disk, new Random(imageSeed), tracksMedium: true);
         _operations.RemoveRange(count, _operations.Count - count);

@@ -16,6 +16,15 @@ internal static class PackBytes
         return bytes;
     }
 
+    /// <summary>Where the text stands in the bytes.</summary>
+    public static int IndexOf(byte[] bytes, string text, bool last)
+    {
+        byte[] sought = System.Text.Encoding.UTF8.GetBytes(text);
+        int found = last ? bytes.AsSpan().LastIndexOf(sought) : bytes.AsSpan().IndexOf(sought);
+        Assert.True(found >= 0, $"Not there: {text}");
+        return found;
+    }
+
     /// <summary>Gets by the buffer writer; null when there is nothing.</summary>
     public static byte[]? Get(this PackStore pack, string key)
     {

@@ -167,9 +167,9 @@ public sealed class PackFollowTests : IDisposable
     {
         using (PackStore pack = PackStore.Open(_temp.StorePath))
             pack.Put("key", [1]);
-        foreach (bool followsAlways in (bool[])[true, false])
+        foreach (bool follows in (bool[])[true, false])
         {
-            PackReader reader = PackStore.OpenReader(_temp.StorePath, followsAlways);
+            PackReader reader = PackStore.OpenReader(_temp.StorePath, new PackReaderOptions { FollowWriter = follows });
             reader.Dispose();
             foreach (string key in (string[])["key", "none"])
             {
@@ -178,7 +178,23 @@ public sealed class PackFollowTests : IDisposable
             }
 
             Assert.Throws<ObjectDisposedException>(() => reader.Enumerate().Count());
+            Assert.Throws<ObjectDisposedException>(() => reader.Count);
+            Assert.Throws<ObjectDisposedException>(reader.GetInfo);
+            Assert.Equal(typeof(PackReader).FullName, Assert.Throws<ObjectDisposedException>(() => reader.Get("key")).ObjectName);
         }
+    }
+
+    /// <summary>What was got outlives the pack; once it is disposed, the error names what the caller has in hand.</summary>
+    [Fact]
+    public void OwnedData_Disposed_NamesThePublicType()
+    {
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        pack.Put("key", [1]);
+        Assert.True(pack.TryGet("key", out System.Buffers.IMemoryOwner<byte>? data));
+        data.Dispose();
+
+        ObjectDisposedException error = Assert.Throws<ObjectDisposedException>(() => data.Memory);
+        Assert.Contains("IMemoryOwner", error.ObjectName, StringComparison.Ordinal);
     }
 
     private PackCore NewCore()

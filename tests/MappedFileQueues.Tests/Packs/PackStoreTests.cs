@@ -147,15 +147,15 @@ public sealed class PackStoreTests : IDisposable
         File.WriteAllText(_temp.PathOf("notes.txt"), "mine");
 
         Assert.Throws<QueueFormatException>(() => PackStore.Open(_temp.StorePath));
-        Assert.Throws<QueueFormatException>(() => PackStore.OpenReader(_temp.StorePath));
+        Assert.Equal(_temp.StorePath, Assert.Throws<QueueNotFoundException>(() => PackStore.OpenReader(_temp.StorePath)).Path);
         Assert.Equal("notes.txt", Path.GetFileName(Assert.Single(Directory.GetFileSystemEntries(_temp.StorePath))));
     }
 
     [Fact]
     public void Open_NoPackAndMayNotBeMade_IsRefusedAndUntouched()
     {
-        Assert.Throws<QueueFormatException>(() => PackStore.Open(_temp.StorePath, new PackOptions { CreateIfMissing = false }));
-        Assert.Throws<QueueFormatException>(() => PackStore.OpenReader(_temp.StorePath));
+        Assert.Throws<QueueNotFoundException>(() => PackStore.Open(_temp.StorePath, new PackOptions { CreateIfMissing = false }));
+        Assert.Throws<QueueNotFoundException>(() => PackStore.OpenReader(_temp.StorePath));
         Assert.False(Directory.Exists(_temp.StorePath));
     }
 
@@ -177,6 +177,9 @@ public sealed class PackStoreTests : IDisposable
         Assert.Throws<ObjectDisposedException>(() => pack.Enumerate().Count());
         Assert.Throws<ObjectDisposedException>(pack.Flush);
         Assert.Throws<ObjectDisposedException>(pack.Verify);
+        Assert.Throws<ObjectDisposedException>(() => pack.Count);
+        Assert.Throws<ObjectDisposedException>(pack.GetInfo);
+        Assert.Equal(typeof(PackStore).FullName, Assert.Throws<ObjectDisposedException>(() => pack.Get("key")).ObjectName);
     }
 
     [Fact]

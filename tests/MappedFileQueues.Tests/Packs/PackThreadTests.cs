@@ -25,9 +25,9 @@ public sealed class PackThreadTests : IDisposable
     {
         int seed = Environment.TickCount;
         TestContext.Current.TestOutputHelper?.WriteLine($"seed {seed}");
-        PackOptions options = new() { VolumeSize = 64 * 1024, CheckpointInterval = 100_000, MapsVolumes = mapsVolumes };
+        PackOptions options = new() { VolumeSize = 64 * 1024, CheckpointInterval = 100_000, MapVolumes = mapsVolumes };
         using PackStore pack = PackStore.Open(_temp.StorePath, options);
-        using PackReader reader = PackStore.OpenReader(_temp.StorePath, mapsVolumes: mapsVolumes);
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath, new PackReaderOptions { MapVolumes = mapsVolumes });
         int[][] written = [.. Enumerable.Range(0, WriterCount).Select(_ => new int[KeyCount])];
         ConcurrentQueue<string> wrong = [];
         int writersLeft = WriterCount;

@@ -47,7 +47,11 @@ public sealed class PackToolTests : IDisposable
     {
         MakeTree();
         for (int i = 0; i < 3; i++)
+        {
+            foreach (string path in Directory.GetFiles(Source, "*", SearchOption.AllDirectories))
+                File.WriteAllBytes(path, PackBytes.Make(1000, i));
             ToolRun.Of("pack", "add", _temp.StorePath, Source, "--durable").Expect(0);
+        }
 
         JsonElement before = Stat();
         ToolRun.Of("pack", "compact", _temp.StorePath).Expect(0);
@@ -58,6 +62,75 @@ public sealed class PackToolTests : IDisposable
         Assert.True(after.GetProperty("length").GetInt64() < before.GetProperty("length").GetInt64() / 2);
         Assert.Matches(@"objects +42\n", ToolRun.Of("pack", "stat", _temp.StorePath).Expect(0).Text);
         ToolRun.Of("pack", "verify", _temp.StorePath).Expect(0);
+    }
+
+    /// <summary>The same files a second time doubled the pack, and nothing said so.</summary>
+    [Fact]
+    public void Add_TheSameFilesAgain_AreLeftAsTheyAre()
+    {
+        Dictionary<string, byte[]> files = MakeTree();
+        ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0);
+        long length = Stat().GetProperty("length").GetInt64();
+        string again = ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0).Text;
+        Assert.Contains("42 were there unchanged", again, StringComparison.Ordinal);
+        Assert.Equal(length, Stat().GetProperty("length").GetInt64());
+
+        File.WriteAllText(Path.Combine(Source, "empty"), "not any more");
+        JsonElement added = Json("add", Source);
+        Assert.Equal((1, 41), (added.GetProperty("added").GetInt32(), added.GetProperty("unchanged").GetInt32()));
+        Assert.Equal("not any more", ToolRun.Of("pack", "get", _temp.StorePath, "empty").Expect(0).Text.TrimEnd());
+        Assert.Equal(files.Count, Json("stat").GetProperty("count").GetInt32());
+    }
+
+    [Fact]
+    public void Delete_Keys_AreGoneAndMissingOnesAreNamed()
+    {
+        MakeTree();
+        ToolRun.Of("pack", "delete", _temp.StorePath, "empty").ExpectError(_temp.StorePath);
+        ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(0);
+
+        Assert.Contains("deleted 2 objects",
+            ToolRun.Of("pack", "delete", _temp.StorePath, "empty", "1.bin", "--durable").Expect(0).Text,
+            StringComparison.Ordinal);
+        ToolRun again = ToolRun.Of("pack", "delete", _temp.StorePath, "empty", "5.bin", "--output", "json").Expect(1);
+        Assert.Contains("key=empty", again.Error, StringComparison.Ordinal);
+        JsonElement result = JsonDocument.Parse(again.Output).RootElement;
+        Assert.Equal((1, 1), (result.GetProperty("deleted").GetInt32(), result.GetProperty("missing").GetInt32()));
+        Assert.Equal(39, ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines.Length);
+        ToolRun.Of("pack", "get", _temp.StorePath, "1.bin").ExpectError("1.bin");
+    }
+
+    /// <summary>A wrong value is wrong usage, as for every other command: exit code 2, and the option's name.</summary>
+    [Theory]
+    [InlineData("create", "--volume-size", "4095")]
+    [InlineData("create", "--volume-size", "17179869185")]
+    [InlineData("create", "--volume-size", "many")]
+    [InlineData("compact", "--garbage", "1.5")]
+    [InlineData("compact", "--garbage", "-0.1")]
+    [InlineData("stat", "--output", "xml")]
+    [InlineData("verify", "--output", "table")]
+    public void AnyCommand_WrongValue_IsWrongUsage(string command, string option, string value)
+    {
+        ToolRun run = ToolRun.Of("pack", command, _temp.StorePath, option, value).Expect(2);
+        Assert.Contains(value, run.Error + run.Text, StringComparison.Ordinal);
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    [Fact]
+    public void OutputJson_OfEveryCommand_IsOneObject()
+    {
+        MakeTree();
+        Assert.Equal(42, Json("add", Source).GetProperty("added").GetInt32());
+        JsonElement verification = Json("verify");
+        Assert.True(verification.GetProperty("isWhole").GetBoolean());
+        Assert.Equal(0, verification.GetProperty("damages").GetArrayLength());
+        Assert.Equal(0, Json("compact").GetProperty("volumesSkipped").GetInt32());
+        Assert.Equal(42, Json("extract", Target).GetProperty("extracted").GetInt32());
+        string[] lines = ToolRun.Of("pack", "list", _temp.StorePath, "--output", "json").Expect(0).Lines;
+        Assert.Equal(42, lines.Length);
+        Assert.Equal(
+            TreeOf(Source).Keys.Order(),
+            lines.Select(line => JsonDocument.Parse(line).RootElement.GetProperty("key").GetString()!).Order());
     }
 
     [Fact]
@@ -151,8 +224,11 @@ public sealed class PackToolTests : IDisposable
         return TreeOf(Target).Count;
     }
 
-    private JsonElement Stat() =>
-        JsonDocument.Parse(ToolRun.Of("pack", "stat", _temp.StorePath, "--output", "json").Expect(0).Output).RootElement;
+    private JsonElement Stat() => Json("stat");
+
+    private JsonElement Json(string command, params string[] more) =>
+        JsonDocument.Parse(ToolRun.Of(["pack", command, _temp.StorePath, .. more, "--output", "json"]).Expect(0).Output)
+            .RootElement;
 
     private Dictionary<string, byte[]> MakeTree()
     {

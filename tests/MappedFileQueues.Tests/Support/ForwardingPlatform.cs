@@ -93,7 +93,7 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override bool TryZeroRange(long offset, long length) => inner.TryZeroRange(offset, length);
 
-    public sealed override int ReadAt(Span<byte> destination, long position) => inner.ReadAt(destination, position);
+    public override int ReadAt(Span<byte> destination, long position) => inner.ReadAt(destination, position);
 
     public override void WriteAt(ReadOnlySpan<byte> source, long position) => inner.WriteAt(source, position);
 

@@ -47,7 +47,7 @@ internal sealed class SmallFilesFigure(ChildContext context)
         new Random(2).Shuffle(order);
         List<Samples> all = [new Samples(PutName, "ns", [.. puts.Select(put => put.RawPut)], [.. puts.Select(put => put.Put)])];
         all.Add(MeasureWarm(WarmName, order, new PackOptions()));
-        all.Add(MeasureWarm(ReadName, order, new PackOptions { MapsVolumes = false }));
+        all.Add(MeasureWarm(ReadName, order, new PackOptions { MapVolumes = false }));
         Directory.Delete(FilesPath, recursive: true);
         return all;
     }

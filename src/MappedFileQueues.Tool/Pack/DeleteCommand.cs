@@ -1,0 +1,53 @@
+using System.CommandLine;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Pack;
+
+/// <summary>`mfq pack delete`: removes objects by their keys.</summary>
+internal static class DeleteCommand
+{
+    public static Command Create()
+    {
+        Argument<string> pack = PackCommand.PackArgument();
+        Argument<string[]> keys = new("KEY") { Description = "The objects' keys.", Arity = ArgumentArity.OneOrMore };
+        Option<bool> durable = new("--durable") { Description = "Return only when all is on disk." };
+        Option<string> output = PackOutput.Option("one object with counts.");
+        Command command = new("delete", "Remove objects, damaged or not. Their room is freed by compact.")
+        {
+            pack, keys, durable, output,
+        };
+        command.SetAction(parsed => Run(
+            parsed.GetRequiredValue(pack), parsed.GetRequiredValue(keys), parsed.GetValue(durable), parsed.IsJson(output)));
+        return command;
+    }
+
+    private static int Run(string packPath, string[] keys, bool isDurable, bool isJson)
+    {
+        long deleted = 0;
+        long missing = 0;
+        using (PackStore pack = PackStore.Open(packPath, new PackOptions { CreateIfMissing = false }))
+        {
+            foreach (string key in keys)
+            {
+                if (pack.Delete(key))
+                {
+                    deleted++;
+                    continue;
+                }
+
+                missing++;
+                ErrorLine.Write($"There is no such object: key={PrintableKey.Of(key)}.", ExitCodes.Failure);
+            }
+
+            if (isDurable)
+                pack.Flush();
+        }
+
+        if (isJson)
+            PackOutput.Write(new DeleteResult(deleted, missing), PackJsonContext.Default.DeleteResult);
+        else
+            Console.Out.WriteLine($"deleted {Report.Number(deleted)} objects");
+        return missing == 0 ? ExitCodes.Success : ExitCodes.Failure;
+    }
+}

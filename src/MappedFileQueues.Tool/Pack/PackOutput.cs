@@ -1,0 +1,29 @@
+using System.CommandLine;
+using System.Text.Json;
+using System.Text.Json.Serialization.Metadata;
+
+namespace MappedFileQueues.Tool.Pack;
+
+/// <summary>How a command of `mfq pack` says what it has done: to a reader, or to a program.</summary>
+internal static class PackOutput
+{
+    private const string Text = "text";
+    private const string Json = "json";
+
+    public static Option<string> Option(string description)
+    {
+        Option<string> output = new("--output")
+        {
+            Description = $"text: to read; json: {description}",
+            HelpName = $"{Text}|{Json}",
+            DefaultValueFactory = _ => Text,
+        };
+        output.AcceptOnlyFromAmong(Text, Json);
+        return output;
+    }
+
+    public static bool IsJson(this ParseResult parsed, Option<string> output) => parsed.GetRequiredValue(output) == Json;
+
+    /// <summary>One object on a line of its own.</summary>
+    public static void Write<T>(T result, JsonTypeInfo<T> type) => Console.Out.WriteLine(JsonSerializer.Serialize(result, type));
+}
