@@ -87,7 +87,7 @@ internal sealed class BenchRun : IDisposable
         foreach (BenchChild child in _children)
             child.Kill();
         DeleteDirectory();
-        Environment.Exit(ExitCodes.Interrupted);
+        Environment.Exit(signal.Signal == PosixSignal.SIGTERM ? ExitCodes.Terminated : ExitCodes.Interrupted);
     }
 
     private void DeleteDirectory()
