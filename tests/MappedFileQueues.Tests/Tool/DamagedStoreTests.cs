@@ -138,6 +138,35 @@ public sealed class DamagedStoreTests : IDisposable
         Assert.Empty(ToolRun.WithInput([.. "wanted\n"u8], "produce", _temp.StorePath).Expect(0).Error);
     }
 
+    /// <summary>
+    /// Messages without a checksum prove nothing, so the rest of their segment is lost; no segment follows, and somebody may still
+    /// append. The end of what can be read is not the end of the log, and is not taken for it.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void ConsumeSkipDamage_NothingBehindItIsCertain_IsAnError(bool isHeldOpen)
+    {
+        string path = Path.Combine(_temp.Root, "unchecked");
+        MappedFileQueueOptions options = new() { StorePath = path, Checksum = ChecksumMode.None };
+        using MappedFileQueue queue = new(options);
+        for (int index = 0; index < 5; index++)
+            queue.Producer.Produce("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"u8);
+        if (!isHeldOpen)
+            queue.Dispose();
+        using (FileStream file = new(
+            Path.Combine(path, FileOf(0)), FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite))
+        {
+            file.Position = OffsetOf(2);
+            file.Write([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
+        }
+
+        ToolRun run = ToolRun.Of("consume", path, "--skip-damage");
+
+        run.ExpectError($"offset={OffsetOf(2)}");
+        Assert.Equal(2, run.Lines.Length);
+    }
+
     private static long OffsetOf(int message) =>
         (long)(message / s_framesInSegment) * SegmentSize + (message % s_framesInSegment * FrameLength);
 
