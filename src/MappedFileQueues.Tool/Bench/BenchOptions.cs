@@ -74,18 +74,34 @@ internal sealed class BenchOptions(string kind, string quickDescription)
         return ExitCodes.Success;
     }
 
-    /// <summary>Measures the groups that hold a wanted figure, and prints those.</summary>
+    /// <summary>
+    /// Measures the groups that hold a wanted figure, and prints those: what waits for the disk stands in a table of its own.
+    /// </summary>
     public static List<FigureResult> MeasureGroups(BenchRun run, IEnumerable<BenchFigureGroup> groups, HashSet<string> wanted)
     {
-        List<FigureResult> results = [];
+        List<FigureResult> unflushed = [];
+        List<FigureResult> flushed = [];
+        List<(string Note, string Name)> notes = [];
         foreach (BenchFigureGroup group in groups.Where(group => group.Names.Any(wanted.Contains)))
         {
             ShowProgress(group.Names[0]);
-            results.AddRange(group.Measure(run).Where(samples => wanted.Contains(samples.Name)).Select(FigureResult.Of));
+            (group.IsFlushed ? flushed : unflushed)
+                .AddRange(group.Measure(run).Where(samples => wanted.Contains(samples.Name)).Select(FigureResult.Of));
+            if (group.Note is { } note)
+                notes.AddRange(group.Names.Where(wanted.Contains).Select(name => (note, name)));
         }
 
-        BenchTable.Write(results);
-        return results;
+        if (unflushed.Count > 0)
+            BenchTable.Write(unflushed);
+        if (flushed.Count > 0)
+        {
+            Console.Out.WriteLine("\nWith flushes to the disk inside the time, on both sides:");
+            BenchTable.Write(flushed);
+        }
+
+        foreach (IGrouping<string, string> note in notes.GroupBy(each => each.Note, each => each.Name))
+            Console.Out.WriteLine($"{string.Join(", ", note)}: {note.Key}");
+        return [.. unflushed, .. flushed];
     }
 
     /// <summary>For people only: a line that the next one replaces.</summary>
