@@ -30,43 +30,49 @@ internal sealed class LinesFigure(ChildContext context, int threadCount, LineFil
     {
         // A flush takes as long whatever code calls it: the code is warmed without.
         LineFile warm = kind.IsFlushed ? LineFile.New : kind;
-        WarmUp.UntilCompiled(() => _ = MeasureAll(warm, WarmUpCount));
+        WarmUp.UntilCompiled(() => _ = MeasureAll(warm, WarmUpCount, run: 0));
         long count = context.Bytes / LineRun.LineLength / threadCount * threadCount;
-        _ = MeasureAll(kind, count);
-        List<(double Bare, double[] Streams, double Ours)> all = [];
-        for (int i = 0; i < context.Repetitions; i++)
-            all.Add(MeasureAll(kind, count));
+        _ = MeasureAll(kind, count, run: 0);
+        double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(run => MeasureAll(kind, count, run))];
 
-        double[] ours = [.. all.Select(run => run.Ours)];
-        int best = Enumerable.Range(0, s_bufferLengths.Length)
-            .MinBy(i => Statistics.Median([.. all.Select(run => run.Streams[i])]));
-        double[] bestStream = [.. all.Select(run => run.Streams[best])];
+        double[] ours = Side(all, s_bufferLengths.Length);
+        double[][] streams = [.. s_bufferLengths.Select((_, index) => Side(all, index))];
+        double[] bestStream = streams.MinBy(Statistics.Median)!;
         if (!HasBare)
             return [new Samples(NameOf(threadCount, kind), "ns", bestStream, ours)];
         return
         [
-            new Samples(OneName, "ns", [.. all.Select(run => run.Bare)], ours),
-            new Samples(DefaultName, "ns", [.. all.Select(run => run.Streams[0])], ours),
+            new Samples(OneName, "ns", Side(all, s_bufferLengths.Length + 1), ours),
+            new Samples(DefaultName, "ns", streams[0], ours),
             new Samples(BestName, "ns", bestStream, ours),
         ];
     }
 
-    /// <summary>Every side once, in turn.</summary>
-    private (double Bare, double[] Streams, double Ours) MeasureAll(LineFile file, long count)
-    {
-        double bare = HasBare ? Write(file, count, BareLines.Open) : 0;
-        double[] streams =
-        [
-            .. s_bufferLengths.Select(length => Write(file, count, LineRun.FileStreamOf(file, length, isLocked: threadCount > 1))),
-        ];
-        return (bare, streams, Write(file, count, LineRun.OursOf(file)));
-    }
+    private static double[] Side(double[][] all, int side) => [.. all.Select(run => run[side])];
 
-    private double Write(LineFile file, long count, LineRun.LineOpener open)
+    /// <summary>
+    /// Every side once, in another order each time: what a side leaves behind, work for the disk above all, is for the next one.
+    /// The streams, then ours, then the bare loop.
+    /// </summary>
+    private double[] MeasureAll(LineFile file, long count, int run)
     {
-        // What a new file takes of the system's memory is what was used and freed just before, on every side.
-        if (file.IsNew)
-            Ballast.Take(count * LineRun.LineLength);
-        return LineRun.Write(context.Path("lines"), count, threadCount, open);
+        List<LineRun.LineOpener> sides =
+        [
+            .. s_bufferLengths.Select(length => LineRun.FileStreamOf(file, length, isLocked: threadCount > 1)), LineRun.OursOf(file),
+        ];
+        if (HasBare)
+            sides.Add(BareLines.Open);
+        double[] times = new double[sides.Count];
+        int[] order = [.. Enumerable.Range(0, sides.Count)];
+        new Random(run).Shuffle(order);
+        foreach (int side in order)
+        {
+            // What a new file takes of the system's memory is what was used and freed just before, on every side.
+            if (file.IsNew)
+                Ballast.Take(count * LineRun.LineLength);
+            times[side] = LineRun.Write(context.Path("lines"), count, threadCount, sides[side]);
+        }
+
+        return times;
     }
 }
