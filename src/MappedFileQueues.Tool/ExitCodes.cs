@@ -7,10 +7,13 @@ internal static class ExitCodes
     public const int Failure = 1;
     public const int Usage = 2;
 
-    /// <summary>Ended by Ctrl-C before the work was done; what shells report for it.</summary>
+    /// <summary>Ended by Ctrl-C (SIGINT) before the work was done; what shells report for it.</summary>
     public const int Interrupted = 130;
 
+    /// <summary>Ended by SIGTERM before the work was done; what shells report for it.</summary>
+    public const int Terminated = 143;
+
     public const string Help =
-        "Exit codes: 0 done; 1 an error (one line on standard error), or a demo whose output differs; 2 wrong usage; "
-        + "130 interrupted.";
+        "Exit codes: 0 done; 1 failed (a line on standard error says why), or a demo whose output differs; 2 wrong usage; "
+        + "130 ended by Ctrl-C, 143 by SIGTERM.";
 }

@@ -1,5 +1,6 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench.DotnetIo;
 using MappedFileQueues.Tool.Bench.Files;
 using MappedFileQueues.Tool.Bench.Limits;
@@ -17,16 +18,14 @@ internal static class BenchCommand
     private static readonly BenchOptions s_options = new(
         "figure", "Fewer messages and repetitions; done within 40 s with two CPUs.");
 
-    private static readonly Option<long?> s_messages = BenchOptions.CreateCount(
+    private static readonly Option<long?> s_messages = ToolOptions.Number(
         "--messages",
         "Messages in each repetition; by default 10,000,000, with --quick 1,000,000.",
         BenchSettings.MessagesMin,
         BenchSettings.MessagesMax);
 
-    private static readonly Option<bool> s_limits = new("--limits")
-    {
-        Description = "Compares the raw loops with the C program bench/limits.c instead; needs a C compiler and a checkout.",
-    };
+    private static readonly Option<bool> s_limits = ToolOptions.Flag(
+        "--limits", "Compares the raw loops with the C program bench/limits.c instead; needs a C compiler and a checkout.");
 
     public static Command Create()
     {

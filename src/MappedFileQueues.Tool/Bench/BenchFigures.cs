@@ -7,8 +7,14 @@ namespace MappedFileQueues.Tool.Bench;
 /// <param name="Names">What it yields.</param>
 /// <param name="Measure">How.</param>
 /// <param name="IsOnDemand">Only when it is named: it takes minutes and much room on the disk.</param>
+/// <param name="IsFlushed">A flush to the disk is inside the time, on both sides: shown in a table of its own.</param>
+/// <param name="Note">What has to be known to read the figures; printed behind them.</param>
 internal sealed record BenchFigureGroup(
-    IReadOnlyList<string> Names, Func<BenchRun, IReadOnlyList<Samples>> Measure, bool IsOnDemand = false);
+    IReadOnlyList<string> Names,
+    Func<BenchRun, IReadOnlyList<Samples>> Measure,
+    bool IsOnDemand = false,
+    bool IsFlushed = false,
+    string? Note = null);
 
 /// <summary>All figures, in the order of measuring and showing. docs/BENCHMARKS.md says what each name means.</summary>
 internal static class BenchFigures
@@ -35,12 +41,12 @@ internal static class BenchFigures
         new([OpenAfterKillFigure.Name], OpenAfterKillFigure.Measure),
         new([RecoverFigure.Name], RecoverFigure.Measure),
         new([OpenCleanFigure.Name], OpenCleanFigure.Measure),
-        InOneProcess("raw_fdatasync"),
-        InOneProcess("durable_1"),
-        InOneProcess("durable_16"),
-        InOneProcess("durable_64"),
-        InOneProcess("durable_64_async"),
-        InTwoProcesses("durable_2proc", "durable_2proc"),
+        InOneProcess("raw_fdatasync") with { IsFlushed = true },
+        InOneProcess("durable_1") with { IsFlushed = true },
+        InOneProcess("durable_16") with { IsFlushed = true },
+        InOneProcess("durable_64") with { IsFlushed = true },
+        InOneProcess("durable_64_async") with { IsFlushed = true },
+        InTwoProcesses("durable_2proc", "durable_2proc") with { IsFlushed = true },
         InOneProcess("interval_append"),
         InOneProcess("alloc_per_message"),
         InOneProcess(LongAppendFigure.Name) with { IsOnDemand = true },

@@ -2,6 +2,7 @@ using System.CommandLine;
 using System.CommandLine.Parsing;
 using System.Diagnostics;
 using System.Globalization;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench.Reporting;
 
 namespace MappedFileQueues.Tool.Bench;
@@ -11,7 +12,7 @@ namespace MappedFileQueues.Tool.Bench;
 /// <param name="quickDescription">What --quick means here.</param>
 internal sealed class BenchOptions(string kind, string quickDescription)
 {
-    private readonly Option<bool> _quick = new("--quick") { Description = quickDescription };
+    private readonly Option<bool> _quick = ToolOptions.Flag("--quick", quickDescription);
 
     private readonly Option<string?> _only = new("--only")
     {
@@ -19,31 +20,11 @@ internal sealed class BenchOptions(string kind, string quickDescription)
         HelpName = "NAMES",
     };
 
-    private readonly Option<FileInfo?> _json = new("--json")
-    {
-        Description = $"Also writes the {kind}s to this file, as a JSON array.",
-        HelpName = "FILE",
-    };
+    private readonly Option<string?> _json = ToolOptions.Path(
+        "--json", $"Also writes the {kind}s to this file, as a JSON array.", "FILE");
 
-    private readonly Option<DirectoryInfo?> _directory = new("--dir")
-    {
-        Description = "Where to put the files that are measured; by default the folder for temporary files.",
-        HelpName = "DIR",
-    };
-
-    /// <summary>An option that takes a number within limits.</summary>
-    public static Option<long?> CreateCount(string name, string description, long min, long max)
-    {
-        Option<long?> option = new(name) { Description = description, HelpName = "N" };
-        option.Validators.Add(result =>
-        {
-            // What is no number at all has its own error already.
-            bool isNumber = long.TryParse(result.Tokens.SingleOrDefault()?.Value, CultureInfo.InvariantCulture, out long count);
-            if (isNumber && (count < min || count > max))
-                result.AddError($"{name} is between {min} and {max}.");
-        });
-        return option;
-    }
+    private readonly Option<string?> _directory = ToolOptions.Path(
+        "--dir", "Where to put the files that are measured; by default the folder for temporary files.", "DIR");
 
     /// <summary>Gives a command these options; what --only names has to be known.</summary>
     public void AddTo(Command command, Func<CommandResult, IEnumerable<string>> findKnown)
@@ -67,15 +48,19 @@ internal sealed class BenchOptions(string kind, string quickDescription)
     /// <summary>Nothing was left out by --only.</summary>
     public bool IsAll(ParseResult parsed) => parsed.GetValue(_only) is null;
 
-    public string Directory(ParseResult parsed) => parsed.GetValue(_directory)?.FullName ?? Path.GetTempPath();
+    public string Directory(ParseResult parsed) => parsed.GetValue(_directory) ?? Path.GetTempPath();
 
     /// <summary>What --only names, or else the usual.</summary>
     public HashSet<string> Wanted(ParseResult parsed, IEnumerable<string> usual) => Split(parsed.GetValue(_only), usual);
 
-    /// <summary>Measures between the head and the end of the output, and writes the JSON.</summary>
+    /// <summary>Measures between the head and the end of the output, and writes the JSON that was asked for.</summary>
     public int Run(
         ParseResult parsed, BenchSettings settings, Func<BenchRun, IReadOnlyList<FigureResult>> measure, string legend)
     {
+        // The tables are for people; programs get the array that --json writes to a file.
+        TextWriter output = Console.Out;
+        if (OutputOption.IsJson(parsed))
+            Console.SetOut(TextWriter.Null);
         long start = Stopwatch.GetTimestamp();
         BenchTable.WriteHead(settings);
         using BenchRun run = new(settings);
@@ -83,22 +68,40 @@ internal sealed class BenchOptions(string kind, string quickDescription)
         string seconds = Stopwatch.GetElapsedTime(start).TotalSeconds.ToString("F1", CultureInfo.InvariantCulture);
         Console.Out.WriteLine($"\nDone in {seconds} s. {legend}");
         if (parsed.GetValue(_json) is { } file)
-            BenchJson.Write(file.FullName, results);
+            BenchJson.Write(file, results);
+        if (OutputOption.IsJson(parsed))
+            output.WriteLine(BenchJson.Of(results));
         return ExitCodes.Success;
     }
 
-    /// <summary>Measures the groups that hold a wanted figure, and prints those.</summary>
+    /// <summary>
+    /// Measures the groups that hold a wanted figure, and prints those: what waits for the disk stands in a table of its own.
+    /// </summary>
     public static List<FigureResult> MeasureGroups(BenchRun run, IEnumerable<BenchFigureGroup> groups, HashSet<string> wanted)
     {
-        List<FigureResult> results = [];
+        List<FigureResult> unflushed = [];
+        List<FigureResult> flushed = [];
+        List<(string Note, string Name)> notes = [];
         foreach (BenchFigureGroup group in groups.Where(group => group.Names.Any(wanted.Contains)))
         {
             ShowProgress(group.Names[0]);
-            results.AddRange(group.Measure(run).Where(samples => wanted.Contains(samples.Name)).Select(FigureResult.Of));
+            (group.IsFlushed ? flushed : unflushed)
+                .AddRange(group.Measure(run).Where(samples => wanted.Contains(samples.Name)).Select(FigureResult.Of));
+            if (group.Note is { } note)
+                notes.AddRange(group.Names.Where(wanted.Contains).Select(name => (note, name)));
         }
 
-        BenchTable.Write(results);
-        return results;
+        if (unflushed.Count > 0)
+            BenchTable.Write(unflushed);
+        if (flushed.Count > 0)
+        {
+            Console.Out.WriteLine("\nWith flushes to the disk inside the time, on both sides:");
+            BenchTable.Write(flushed);
+        }
+
+        foreach (IGrouping<string, string> note in notes.GroupBy(each => each.Note, each => each.Name))
+            Console.Out.WriteLine($"{string.Join(", ", note)}: {note.Key}");
+        return [.. unflushed, .. flushed];
     }
 
     /// <summary>For people only: a line that the next one replaces.</summary>

@@ -55,6 +55,13 @@ internal sealed class BenchRun : IDisposable
         return results[0].GetAwaiter().GetResult();
     }
 
+    /// <summary>Measures by one child process that works in another directory, and is started by another command.</summary>
+    public IReadOnlyList<Samples> MeasureIn(string directory, IReadOnlyList<string> prefix, string role)
+    {
+        using BenchChild child = Start(TaskOf(role) with { Directory = directory }, prefix);
+        return child.ReadSamples();
+    }
+
     /// <summary>Starts a child whose life the figure itself directs.</summary>
     public BenchChild StartChild(string role) => Start(TaskOf(role));
 
@@ -69,11 +76,11 @@ internal sealed class BenchRun : IDisposable
         }
     }
 
-    private BenchChild Start(ChildTask task)
+    private BenchChild Start(ChildTask task, IReadOnlyList<string>? prefix = null)
     {
         lock (_gate)
         {
-            BenchChild child = BenchChild.Start(task);
+            BenchChild child = BenchChild.Start(task, prefix ?? []);
             _children.Add(child);
             return child;
         }
@@ -87,7 +94,7 @@ internal sealed class BenchRun : IDisposable
         foreach (BenchChild child in _children)
             child.Kill();
         DeleteDirectory();
-        Environment.Exit(ExitCodes.Interrupted);
+        Environment.Exit(signal.Signal == PosixSignal.SIGTERM ? ExitCodes.Terminated : ExitCodes.Interrupted);
     }
 
     private void DeleteDirectory()

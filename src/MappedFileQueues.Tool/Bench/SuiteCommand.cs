@@ -1,4 +1,5 @@
 using System.CommandLine;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench.Reporting;
 
 namespace MappedFileQueues.Tool.Bench;
@@ -12,7 +13,7 @@ internal static class SuiteCommand
     public static Command Create(BenchSuite suite)
     {
         BenchOptions options = new("figure", "Less data and fewer repetitions; done within 50 s with two CPUs.");
-        Option<long?> bytes = BenchOptions.CreateCount(
+        Option<long?> bytes = ToolOptions.Number(
             "--bytes",
             "Bytes that each repetition moves; by default 1 GiB, with --quick 128 MiB.",
             BenchSettings.BytesMin,

@@ -10,6 +10,12 @@ internal abstract class MessageSource : IDisposable
     /// <summary>Where the last message that was read began.</summary>
     public abstract long MessageOffset { get; }
 
+    /// <summary>
+    /// With damage stepped over: what the source stands before, because nothing behind it is certain to be a message; null at the
+    /// end of the log.
+    /// </summary>
+    public abstract QueueCorruptException? DamageAhead { get; }
+
     /// <summary>Reads the next message, waiting for it so long; the span is valid until the next call.</summary>
     public abstract bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message);
 
@@ -21,11 +27,20 @@ internal abstract class MessageSource : IDisposable
 }
 
 /// <summary>Reads without a trace in the store.</summary>
-internal sealed class ReaderSource(string storePath, QueueStart start) : MessageSource
+internal sealed class ReaderSource : MessageSource
 {
-    private readonly MappedFileReader _reader = MappedFileReader.Open(storePath, start);
+    private readonly MappedFileReader _reader;
+
+    public ReaderSource(
+        string storePath, QueueStart start, CorruptionPolicy corruption, Action<CorruptionSkippedEventArgs> onSkipped)
+    {
+        _reader = MappedFileReader.Open(storePath, start, corruption);
+        _reader.CorruptionSkipped += (_, skipped) => onSkipped(skipped);
+    }
 
     public override long MessageOffset => _reader.MessageOffset;
+
+    public override QueueCorruptException? DamageAhead => _reader.DamageAhead;
 
     public override bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message) => _reader.TryRead(out message, wait);
 
@@ -43,17 +58,29 @@ internal sealed class ReaderSource(string storePath, QueueStart start) : Message
 internal sealed class ConsumerSource : MessageSource
 {
     private readonly QueueCore _queue;
+    private readonly LogConsumer _log;
     private readonly MappedFileConsumer _consumer;
     private bool _isInHand;
 
-    public ConsumerSource(string storePath, string name)
+    /// <summary>Opens the consumer; where to begin, when it is given, moves it at once.</summary>
+    public ConsumerSource(ConsumePlan plan, string name, QueueStart? from, Action<CorruptionSkippedEventArgs> onSkipped)
     {
-        StoreMeta meta = ReadMeta(storePath);
-        MappedFileQueueOptions options = new() { StorePath = storePath, CreateIfMissing = false };
-        _queue = new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint);
+        StoreMeta meta = ReadMeta(plan.StorePath);
+        MappedFileQueueOptions options = new()
+        {
+            StorePath = plan.StorePath,
+            CreateIfMissing = false,
+            Corruption = plan.Corruption,
+            LockTimeout = plan.LockTimeout,
+            DangerouslyAllowFileSystem = plan.AllowsFileSystem,
+        };
+        _queue = new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint, onSkipped);
         try
         {
-            _consumer = _queue.Add(new MappedFileConsumer(_queue, _queue.OpenConsumer(name, new ConsumerOptions())));
+            _log = _queue.OpenConsumer(name, new ConsumerOptions { Start = from ?? QueueStart.Earliest });
+            _consumer = _queue.Add(new MappedFileConsumer(_queue, _log));
+            if (from is { } place)
+                Move(place);
         }
         catch
         {
@@ -64,10 +91,13 @@ internal sealed class ConsumerSource : MessageSource
 
     public override long MessageOffset => _consumer.MessageOffset;
 
+    public override QueueCorruptException? DamageAhead => _log.Reader.DamageAhead;
+
     public override bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message)
     {
         if (_isInHand)
             _consumer.Advance();
+        _isInHand = false;
         _isInHand = _consumer.TryConsume(out message, wait);
         return _isInHand;
     }
@@ -80,11 +110,21 @@ internal sealed class ConsumerSource : MessageSource
 
     public override void Dispose() => _queue.Dispose();
 
+    private void Move(QueueStart place)
+    {
+        if (place.ExactOffset is { } offset)
+            _consumer.AdjustOffset(offset);
+        else if (place.IsLatest)
+            _consumer.SeekToEnd();
+        else
+            _consumer.SeekToStart();
+    }
+
     private static StoreMeta ReadMeta(string storePath)
     {
         string path = Path.GetFullPath(storePath);
         using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
         return (directory is null ? null : StoreMetaFile.Read(directory))
-            ?? throw new ToolException($"There is no store: path={path}. `mfq produce` makes one.");
+            ?? throw new ToolException($"There is no store: path={path}. Correct the path; `mfq produce` makes a store.");
     }
 }

@@ -1,5 +1,5 @@
 using System.CommandLine;
-using System.Runtime.InteropServices;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 using Spectre.Console;
 
@@ -29,29 +29,23 @@ internal static class DemoCommand
                 + "files below the current folder.",
             Arity = ArgumentArity.ZeroOrMore,
         };
-        Option<string?> directory = new("--dir")
-        {
-            Description = "Where the store and the output go, and stay; by default a temporary folder that is removed.",
-            HelpName = "DIR",
-        };
-        Option<int> seconds = new("--seconds")
-        {
-            Description = "After so many seconds nothing more is sent, once 50 MB are, or 22 s are over.",
-            HelpName = "N",
-            DefaultValueFactory = _ => SecondsDefault,
-        };
-        seconds.Validators.Add(result =>
-        {
-            if (result.Tokens.Count == 1 && int.TryParse(result.Tokens[0].Value, out int value) && value < 1)
-                result.AddError($"--seconds must be at least 1: {value}.");
-        });
+        Option<string?> directory = ToolOptions.Path(
+            "--dir", "Where the store and the output go, and stay; by default a temporary folder that is removed.", "DIR");
+        Option<long?> seconds = ToolOptions.Number(
+            "--seconds",
+            $"After so many seconds, by default {SecondsDefault}, nothing more is sent, once 50 MB are, or 22 s are over.",
+            1,
+            int.MaxValue);
 
         Command command = new(
             "demo",
             "Send the lines of files from a producer process to a consumer process, kill both on the way, and compare what came "
             + "out. Exit code 1 on any difference.") { files, directory, seconds };
         command.SetAction(parsed => Run(
-            parsed.GetValue(files) ?? [], parsed.GetValue(directory), TimeSpan.FromSeconds(parsed.GetValue(seconds))));
+            parsed.GetValue(files) ?? [],
+            parsed.GetValue(directory),
+            TimeSpan.FromSeconds(parsed.GetValue(seconds) ?? SecondsDefault),
+            OutputOption.IsJson(parsed)));
         return command;
     }
 
@@ -68,27 +62,19 @@ internal static class DemoCommand
         return command;
     }
 
-    private static int Run(string[] names, string? directory, TimeSpan timeMax)
+    private static int Run(string[] names, string? directory, TimeSpan timeMax, bool isJson)
     {
-        using CancellationTokenSource interrupted = new();
-        Action<PosixSignalContext> interrupt = context =>
-        {
-            context.Cancel = true;
-            interrupted.Cancel();
-        };
-        using PosixSignalRegistration onInterrupt = PosixSignalRegistration.Create(PosixSignal.SIGINT, interrupt);
-        using PosixSignalRegistration onTerminate = PosixSignalRegistration.Create(PosixSignal.SIGTERM, interrupt);
-
+        using Interruption interruption = new();
         DemoFolder folder = new(directory ?? Directory.CreateTempSubdirectory("mfq-demo-").FullName);
         try
         {
             folder.Prepare();
             List<InputFile> files = names.Length > 0 ? InputFinder.FromNames(names) : InputFinder.Below(".", folder.Root);
-            return RunIn(folder, InputPlan.Create(files), timeMax, isKept: directory is not null, interrupted.Token);
+            return RunIn(folder, InputPlan.Create(files), timeMax, isKept: directory is not null, isJson, interruption.Token);
         }
         catch (OperationCanceledException)
         {
-            return ErrorLine.Write("Interrupted.", ExitCodes.Interrupted);
+            return ErrorLine.Write("Interrupted.", interruption.ExitCode);
         }
         finally
         {
@@ -97,12 +83,16 @@ internal static class DemoCommand
         }
     }
 
-    private static int RunIn(DemoFolder folder, InputPlan plan, TimeSpan timeMax, bool isKept, CancellationToken interrupted)
+    private static int RunIn(
+        DemoFolder folder, InputPlan plan, TimeSpan timeMax, bool isKept, bool isJson, CancellationToken interrupted)
     {
         DemoResult result;
         using (DemoRun run = new(folder, plan, timeMax, interrupted))
-            result = Console.IsOutputRedirected ? run.Execute() : ExecuteWithBar(run, plan);
-        DemoReport.Print(result, plan, folder, isKept);
+            result = isJson || Console.IsOutputRedirected ? run.Execute() : ExecuteWithBar(run, plan);
+        if (isJson)
+            OutputOption.WriteJson(DemoSummary.Of(result, folder, isKept), DemoJsonContext.Default.DemoSummary);
+        else
+            DemoReport.Print(result, plan, folder, isKept);
         folder.RemoveSideFiles();
         return result.IsRight ? ExitCodes.Success : ExitCodes.Failure;
     }

@@ -1,6 +1,6 @@
 using System.CommandLine;
 using System.Globalization;
-using System.Text.Json;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Info;
@@ -10,24 +10,13 @@ internal static class InfoCommand
 {
     public static Command Create()
     {
-        Argument<string> store = new("STORE") { Description = "The store's directory; it is never made." };
-        Option<string> output = new("--output")
-        {
-            Description = "table: to read; json: one object, lengths and offsets in bytes.",
-            HelpName = "table|json",
-            DefaultValueFactory = _ => "table",
-        };
-        output.AcceptOnlyFromAmong("table", "json");
-
-        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.")
-        {
-            store, output,
-        };
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never made.");
+        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.") { store };
         command.SetAction(parsed =>
         {
             MappedFileQueueInfo info = StoreLook.Info(parsed.GetRequiredValue(store));
-            if (parsed.GetRequiredValue(output) == "json")
-                Console.Out.WriteLine(JsonSerializer.Serialize(info, InfoJsonContext.Default.MappedFileQueueInfo));
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(info, InfoJsonContext.Default.MappedFileQueueInfo);
             else
                 Print(info);
             return ExitCodes.Success;

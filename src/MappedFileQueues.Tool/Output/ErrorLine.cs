@@ -6,7 +6,7 @@ internal static class ErrorLine
     /// <summary>Writes the line and returns the exit code that goes with it.</summary>
     public static int Write(string message, int exitCode)
     {
-        Console.Error.WriteLine($"mfq: {message.ReplaceLineEndings(" ")}");
+        Console.Error.WriteLine($"mfq: {OperatorWords.Of(message).ReplaceLineEndings(" ")}");
         return exitCode;
     }
 }

@@ -1,7 +1,8 @@
 using System.CommandLine;
-using System.CommandLine.Parsing;
-using System.Diagnostics;
 using System.Globalization;
+using MappedFileQueues.Format;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Produce;
 
@@ -15,113 +16,119 @@ internal static class ProduceCommand
 
     public static Command Create()
     {
-        Argument<string> store = new("STORE") { Description = "The store's directory; made when it is missing." };
-        Option<string?> lines = new("--lines")
-        {
-            Description = "A message for each line of the file, without its newline; - is standard input, and the default.",
-            HelpName = "FILE|-",
-        };
-        Option<long?> messages = new("--messages") { Description = "This many made-up messages instead.", HelpName = "N" };
-        Option<int> size = new("--size")
-        {
-            Description = "The length of each made-up message in bytes.",
-            HelpName = "B",
-            DefaultValueFactory = _ => SizeDefault,
-        };
-        messages.Validators.Add(result => RequireAtLeast(result, 1));
-        size.Validators.Add(result => RequireAtLeast(result, 0));
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; made when it is missing.");
+        Option<string?> lines = ToolOptions.Path(
+            "--lines", "A message for each line of the file, without its newline; - is standard input, and the default.", "FILE|-");
+        Option<long?> messages = ToolOptions.Number("--messages", "This many made-up messages instead.", 1, long.MaxValue);
+        Option<long?> size = ToolOptions.Number(
+            "--size", $"The length of each made-up message in bytes; default {SizeDefault}.", 0, MessageLengthMax, "B");
+        Option<long?> segmentSize = ToolOptions.Size(
+            "--segment-size",
+            "The length of a segment file of a store that is made, in whole pages; the longest message is 8 bytes shorter. A store "
+                + "that is there keeps its own.",
+            1,
+            StoreMeta.SegmentLengthMax);
+        Option<bool> behindDamage = ToolOptions.Flag(
+            "--behind-damage",
+            "Append although the log is damaged before its end, and consumers that do not skip damage will not come here. Without "
+                + "it that is refused, as far as the last 256 MiB show it.");
+        Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
+        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
 
-        Command command = new("produce", "Append messages to a store.") { store, lines, messages, size };
+        Command command = new("produce", "Append messages to a store.")
+        {
+            store, lines, messages, size, segmentSize, behindDamage, lockTimeout, allowFileSystem,
+        };
         command.Validators.Add(result =>
         {
             if (result.GetResult(lines) is not null && result.GetResult(messages) is not null)
                 result.AddError("--lines and --messages exclude each other.");
-            if (result.GetResult(size) is { Implicit: false } && result.GetResult(messages) is null)
+            if (result.GetResult(size) is not null && result.GetResult(messages) is null)
                 result.AddError("--size needs --messages.");
         });
-        command.SetAction(parsed => parsed.GetValue(messages) is { } count
-            ? ProduceMadeUp(parsed.GetRequiredValue(store), count, parsed.GetValue(size))
-            : ProduceLines(parsed.GetRequiredValue(store), parsed.GetValue(lines) ?? "-"));
+        command.SetAction(parsed =>
+        {
+            MappedFileQueueOptions options = new()
+            {
+                StorePath = parsed.GetRequiredValue(store),
+                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
+                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
+            };
+            options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
+            bool goesBehindDamage = parsed.GetValue(behindDamage);
+
+            // The input is opened first, so that a wrong name leaves no new store behind.
+            string file = parsed.GetValue(lines) ?? "-";
+            using Stream? input = parsed.GetValue(messages) is not null ? null
+                : file == "-" ? Console.OpenStandardInput() : File.OpenRead(file);
+            using ProduceRun run = new(options);
+            RefuseDamage(options.StorePath, goesBehindDamage);
+            using Interruption interruption = new();
+            bool isInterrupted = false;
+            try
+            {
+                if (input is null)
+                    AddMadeUp(run, parsed.GetValue(messages)!.Value, (int)(parsed.GetValue(size) ?? SizeDefault), interruption.Token);
+                else
+                    AddLines(run, input, file, interruption.Token);
+            }
+            catch (OperationCanceledException)
+            {
+                // What was appended stays; a line that had begun was not.
+                isInterrupted = true;
+            }
+
+            ProduceSummary summary = run.Sum(isInterrupted);
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(summary, ProduceJsonContext.Default.ProduceSummary);
+            else
+                Console.Out.WriteLine(summary);
+            return isInterrupted ? interruption.ExitCode : ExitCodes.Success;
+        });
         return command;
     }
 
-    private static void RequireAtLeast(OptionResult result, long minimum)
+    /// <summary>Says, or refuses, that what is appended will not be read. The store is open, and recovered, by now.</summary>
+    private static void RefuseDamage(string storePath, bool isAllowed)
     {
-        foreach (Token token in result.Tokens)
+        if (DamageLook.Find(storePath) is not { } damage)
+            return;
+        string found = $"The log is damaged before its end: offset={damage.Offset}, file={damage.File}, "
+            + $"path={Path.GetFullPath(storePath)}. Consumers that do not skip damage will not come to what is appended.";
+        if (!isAllowed)
+            throw new ToolException($"{found} Nothing was appended: restore the file, or append all the same with --behind-damage.");
+        ErrorLine.Write(found, ExitCodes.Success);
+    }
+
+    private static void AddLines(ProduceRun run, Stream input, string file, CancellationToken interrupted)
+    {
+        bool isStandardInput = file == "-";
+        LineReader lines = new(
+            isStandardInput ? new InterruptibleStream(input, interrupted) : input,
+            isStandardInput ? "standard input" : file,
+            MessageLengthMax);
+        while (lines.TryRead(out ReadOnlySpan<byte> line))
         {
-            if (long.TryParse(token.Value, CultureInfo.InvariantCulture, out long value) && value < minimum)
-                result.AddError($"{result.Option.Name} must be at least {minimum}: {value}.");
+            interrupted.ThrowIfCancellationRequested();
+            run.Add(line);
         }
     }
 
-    private static int ProduceLines(string storePath, string file)
-    {
-        // The input is opened first, so that a wrong name leaves no new store behind.
-        using Stream input = file == "-" ? Console.OpenStandardInput() : File.OpenRead(file);
-        LineReader lines = new(input, file == "-" ? "standard input" : file, MessageLengthMax);
-        using MappedFileQueue queue = Open(storePath);
-        Summary summary = new();
-        while (lines.TryRead(out ReadOnlySpan<byte> line))
-            summary.Add(queue.Producer, line);
-        return summary.Print();
-    }
-
-    private static int ProduceMadeUp(string storePath, long count, int size)
+    private static void AddMadeUp(ProduceRun run, long count, int size, CancellationToken interrupted)
     {
         byte[] message = new byte[size];
         for (int index = 0; index < size; index++)
             message[index] = (byte)('a' + index % 26);
 
-        using MappedFileQueue queue = Open(storePath);
-        Summary summary = new();
         Span<byte> number = stackalloc byte[20];
         for (long index = 0; index < count; index++)
         {
+            interrupted.ThrowIfCancellationRequested();
+
             // Each begins with its number, twenty digits as far as they fit, so that a reader can see what is missing.
             index.TryFormat(number, out _, "D20", CultureInfo.InvariantCulture);
             number[^Math.Min(number.Length, size)..].CopyTo(message);
-            summary.Add(queue.Producer, message);
-        }
-
-        return summary.Print();
-    }
-
-    private static MappedFileQueue Open(string storePath) => new(new MappedFileQueueOptions { StorePath = storePath });
-
-    /// <summary>What was appended so far, where, and since when.</summary>
-    private sealed class Summary
-    {
-        private readonly long _start = Stopwatch.GetTimestamp();
-        private long _count;
-        private long _length;
-        private long _firstOffset;
-        private long _lastOffset;
-
-        public void Add(MappedFileProducer producer, ReadOnlySpan<byte> message)
-        {
-            try
-            {
-                _lastOffset = producer.Produce(message);
-            }
-            catch (ArgumentException exception)
-            {
-                throw new ToolException($"{exception.Message} message={_count + 1}; those before it are in the store.");
-            }
-
-            if (_count++ == 0)
-                _firstOffset = _lastOffset;
-            _length += message.Length;
-        }
-
-        public int Print()
-        {
-            double seconds = Stopwatch.GetElapsedTime(_start).TotalSeconds;
-            Console.Out.WriteLine(_count == 0
-                ? "Nothing to produce: the input is empty."
-                : string.Create(
-                    CultureInfo.InvariantCulture,
-                    $"Produced {_count} messages, {_length} bytes, offsets {_firstOffset} to {_lastOffset}, in {seconds:F3} s."));
-            return ExitCodes.Success;
+            run.Add(message);
         }
     }
 }

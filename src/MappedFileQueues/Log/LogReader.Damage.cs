@@ -16,6 +16,10 @@ internal sealed unsafe partial class LogReader
 
     private long _stalledAt = -1;
     private long _lookAgainAt;
+    private QueueCorruptException? _stalledBy;
+
+    /// <summary>The damage that this reader stands before, because nothing behind it is certain yet; null elsewhere.</summary>
+    public QueueCorruptException? DamageAhead => _stalledAt >= 0 && _stalledAt == Offset ? _stalledBy : null;
 
     /// <summary>Before damage, with nothing certain behind it, and too early to look again.</summary>
     private bool IsStalled => _stalledAt >= 0 && _stalledAt == Offset && Stopwatch.GetTimestamp() < _lookAgainAt;
@@ -69,6 +73,7 @@ internal sealed unsafe partial class LogReader
         {
             long now = Stopwatch.GetTimestamp();
             _stalledAt = at;
+            _stalledBy = damage;
             _lookAgainAt = now + ((now - began) * LookShare);
             return false;
         }

@@ -46,6 +46,9 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <summary>Bytes of the store's struct; 0 for a store of messages of any length.</summary>
     public int StructSize => _store.Meta.Kind == StoreKind.Struct ? _store.Meta.StructSize : 0;
 
+    /// <summary>The damage behind which nothing is certain yet, where the last read found no message for that.</summary>
+    internal QueueCorruptException? DamageAhead => _reader.DamageAhead;
+
     /// <summary>Opens a store for reading.</summary>
     /// <param name="path">The store's directory.</param>
     /// <param name="start">Where to begin.</param>

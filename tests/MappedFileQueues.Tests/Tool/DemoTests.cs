@@ -2,6 +2,7 @@ using System.Diagnostics;
 using System.Globalization;
 using System.Security.Cryptography;
 using System.Text;
+using System.Text.Json;
 using System.Text.RegularExpressions;
 using MappedFileQueues.Tests.Support;
 
@@ -72,11 +73,17 @@ public sealed partial class DemoTests : IDisposable
         string executable = Path.ChangeExtension(Repository.ToolPath, OperatingSystem.IsWindows() ? ".exe" : null);
         byte[] bytes = TextOfLength(LeastLength, seed: 3);
 
-        ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", Enough]);
+        ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", Enough, "--output", "json"]);
         start.Environment[TemporaryFolderVariable] = _temp.Root;
         ToolRun run = ToolRun.Start(start, []).Expect(0);
 
-        AssertDigests(bytes, run);
+        JsonElement result = JsonElement.Parse(run.Text);
+        Assert.True(result.GetProperty("isRight").GetBoolean());
+        string digest = Convert.ToHexStringLower(SHA256.HashData(bytes));
+        Assert.Equal(digest, result.GetProperty("sentDigest").GetString());
+        Assert.Equal(digest, result.GetProperty("receivedDigest").GetString());
+        Assert.Equal(LeastLength, result.GetProperty("received").GetProperty("bytes").GetInt64());
+        Assert.True(result.GetProperty("deaths").GetArrayLength() >= 2);
         Assert.Empty(Directory.EnumerateDirectories(_temp.Root));
     }
 

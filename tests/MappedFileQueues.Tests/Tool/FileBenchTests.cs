@@ -14,7 +14,8 @@ public sealed class FileBenchTests
     /// <summary>The figures of appending that are promised; the suite may have more.</summary>
     private static readonly string[] s_names =
     [
-        "append_4k_first", "append_4k_second", "lines_1", "lines_1_filestream", "lines_1_filestream_best", "lines_4", "log_line",
+        "append_4k_first", "append_4k_second", "lines_1", "lines_1_filestream", "lines_1_filestream_best", "lines_4",
+        "lines_1_new", "lines_4_new", "lines_1_default", "lines_4_default", "log_line",
     ];
 
     /// <summary>The figures of reading that are promised everywhere; cold reading needs Linux.</summary>
@@ -24,6 +25,8 @@ public sealed class FileBenchTests
         ["read_seq_warm_mapped"] = "MB/s",
         ["read_seq_warm_blocks"] = "MB/s",
         ["read_seq_warm_copied"] = "MB/s",
+        ["read_seq_warm_filestream_0"] = "MB/s",
+        ["read_seq_warm_direct"] = "MB/s",
         ["read_lines"] = "ns",
     };
 
@@ -53,9 +56,39 @@ public sealed class FileBenchTests
         Assert.All(s_readingUnits, unit => Assert.Equal(unit.Value, figures[unit.Key].GetProperty("unit").GetString()));
         Assert.All(s_readingUnits.Keys, name => Assert.True(figures[name].GetProperty("value").GetDouble() > 0));
 
+        // What waits for the disk shares no column with what does not, and each figure says which it is.
+        int flushed = Line(bench, "With flushes to the disk");
+        Assert.InRange(Line(bench, "lines_4_new "), 0, flushed);
+        Assert.InRange(Line(bench, "lines_4_default "), flushed, int.MaxValue);
+        Assert.Contains(bench.Lines, line =>
+            line.StartsWith("lines_1, ", StringComparison.Ordinal)
+            && line.Contains("lines_4: over blocks that were written before, without a flush", StringComparison.Ordinal));
+        string[] syncs = ["none", "at the end", "each write"];
+        Assert.Equal(syncs.Select(sync => $"Flush: {sync}"), bench.Lines.Where(line => line.StartsWith("Flush: ", StringComparison.Ordinal)));
+
         string[] rows = ["none", "reused", .. OperatingSystem.IsLinux() ? new[] { "fallocate", "zero range" } : []];
-        Assert.All(rows, row => Assert.Contains(bench.Lines, line =>
-            line.StartsWith(row + "  ", StringComparison.Ordinal) && line.Contains("each write", StringComparison.Ordinal)));
+        Assert.All(rows, row => Assert.Equal(
+            row == "none" ? 2 * syncs.Length : syncs.Length,
+            bench.Lines.Count(line => line.StartsWith(row + "  ", StringComparison.Ordinal))));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    [Fact]
+    public void BenchPacks_LongPut_PassesTheEndOfAVolumeAndShowsTheLongest()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+
+        ToolRun run = ToolRun.Of(
+            "bench", "packs", "--quick", "--bytes", "300000", "--only", "pack_put_long,pack_put_long_max", "--dir",
+            folder.StorePath, "--output", "json").Expect(0);
+
+        Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
+            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
+        Assert.Equal("us", figures["pack_put_long_max"].GetProperty("unit").GetString());
+        Assert.InRange(figures["pack_put_long"].GetProperty("raw").GetDouble(), 1, double.MaxValue);
+        Assert.True(
+            figures["pack_put_long_max"].GetProperty("value").GetDouble() * 1e3
+                >= figures["pack_put_long"].GetProperty("value").GetDouble());
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
@@ -70,5 +103,13 @@ public sealed class FileBenchTests
         bench.ExpectExit(2);
 
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    private static int Line(ChildProcess bench, string start)
+    {
+        string[] lines = [.. bench.Lines];
+        int index = Array.FindIndex(lines, line => line.StartsWith(start, StringComparison.Ordinal));
+        Assert.True(index >= 0, $"No line begins with this: {start}");
+        return index;
     }
 }

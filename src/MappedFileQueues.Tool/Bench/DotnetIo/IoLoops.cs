@@ -17,36 +17,43 @@ internal static class IoLoops
         _ => $"{bufferLength} B",
     };
 
-    public static void ReadAll(Stream stream, byte[] buffer, long length)
+    public static void ReadAll(IoFiles files, Stream stream, byte[] buffer, long length)
     {
         long sum = 0;
-        for (int count; (count = stream.Read(buffer)) > 0;)
-            sum += count;
+        for (int count; (count = stream.Read(buffer)) > 0; sum += count)
+            files.CheckRead(buffer.AsSpan(0, count), sum);
         Check(sum, length);
     }
 
-    public static void ReadAll(SafeFileHandle file, byte[] buffer, long length)
+    public static void ReadAll(IoFiles files, SafeFileHandle file, byte[] buffer, long length)
     {
         long sum = 0;
-        for (int count; (count = RandomAccess.Read(file, buffer, sum)) > 0;)
-            sum += count;
+        for (int count; (count = RandomAccess.Read(file, buffer, sum)) > 0; sum += count)
+            files.CheckRead(buffer.AsSpan(0, count), sum);
         Check(sum, length);
     }
 
-    public static async Task ReadAllAsync(Stream stream, byte[] buffer, long length)
+    public static async Task ReadAllAsync(IoFiles files, Stream stream, byte[] buffer, long length)
     {
         long sum = 0;
-        for (int count; (count = await stream.ReadAsync(buffer).ConfigureAwait(false)) > 0;)
-            sum += count;
+        for (int count; (count = await stream.ReadAsync(buffer).ConfigureAwait(false)) > 0; sum += count)
+            files.CheckRead(buffer.AsSpan(0, count), sum);
         Check(sum, length);
     }
 
-    public static async Task ReadAllAsync(SafeFileHandle file, byte[] buffer, long length)
+    public static async Task ReadAllAsync(IoFiles files, SafeFileHandle file, byte[] buffer, long length)
     {
         long sum = 0;
-        for (int count; (count = await RandomAccess.ReadAsync(file, buffer, sum).ConfigureAwait(false)) > 0;)
-            sum += count;
+        for (int count; (count = await RandomAccess.ReadAsync(file, buffer, sum).ConfigureAwait(false)) > 0; sum += count)
+            files.CheckRead(buffer.AsSpan(0, count), sum);
         Check(sum, length);
+    }
+
+    /// <summary>Whether all of the source, or of the small file, was read at once.</summary>
+    public static void CheckWhole(IoFiles files, byte[] whole, long length)
+    {
+        Check(whole.Length, length);
+        files.CheckRead(whole, 0);
     }
 
     public static void WriteAll(Stream stream, byte[] buffer, long length)

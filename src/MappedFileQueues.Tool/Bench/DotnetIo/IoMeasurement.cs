@@ -9,22 +9,24 @@ internal static class IoMeasurement
     /// <summary>Behind the name of a way: what it allocates.</summary>
     public const string AllocationSuffix = "|allocated";
 
+    /// <summary>The unit of what is no measurement but a sentence, which is its name.</summary>
+    public const string NoteUnit = "note";
+
     private const int WarmUpLength = 64 * 1024;
     private const int WarmUpOperations = 4;
     private const int QuickShare = 5;
 
-    public static IReadOnlyList<IoTable> Tables { get; } = [.. IoReadTables.All, .. IoWriteTables.All];
+    public static IReadOnlyList<IoTable> Tables { get; } = [.. IoReadTables.All, .. IoWriteTables.All, .. IoFlushTables.All];
 
     public static IReadOnlyList<Samples> Measure(ChildContext context)
     {
         IoTable table = Tables.Single(table => table.Role == context.Task.Role);
         using IoFiles files = new(context.Task.Directory, WarmUpLength);
-        IReadOnlyList<IoCase> cases = table.Cases(files);
-        WarmUp.UntilCompiled(() =>
-        {
-            foreach (IoCase way in cases)
-                Repeat(way, Math.Min(table.Operations, WarmUpOperations));
-        });
+        IoCases cases = table.Cases(files);
+        if (table.IsFlushed)
+            RepeatAll(table, cases);
+        else
+            WarmUp.UntilCompiled(() => RepeatAll(table, cases));
 
         files.SetLength(context.Bytes);
         int operations = context.Task.IsQuick ? table.Operations / QuickShare : table.Operations;
@@ -41,6 +43,8 @@ internal static class IoMeasurement
                 Repeat(way, operations);
                 double milliseconds = Clock.MillisecondsSince(start);
                 long bytes = GC.GetTotalAllocatedBytes(precise: true) - before;
+                table.Check?.Invoke(files);
+                way.Check?.Invoke();
                 allocated[index][repetition] = bytes / (double)Math.Max(1, operations);
                 values[index][repetition] = operations > 0
                     ? milliseconds * 1e3 / operations
@@ -55,7 +59,17 @@ internal static class IoMeasurement
                 new(way.Title, table.Unit, [], values[index]),
                 new(way.Title + AllocationSuffix, "B", [], allocated[index]),
             }),
+            .. cases.Notes.Select(Note),
         ];
+    }
+
+    /// <summary>A sentence on its way to who reads the table.</summary>
+    public static Samples Note(string sentence) => new(sentence, NoteUnit, [], []);
+
+    private static void RepeatAll(IoTable table, IoCases cases)
+    {
+        foreach (IoCase way in cases)
+            Repeat(way, Math.Min(table.Operations, WarmUpOperations));
     }
 
     private static void Repeat(IoCase way, int operations)

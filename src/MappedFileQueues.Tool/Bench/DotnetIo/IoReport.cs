@@ -15,7 +15,9 @@ internal static partial class IoReport
     /// <summary>The ways as figures; raw is the fastest of the table.</summary>
     public static IReadOnlyList<FigureResult> FiguresOf(IoTable table, IReadOnlyList<Samples> samples)
     {
-        Samples[] ways = [.. samples.Where(way => !IsAllocation(way))];
+        Samples[] ways = [.. samples.Where(IsWay)];
+        if (ways.Length == 0)
+            return [];
         Samples fastest = table.Operations > 0
             ? ways.MinBy(way => Statistics.Median(way.Ours))!
             : ways.MaxBy(way => Statistics.Median(way.Ours))!;
@@ -26,13 +28,15 @@ internal static partial class IoReport
     {
         IReadOnlyList<FigureResult> figures = FiguresOf(table, samples);
         double[] allocated = [.. samples.Where(IsAllocation).Select(way => Statistics.Median(way.Ours))];
-        string[] titles = [.. samples.Where(way => !IsAllocation(way)).Select(way => way.Name)];
+        string[] titles = [.. samples.Where(IsWay).Select(way => way.Name)];
         string[] columns = ["way", table.Unit, "of the fastest", "min", "max", "bytes allocated"];
         string[][] rows = [.. titles.Select((title, index) => Cells(table, title, figures[index], allocated[index]))];
         if (Console.IsOutputRedirected)
             WritePlain(table, columns, rows);
         else
             WriteForPeople(table, columns, rows);
+        foreach (Samples note in samples.Where(IsNote))
+            Console.Out.WriteLine(note.Name);
     }
 
     private static string[] Cells(IoTable table, string title, FigureResult figure, double allocated)
@@ -65,6 +69,10 @@ internal static partial class IoReport
         foreach (string[] row in rows.Prepend(columns))
             Console.Out.WriteLine($"{row[0],-56}{string.Concat(row[1..].Select(cell => $"{cell,16}"))}");
     }
+
+    private static bool IsWay(Samples samples) => !IsAllocation(samples) && !IsNote(samples);
+
+    private static bool IsNote(Samples samples) => samples.Unit == IoMeasurement.NoteUnit;
 
     private static bool IsAllocation(Samples samples) =>
         samples.Name.EndsWith(IoMeasurement.AllocationSuffix, StringComparison.Ordinal);

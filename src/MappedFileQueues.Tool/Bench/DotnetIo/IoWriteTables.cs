@@ -1,3 +1,4 @@
+using System.IO.MemoryMappedFiles;
 using MappedFileQueues.Files;
 using Microsoft.Win32.SafeHandles;
 using static MappedFileQueues.Tool.Bench.DotnetIo.IoLoops;
@@ -7,20 +8,29 @@ namespace MappedFileQueues.Tool.Bench.DotnetIo;
 /// <summary>Writing, calls that do not block, and copying.</summary>
 internal static class IoWriteTables
 {
+    /// <summary>How many buffers one vectored write takes.</summary>
+    private const int ListCount = 16;
+
     public static IEnumerable<IoTable> All =>
     [
-        new("write", "Writing a new file, without a flush to the disk; the caller's buffer stands last", Write),
+        new("write", "Writing a new file, without a flush to the disk; the caller's buffer stands last", Write)
+        {
+            Check = static files => files.CheckTarget(isCopy: false),
+        },
         new("read_async", "Reading a file from front to back by asynchronous calls", ReadAsync),
-        new("write_async", "Writing a new file by asynchronous calls", WriteAsync),
-        new("copy", "Copying a file", Copy),
+        new("write_async", "Writing a new file by asynchronous calls", WriteAsync)
+        {
+            Check = static files => files.CheckTarget(isCopy: false),
+        },
+        new("copy", "Copying a file", Copy) { Check = static files => files.CheckTarget(isCopy: true) },
     ];
 
-    private static List<IoCase> Write(IoFiles files)
+    private static IoCases Write(IoFiles files)
     {
-        List<IoCase> cases = [];
+        IoCases cases = [];
         foreach (int length in new[] { Page, Medium, Large })
         {
-            byte[] buffer = new byte[length];
+            byte[] buffer = IoFiles.Pattern(length);
             cases.Add(new("RandomAccess.Write", NameOf(length), () =>
             {
                 using SafeFileHandle file = OpenHandle(files);
@@ -32,19 +42,27 @@ internal static class IoWriteTables
         {
             foreach (int length in new[] { Small, Page, Medium }.Where(length => streamBuffer > 0 || length >= Page))
             {
-                byte[] buffer = new byte[length];
+                byte[] buffer = IoFiles.Pattern(length);
                 cases.Add(new("FileStream", $"{name}, {NameOf(length)}", () =>
                     WriteBy(OpenStream(files, streamBuffer), buffer, files.Length)));
             }
         }
 
-        byte[] page = new byte[Page];
+        byte[] page = IoFiles.Pattern(Page);
         cases.Add(new("FileStream", "preallocated, default buffer, 4 KiB", () =>
             WriteBy(OpenStream(files, Page, preallocated: files.Length), page, files.Length)));
         cases.Add(new("File.WriteAllBytes", "made before", WholeWriter(files)));
+        cases.Add(new("File.WriteAllText", "made before", () => File.WriteAllText(files.NewTarget(), files.WholePattern())));
+        cases.Add(new("MemoryMappedFile", "copied by 64 KiB", () => WriteMapped(files)));
+        foreach (int length in new[] { Page, Medium })
+        {
+            ReadOnlyMemory<byte>[] list = [.. Enumerable.Repeat<ReadOnlyMemory<byte>>(IoFiles.Pattern(length), ListCount)];
+            cases.Add(new("RandomAccess.Write", $"{ListCount} times {NameOf(length)} in a list", () => WriteLists(files, list)));
+        }
+
         foreach (int length in new[] { Small, Page, Medium })
         {
-            byte[] buffer = new byte[length];
+            byte[] buffer = IoFiles.Pattern(length);
             cases.Add(new("AppendFileStream", $"no flush, {NameOf(length)}", () =>
             {
                 WriteBy(
@@ -57,9 +75,9 @@ internal static class IoWriteTables
         return cases;
     }
 
-    private static List<IoCase> ReadAsync(IoFiles files)
+    private static IoCases ReadAsync(IoFiles files)
     {
-        List<IoCase> cases = [];
+        IoCases cases = [];
         foreach (int length in new[] { Page, Medium, Large })
         {
             byte[] buffer = new byte[length];
@@ -70,34 +88,34 @@ internal static class IoWriteTables
                 cases.Add(new("RandomAccess.ReadAsync", $"{opened}{name}", () =>
                 {
                     using SafeFileHandle file = File.OpenHandle(files.Source, options: options);
-                    ReadAllAsync(file, buffer, files.Length).GetAwaiter().GetResult();
+                    ReadAllAsync(files, file, buffer, files.Length).GetAwaiter().GetResult();
                 }));
                 cases.Add(new("FileStream.ReadAsync", $"{opened}default buffer, {name}", () =>
                 {
                     using FileStream stream = new(
                         files.Source, FileMode.Open, FileAccess.Read, FileShare.Read, Page, options);
-                    ReadAllAsync(stream, buffer, files.Length).GetAwaiter().GetResult();
+                    ReadAllAsync(files, stream, buffer, files.Length).GetAwaiter().GetResult();
                 }));
             }
 
             cases.Add(new("ReadAheadStream.ReadAsync", name, () =>
             {
                 using ReadAheadStream stream = new(files.Source);
-                ReadAllAsync(stream, buffer, files.Length).GetAwaiter().GetResult();
+                ReadAllAsync(files, stream, buffer, files.Length).GetAwaiter().GetResult();
             }));
         }
 
         cases.Add(new("File.ReadAllBytesAsync", "", () =>
-            Check(File.ReadAllBytesAsync(files.Source).GetAwaiter().GetResult().Length, files.Length)));
+            CheckWhole(files, File.ReadAllBytesAsync(files.Source).GetAwaiter().GetResult(), files.Length)));
         return cases;
     }
 
-    private static List<IoCase> WriteAsync(IoFiles files)
+    private static IoCases WriteAsync(IoFiles files)
     {
-        List<IoCase> cases = [];
+        IoCases cases = [];
         foreach (int length in new[] { Page, Medium })
         {
-            byte[] buffer = new byte[length];
+            byte[] buffer = IoFiles.Pattern(length);
             string name = NameOf(length);
             cases.Add(new("RandomAccess.WriteAsync", $"Asynchronous, {name}", () =>
             {
@@ -118,10 +136,10 @@ internal static class IoWriteTables
         return cases;
     }
 
-    private static IReadOnlyList<IoCase> Copy(IoFiles files)
+    private static IoCases Copy(IoFiles files)
     {
         byte[] large = new byte[Large];
-        return
+        IoCases cases =
         [
             new("RandomAccess", "1 MiB", () =>
             {
@@ -143,6 +161,34 @@ internal static class IoWriteTables
             }),
             new("ReadAheadStream.CopyTo", "", () => CopyBy(new ReadAheadStream(files.Source), files)),
         ];
+        AddKernelCopy(cases, files, "copy_file_range(2)", KernelCopies.CopyRange);
+        AddKernelCopy(cases, files, "ioctl FICLONE", KernelCopies.ShareBlocks);
+        return cases;
+    }
+
+    /// <summary>A copy that the kernel makes by itself, where it can between these two files.</summary>
+    private static void AddKernelCopy(IoCases cases, IoFiles files, string name, Func<SafeFileHandle, SafeFileHandle, int> copy)
+    {
+        int errno = Copy();
+        if (errno == 0)
+        {
+            cases.Add(new(name, "", () =>
+            {
+                if (Copy() is not 0 and int now)
+                    throw new ToolException($"{name} failed: errno={now}.");
+            }));
+        }
+        else
+        {
+            cases.Notes.Add($"{name} is left out: this system or file system does not do it, errno={errno}.");
+        }
+
+        int Copy()
+        {
+            using SafeFileHandle from = File.OpenHandle(files.Source);
+            using SafeFileHandle to = OpenHandle(files);
+            return copy(from, to);
+        }
     }
 
     private static SafeFileHandle OpenHandle(IoFiles files, FileOptions options = FileOptions.None) =>
@@ -159,13 +205,34 @@ internal static class IoWriteTables
             PreallocationSize = preallocated,
         });
 
+    private static void WriteMapped(IoFiles files)
+    {
+        byte[] buffer = IoFiles.Pattern(Medium);
+        using MemoryMappedFile file = MemoryMappedFile.CreateFromFile(
+            files.NewTarget(), FileMode.CreateNew, null, files.Length, MemoryMappedFileAccess.ReadWrite);
+        using MemoryMappedViewAccessor view = file.CreateViewAccessor(0, files.Length);
+        for (long position = 0; position < files.Length; position += Medium)
+            view.WriteArray(position, buffer, 0, (int)Math.Min(Medium, files.Length - position));
+    }
+
+    private static void WriteLists(IoFiles files, ReadOnlyMemory<byte>[] list)
+    {
+        using SafeFileHandle file = OpenHandle(files);
+        long length = list.Sum(piece => piece.Length);
+        long position = 0;
+        for (; position + length <= files.Length; position += length)
+            RandomAccess.Write(file, list, position);
+        for (; position < files.Length; position += list[0].Length)
+            RandomAccess.Write(file, list[0].Span[..(int)Math.Min(list[0].Length, files.Length - position)], position);
+    }
+
     private static Action WholeWriter(IoFiles files)
     {
         byte[] whole = [];
         return () =>
         {
             if (whole.Length != files.Length)
-                whole = new byte[files.Length];
+                whole = IoFiles.Pattern((int)files.Length);
             File.WriteAllBytes(files.NewTarget(), whole);
         };
     }

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
 /// The classic table of writing files: blocks of 4 KiB, first and second pass, by what the file has on disk before, by when the
-/// disk is asked, and by the way of writing; in MiB/s with the closing.
+/// disk is asked (a table each), and by the way of writing; in MiB/s with the closing.
 /// </summary>
 internal static class ClassicTable
 {
@@ -50,22 +50,25 @@ internal static class ClassicTable
 
     public static void Write(BenchRun run)
     {
-        ILookup<string, Samples> rows = run.Measure(Role, processCount: 1)
-            .ToLookup(cell => cell.Name[..cell.Name.LastIndexOf('|')]);
-        Console.Out.WriteLine($"\nBlocks of 4 KiB, {Unit}, one run; each write: a flush behind every block, of less data.");
+        ILookup<string, Samples> tables = run.Measure(Role, processCount: 1).ToLookup(cell => cell.Name.Split('|')[0]);
+        Console.Out.WriteLine($"\nBlocks of 4 KiB, {Unit}, one run; with a flush behind each write, of less data.");
         string columns = string.Concat(BlockFiles.Names.Select(name => name.PadLeft(18)));
-        Console.Out.WriteLine($"{"room",-12}{"flush",-12}{"pass",-8}{columns}");
-        foreach (IGrouping<string, Samples> row in rows)
+        foreach (IGrouping<string, Samples> table in tables)
         {
-            string[] head = row.Key.Split('|');
-            string values = string.Concat(
-                row.Select(cell => cell.Ours[0].ToString("N1", CultureInfo.InvariantCulture).PadLeft(18)));
-            Console.Out.WriteLine($"{head[0],-12}{head[1],-12}{head[2],-8}{values}");
+            Console.Out.WriteLine($"\nFlush: {table.Key}");
+            Console.Out.WriteLine($"{"room",-12}{"pass",-8}{columns}");
+            foreach (IGrouping<string, Samples> row in table.GroupBy(cell => cell.Name[..cell.Name.LastIndexOf('|')]))
+            {
+                string[] head = row.Key.Split('|');
+                string values = string.Concat(
+                    row.Select(cell => cell.Ours[0].ToString("N1", CultureInfo.InvariantCulture).PadLeft(18)));
+                Console.Out.WriteLine($"{head[1],-12}{head[2],-8}{values}");
+            }
         }
     }
 
     private static Samples Cell(string room, string sync, string pass, string way, double speed) =>
-        new($"{room}|{sync}|{pass}|{way}", Unit, [], [speed]);
+        new($"{sync}|{room}|{pass}|{way}", Unit, [], [speed]);
 
     private static double PassOf(string path, string way, FileRoom room, long length, BlockSync sync)
     {

@@ -9,11 +9,19 @@ internal static class FileFigures
         [
             BenchSuite.Group(AppendBlocksFigure.FirstName),
             BenchSuite.Group(AppendBlocksFigure.SecondName),
-            BenchSuite.Group(LinesFigure.OneName, LinesFigure.DefaultName, LinesFigure.BestName),
-            BenchSuite.Group(LinesFigure.FourName),
+            BenchSuite.Group(LinesFigure.OneName, LinesFigure.DefaultName, LinesFigure.BestName)
+                with { Note = LineFile.Written.Note },
+            Lines(4, LineFile.Written),
+            Lines(1, LineFile.New),
+            Lines(4, LineFile.New),
+            Lines(1, LineFile.Default),
+            Lines(4, LineFile.Default),
             BenchSuite.Group(LogLineFigure.Name),
             BenchSuite.Group(ReadSequentialFigure.Names),
             BenchSuite.Group(ReadLinesFigure.Name),
         ],
         ClassicTable.Write);
+
+    private static BenchFigureGroup Lines(int threadCount, LineFile kind) =>
+        BenchSuite.Group(LinesFigure.NameOf(threadCount, kind)) with { IsFlushed = kind.IsFlushed, Note = kind.Note };
 }

@@ -19,7 +19,7 @@ internal static class LineRun
     /// <summary>How the lines get into the file: each is told to write one, by any of the threads.</summary>
     public delegate void LineWriter(ReadOnlySpan<byte> line);
 
-    /// <summary>Opens a file, which gets so many bytes, over blocks that were written before.</summary>
+    /// <summary>Opens a file, which gets so many bytes.</summary>
     public delegate (LineWriter Write, IDisposable File) LineOpener(string path, long length);
 
     /// <summary>Nanoseconds for each line from the first write to the end of the closing; checked, the file deleted.</summary>
@@ -59,35 +59,29 @@ internal static class LineRun
     }
 
     /// <summary>Opens a FileStream; with a lock where more than one thread writes.</summary>
-    public static LineOpener FileStreamOf(int bufferLength, bool isLocked) => (path, length) =>
+    public static LineOpener FileStreamOf(LineFile kind, int bufferLength, bool isLocked) => (path, length) =>
     {
-        FileRoom.Reused.Make(path, length);
-        FileStream stream = new(path, FileMode.Open, FileAccess.Write, FileShare.Read, bufferLength);
+        if (!kind.IsNew)
+            FileRoom.Reused.Make(path, length);
+        FileStream stream = new(
+            path, kind.IsNew ? FileMode.CreateNew : FileMode.Open, FileAccess.Write, FileShare.Read, bufferLength);
+        IDisposable file = kind.IsFlushed ? new FlushedAtClose(stream) : stream;
         if (!isLocked)
-            return (stream.Write, stream);
+            return (stream.Write, file);
         Lock gate = new();
         return (line =>
         {
             lock (gate)
                 stream.Write(line);
-        }, stream);
+        }, file);
     };
 
-    /// <summary>
-    /// Opens ours, with the options it has by itself, but without a flush to the disk: the peers have none either. It writes the
-    /// room before the first line.
-    /// </summary>
-    public static (LineWriter Write, IDisposable File) OpenOurs(string path, long length)
+    /// <summary>Opens ours. Over written blocks it writes the room before the first line.</summary>
+    public static LineOpener OursOf(LineFile kind) => (path, length) =>
     {
-        AppendFileStream stream = new(path, new AppendFileOptions
-        {
-            Durability = AppendDurability.PageCache,
-            Preallocation = FileRoom.Reused.Preallocation,
-            Content = FileContent.Text,
-            PreallocationLength = length,
-        });
+        AppendFileStream stream = new(path, kind.OptionsFor(length));
         return (stream.Write, stream);
-    }
+    };
 
     /// <summary>
     /// The lines lie ready in one piece of memory: a number is written into one long before its copy is made, because a byte that
@@ -128,5 +122,14 @@ internal static class LineRun
 
         if (last.Any(number => number != each))
             throw new ToolException($"Lines are missing: written by each thread={each}, found={string.Join(", ", last)}.");
+    }
+
+    private sealed class FlushedAtClose(FileStream stream) : IDisposable
+    {
+        public void Dispose()
+        {
+            stream.Flush(flushToDisk: true);
+            stream.Dispose();
+        }
     }
 }

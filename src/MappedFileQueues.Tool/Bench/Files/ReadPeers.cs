@@ -6,14 +6,16 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
-/// What a program would write to read a file from front to back without this library: bare reads, a mapping, reads after
-/// readahead(2). Each gives the sum of the file's words, so that every byte is looked at.
+/// What a program would write to read a file from front to back without this library: bare reads, an unbuffered FileStream, reads
+/// past the cache (O_DIRECT), a mapping, reads after readahead(2). Each gives the sum of the file's words, so that every byte is
+/// looked at.
 /// </summary>
 internal static unsafe partial class ReadPeers
 {
     public const int BufferLength = 1024 * 1024;
 
     private const int LargeLength = 4 * 1024 * 1024;
+    private const int BlockLength = 4096;
     private const int AskedAhead = 16 * 1024 * 1024;
     private const int AdviseSequential = 2;
     private const int AdviseDontNeed = 4;
@@ -22,6 +24,8 @@ internal static unsafe partial class ReadPeers
     [
         ("_read_1m", path => ReadBare(path, BufferLength)),
         ("_read_4m", path => ReadBare(path, LargeLength)),
+        ("_filestream_0", ReadByUnbufferedStream),
+        ("_direct", ReadDirectly),
         ("_mmap", ReadMapped),
         ("_readahead", ReadAfterAsking),
     ];
@@ -62,9 +66,37 @@ internal static unsafe partial class ReadPeers
     private static ulong ReadBare(string path, int bufferLength)
     {
         using SafeFileHandle file = File.OpenHandle(path, options: FileOptions.None);
-        void* memory = NativeMemory.AlignedAlloc((nuint)bufferLength, 4096);
+        void* memory = NativeMemory.AlignedAlloc((nuint)bufferLength, BlockLength);
         ulong sum = 0;
         Span<byte> buffer = new(memory, bufferLength);
+        long position = 0;
+        for (int count; (count = RandomAccess.Read(file, buffer, position)) > 0; position += count)
+            sum += Sum(buffer[..count]);
+        NativeMemory.AlignedFree(memory);
+        return sum;
+    }
+
+    private static ulong ReadByUnbufferedStream(string path)
+    {
+        using FileStream stream = new(path, FileMode.Open, FileAccess.Read, FileShare.Read, bufferSize: 0);
+        void* memory = NativeMemory.AlignedAlloc(BufferLength, BlockLength);
+        ulong sum = 0;
+        Span<byte> buffer = new(memory, BufferLength);
+        for (int count; (count = stream.Read(buffer)) > 0;)
+            sum += Sum(buffer[..count]);
+        NativeMemory.AlignedFree(memory);
+        return sum;
+    }
+
+    /// <summary>By 4 MiB, one read after the other. Where the file system has no such reads, as bare ones.</summary>
+    private static ulong ReadDirectly(string path)
+    {
+        using SafeFileHandle? file = DirectFiles.TryOpen(path, DirectFiles.Read);
+        if (file is null)
+            return ReadBare(path, LargeLength);
+        void* memory = NativeMemory.AlignedAlloc(LargeLength, BlockLength);
+        ulong sum = 0;
+        Span<byte> buffer = new(memory, LargeLength);
         long position = 0;
         for (int count; (count = RandomAccess.Read(file, buffer, position)) > 0; position += count)
             sum += Sum(buffer[..count]);
@@ -75,7 +107,7 @@ internal static unsafe partial class ReadPeers
     private static ulong ReadAfterAsking(string path)
     {
         using SafeFileHandle file = File.OpenHandle(path, options: FileOptions.None);
-        void* memory = NativeMemory.AlignedAlloc(BufferLength, 4096);
+        void* memory = NativeMemory.AlignedAlloc(BufferLength, BlockLength);
         ulong sum = 0;
         Span<byte> buffer = new(memory, BufferLength);
         long position = 0;

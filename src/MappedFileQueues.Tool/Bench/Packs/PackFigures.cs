@@ -9,6 +9,7 @@ internal static class PackFigures
         [
             BenchSuite.Group(SmallFilesFigure.PutName, SmallFilesFigure.WarmName, SmallFilesFigure.ReadName),
             BenchSuite.Group(SmallFilesFigure.ColdName),
+            BenchSuite.Group(LongPutFigure.Name, LongPutFigure.LongestName),
             BenchSuite.Group(ManyObjectsFigure.BytesName, ManyObjectsFigure.OpenName, ManyObjectsFigure.GetName),
         ]);
 }

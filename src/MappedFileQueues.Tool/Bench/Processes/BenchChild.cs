@@ -37,9 +37,20 @@ internal sealed class BenchChild : IDisposable
 
     public int Id => _process.Id;
 
-    public static BenchChild Start(ChildTask task)
+    /// <param name="task">What it is to do.</param>
+    /// <param name="prefix">The command that starts it, and becomes it; empty for none.</param>
+    public static BenchChild Start(ChildTask task, IReadOnlyList<string> prefix)
     {
         ProcessStartInfo start = SelfLauncher.StartInfo(["bench", ChildCommand.Name, .. task.ToArguments()]);
+        if (prefix.Count > 0)
+        {
+            string[] command = [.. prefix.Skip(1), start.FileName, .. start.ArgumentList];
+            start.FileName = prefix[0];
+            start.ArgumentList.Clear();
+            foreach (string argument in command)
+                start.ArgumentList.Add(argument);
+        }
+
         Process process = Process.Start(start)
             ?? throw new ToolException($"The process of a figure did not start: role={task.Role}.");
         return new BenchChild(process, task.Role, task.IsQuick ? s_deadlineQuick : s_deadline);

@@ -53,14 +53,19 @@ internal static class ChildRoles
         [OpenCleanFigure.QueueRole] = OpenCleanFigure.OpenStore,
         [AppendBlocksFigure.FirstName] = child => new AppendBlocksFigure(child, FileRoom.None).Measure(),
         [AppendBlocksFigure.SecondName] = child => new AppendBlocksFigure(child, FileRoom.Reused).Measure(),
-        [LinesFigure.OneName] = child => new LinesFigure(child, threadCount: 1).Measure(),
+        ["lines_1"] = Lines(1, LineFile.Written),
+        ["lines_4"] = Lines(4, LineFile.Written),
+        ["lines_1_new"] = Lines(1, LineFile.New),
+        ["lines_4_new"] = Lines(4, LineFile.New),
+        ["lines_1_default"] = Lines(1, LineFile.Default),
+        ["lines_4_default"] = Lines(4, LineFile.Default),
         [ReadSequentialFigure.WarmName] = child => new ReadSequentialFigure(child).Measure(),
         [ReadLinesFigure.Name] = child => new ReadLinesFigure(child).Measure(),
-        [LinesFigure.FourName] = child => new LinesFigure(child, threadCount: 4).Measure(),
         [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
         [ClassicTable.Role] = ClassicTable.Measure,
         [SmallFilesFigure.PutName] = child => new SmallFilesFigure(child).Measure(),
         [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
+        [LongPutFigure.Name] = child => new LongPutFigure(child).Measure(),
         [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
@@ -73,6 +78,9 @@ internal static class ChildRoles
             : context.Task.Role.StartsWith(IoTable.RolePrefix, StringComparison.Ordinal)
             ? IoMeasurement.Measure(context)
             : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
+
+    private static Func<ChildContext, IReadOnlyList<Samples>> Lines(int threadCount, LineFile kind) =>
+        child => new LinesFigure(child, threadCount, kind).Measure();
 
     private static IReadOnlyList<Samples> Append(
         ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, ChecksumMode checksum) =>

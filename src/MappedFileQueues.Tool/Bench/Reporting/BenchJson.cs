@@ -10,11 +10,12 @@ namespace MappedFileQueues.Tool.Bench.Reporting;
 [JsonSerializable(typeof(Samples[]))]
 internal sealed partial class BenchJson : JsonSerializerContext
 {
+    private static readonly BenchJson s_indented = new(new JsonSerializerOptions(JsonSerializerDefaults.Web) { WriteIndented = true });
+
+    /// <summary>The results as an array, indented.</summary>
+    public static string Of(IEnumerable<FigureResult> results) =>
+        JsonSerializer.Serialize([.. results], s_indented.FigureResultArray);
+
     /// <summary>Writes the results as an array, indented.</summary>
-    public static void Write(string path, IEnumerable<FigureResult> results)
-    {
-        using FileStream file = File.Create(path);
-        using Utf8JsonWriter writer = new(file, new JsonWriterOptions { Indented = true });
-        JsonSerializer.Serialize(writer, [.. results], Default.FigureResultArray);
-    }
+    public static void Write(string path, IEnumerable<FigureResult> results) => File.WriteAllText(path, Of(results));
 }

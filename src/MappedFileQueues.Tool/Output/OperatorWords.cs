@@ -1,0 +1,47 @@
+namespace MappedFileQueues.Tool.Output;
+
+/// <summary>
+/// The library's errors end with a remedy for programmers: an option to set, a method to call. Here are the same remedies for who
+/// sits at a shell. A test reads the library's sources and fails when one of its messages names a part of the API and is not
+/// here.
+/// </summary>
+internal static class OperatorWords
+{
+    private static readonly (string Library, string Operator)[] s_remedies =
+    [
+        ("Set CreateIfMissing, or correct StorePath.", "Correct the path; `mfq produce` makes a store."),
+        ("or set DangerouslyAllowFileSystem if you know better", "or --dangerously-allow-file-system if you know better"),
+        ("Put it on a local one, or set DangerouslyAllowFileSystem.", "Put it on a local one."),
+        ("Close it, use ProducerMode.Shared on all sides, or raise LockTimeout.",
+            "End that program, or wait for it with --lock-timeout."),
+        ("Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.",
+            "End that program, choose another name, or wait for it with --lock-timeout."),
+        ("Use a smaller SegmentSize", "Make the store with a smaller --segment-size"),
+        ("(MappedFileReader.Open needs no write)", "(`mfq consume` without --commit needs no write)"),
+        ("Call MappedFileQueue.Delete again, then open it.", "Remove what is left of the directory, then try again."),
+        ("Open it as MappedFileQueue<T>.",
+            "Only a program that knows the struct can produce into it; `mfq consume` and `mfq info` read it."),
+        ("Open it as MappedFileQueue.", "`mfq produce` and `mfq consume` can use it."),
+        ("Use an offset that a read or Produce returned.",
+            "Use an offset that `mfq produce`, `mfq info` or `mfq consume --format json` shows."),
+        ("Move the consumer with SeekToStart or AdjustOffset.", "Begin elsewhere with --from."),
+        ("Move the reader with Seek.", "Begin elsewhere with --from."),
+        ("Dispose this queue and open the store again.", "Start the command again."),
+        ("Open a new producer and produce the message again.", "Start the command again, from that message on."),
+        ("Look at ConfirmedOffset, or call Flush; do not produce it again.",
+            "`mfq info` shows what is confirmed; do not produce it again."),
+        ("What lies before it can be read; restore the file.",
+            "What lies before it can be read; restore the file, or read on behind the damage with `mfq consume --skip-damage`."),
+        ("Consumers read up to the damage.",
+            "Consumers read up to the damage; `mfq consume --skip-damage` also reads what is whole behind it. Restore the file, or "
+            + "produce into a new store."),
+        ("or read the pack by PackStore.OpenReader, which needs no lock.",
+            "or only look: `mfq pack list`, `get`, `extract`, `verify` and `stat` need no lock."),
+        ("Compact it, or make a pack with a larger VolumeSize.",
+            "Run `mfq pack compact`, or make a pack with a larger --volume-size."),
+    ];
+
+    /// <summary>The message with the remedy that can be carried out at a shell.</summary>
+    public static string Of(string message) =>
+        s_remedies.Aggregate(message, (text, remedy) => text.Replace(remedy.Library, remedy.Operator, StringComparison.Ordinal));
+}

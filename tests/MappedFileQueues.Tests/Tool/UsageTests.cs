@@ -1,0 +1,99 @@
+using MappedFileQueues.Tests.Support;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>
+/// Wrong usage. The errors once named .NET types ("Cannot parse argument 'x' for option '--count' as expected type
+/// 'System.Nullable`1[System.Int64]'"), the help that follows an error went to standard output, where a script takes it for data, and
+/// `mfq consume ""` ended in a stack trace.
+/// </summary>
+public sealed class UsageTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData("--help")]
+    [InlineData("STORE", "consume")]
+    [InlineData("--help", "consum")]
+    [InlineData("STORE", "consume", "")]
+    [InlineData("--commit needs --consumer", "consume", "s", "--commit")]
+    [InlineData("--count", "consume", "s", "--count", "-1")]
+    [InlineData("--count", "consume", "s", "--count", "x")]
+    [InlineData("--count", "consume", "s", "--count")]
+    [InlineData("--count", "consume", "s", "--count", "99999999999999999999")]
+    [InlineData("--last", "consume", "s", "--last", "1.5")]
+    [InlineData("--from", "consume", "s", "--from", "middle")]
+    [InlineData("--from", "consume", "s", "--from", "-8")]
+    [InlineData("--last", "consume", "s", "--from", "start", "--last", "1")]
+    [InlineData("--from", "consume", "s", "--from", "start", "--consumer", "c")]
+    [InlineData("--format", "consume", "s", "--format", "xml")]
+    [InlineData("name", "consume", "s", "--consumer", "a/b")]
+    [InlineData("maybe", "consume", "s", "--follow=maybe")]
+    [InlineData("--lock-timeout", "consume", "s", "--lock-timeout", "soon")]
+    [InlineData("--lines", "produce", "s", "--lines", "-", "--messages", "1")]
+    [InlineData("--lines", "produce", "s", "--lines", "")]
+    [InlineData("--size", "produce", "s", "--size", "10")]
+    [InlineData("--size", "produce", "s", "--messages", "1", "--size", "300000000")]
+    [InlineData("--messages", "produce", "s", "--messages", "0")]
+    [InlineData("--segment-size", "produce", "s", "--segment-size", "64X")]
+    [InlineData("--segment-size", "produce", "s", "--segment-size", "0")]
+    [InlineData("--segment-size", "produce", "s", "--segment-size", "9999999G")]
+    [InlineData("--output", "info", "s", "--output", "xml")]
+    [InlineData("--output", "consume", "s", "--output", "table")]
+    [InlineData("--seconds", "demo", "--seconds", "0")]
+    [InlineData("--seconds", "demo", "--seconds", "soon")]
+    [InlineData("--messages", "bench", "--messages", "many")]
+    [InlineData("--dir", "bench", "--dir", "")]
+    [InlineData("--volume-size", "pack", "create", "p", "--volume-size", "x")]
+    [InlineData("--garbage", "pack", "compact", "p", "--garbage", "x")]
+    [InlineData("nonsense", "nonsense")]
+    public void AnyCommand_WrongUsage_NamesItOnStandardErrorAndMakesNothing(string named, params string[] arguments)
+    {
+        ToolRun run = ToolRun.In(_temp.Root, [], arguments).Expect(2);
+
+        Assert.Empty(run.Text);
+        Assert.Contains(named, run.Error, StringComparison.Ordinal);
+        Assert.DoesNotContain("System.", run.Error, StringComparison.Ordinal);
+        Assert.All(run.Error.TrimEnd('\n').Split('\n'), line => Assert.StartsWith("mfq: ", line, StringComparison.Ordinal));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(_temp.Root));
+    }
+
+    /// <summary>What is no wrong usage but goes wrong is one line and exit code 1, whatever stands in the place of a store.</summary>
+    [Theory]
+    [InlineData("file", "consume")]
+    [InlineData("file", "consume", "--consumer", "c", "--commit")]
+    [InlineData("file", "info")]
+    [InlineData("file", "produce", "--messages", "1")]
+    [InlineData("file/below", "produce", "--messages", "1")]
+    [InlineData("foreign", "consume")]
+    [InlineData("foreign", "produce", "--messages", "1")]
+    [InlineData("broken", "consume")]
+    [InlineData("broken", "consume", "--last", "1")]
+    [InlineData("broken", "consume", "--consumer", "c", "--commit")]
+    [InlineData("broken", "info", "--output", "json")]
+    [InlineData("broken", "produce", "--messages", "1")]
+    public void StoreCommand_NoStoreThere_OneLineWithoutAStackTrace(string name, string command, params string[] options)
+    {
+        File.WriteAllText(Path.Combine(_temp.Root, "file"), "no store");
+        foreach (string folder in new[] { "foreign", "broken" })
+            Directory.CreateDirectory(Path.Combine(_temp.Root, folder));
+        File.WriteAllText(Path.Combine(_temp.Root, "foreign", "notes.txt"), "no store");
+        File.WriteAllText(Path.Combine(_temp.Root, "broken", "queue.meta"), "no meta page");
+
+        ToolRun run = ToolRun.In(_temp.Root, [], [command, name, .. options]);
+
+        run.ExpectError(name);
+        Assert.Empty(run.Text);
+        Assert.DoesNotContain("please report it", run.Error, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Help_OfTheTool_NamesEveryExitCode()
+    {
+        string help = ToolRun.Of("--help").Expect(0).Text.ReplaceLineEndings(" ");
+
+        Assert.All(["0 done", "1 failed", "2 wrong usage", "130", "143"], code => Assert.Contains(code, help, StringComparison.Ordinal));
+    }
+}
