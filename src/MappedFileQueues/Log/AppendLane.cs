@@ -54,6 +54,9 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>Exclusive: the highest offset that may hold bytes which were never published.</summary>
     public long DirtyTo;
 
+    /// <summary>The preparer hears of this lane again when it has come to this offset.</summary>
+    public long NoticeFrom;
+
     /// <summary>The appender that this lane belongs to.</summary>
     public object Owner => owner;
 

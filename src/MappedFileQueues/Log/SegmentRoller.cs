@@ -208,6 +208,10 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         lane.Bound = segment.Pointer + Math.Min(limit, there);
         Raise(segment.Start + position);
         // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.
+        // Not for each page that was not ready: a lead that doubles with each notice would take all the room that there is.
+        if (segment.Start + position < lane.NoticeFrom)
+            return;
+        lane.NoticeFrom = segment.Start + Math.Max(position, Math.Min(limit, position + BoundStep));
         store.Preparer?.Notice(segment.Start + position + frameLength, allocated);
     }
 

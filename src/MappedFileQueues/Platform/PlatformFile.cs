@@ -146,6 +146,11 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public virtual MappedView? MapAhead(long length) => null;
 
+    /// <summary>
+    /// A look at a hole through a mapping gives it a block, and fails on a full disk: so it is on tmpfs.
+    /// </summary>
+    public virtual bool LooksFillHoles => false;
+
     /// <summary>Closes the file; views stay.</summary>
     public abstract void Dispose();
 }

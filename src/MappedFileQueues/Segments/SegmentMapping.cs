@@ -17,6 +17,7 @@ internal sealed unsafe class SegmentMapping
     private const int WritableAtOnce = 64 * 1024;
 
     private readonly MappedRegion? _region;
+    private readonly bool _looksFillHoles;
 
     public SegmentMapping(PlatformFile file, long start, long segmentLength, bool writable)
     {
@@ -28,6 +29,7 @@ internal sealed unsafe class SegmentMapping
         if (Usable > 0)
             _region = new MappedRegion(file, Usable, writable);
         Pointer = _region is null ? null : _region.Pointer;
+        _looksFillHoles = file.LooksFillHoles;
     }
 
     /// <summary>Kept open: a write-back error is reported to each descriptor that was open before it.</summary>
@@ -73,6 +75,9 @@ internal sealed unsafe class SegmentMapping
     /// <exception cref="QueueDiskException">The disk cannot give a page below <paramref name="needed"/>.</exception>
     public long MakeReadable(long from, long needed, long wanted)
     {
+        // The padded rest of a segment may have no blocks, and shall not get any for being asked for.
+        if (_looksFillHoles)
+            wanted = Math.Max(needed, _region!.CachedTo(from, wanted));
         long there = _region!.MakeReadable(File, from, wanted, out QueueDiskException? error);
         return there >= needed || error is null ? there : throw AtOffset(error, there);
     }
