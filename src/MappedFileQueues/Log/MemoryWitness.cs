@@ -115,9 +115,12 @@ internal sealed unsafe class MemoryWitness(
         long start = tail - (tail % meta.SegmentLength);
         foreach (long segment in segments.From(start))
         {
+            // Without the control page there may be dirt everywhere in the tail's segment.
+            if (segment == start && control is null)
+                continue;
             long from = Math.Max(0, tail - segment);
             // P17 acquire: alone; pairs with P17 release in ProducerAdmission.
-            if (segment == start && control is not null && SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0)
+            if (segment == start && SharedWord.ReadAcquire(control!.ExclusiveAtWork) != 0)
                 // P20 acquire: alone; pairs with P20 full in SegmentMaker.
                 from = Math.Clamp(SharedWord.ReadAcquire(control.Allocated) - segment, from, meta.SegmentLength);
             if (IsAnythingIn(segment, from))

@@ -21,16 +21,17 @@ namespace MappedFileQueues.Log;
 /// checksum right             on                         on                          on
 /// checksum wrong             on: readers hear of it     after a cut                 the tail
 /// message without checksum   on                         on                          the tail (recovery trusts those below the
-///                                                                                   checkpoint only); with no checkpoint left:
-///                                                                                   damage
+///                                                                                   checkpoint only), in the same boot on;
+///                                                                                   with no checkpoint left: damage
 /// not plausible              damage                     after a cut                 the tail
 /// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
 /// file too short             damage                     damage                      the tail
-/// after the tail             dirty bytes of a dead Exclusive producer are zeroed    set aside in salvage/, zeroed; later segments
-///                                                                                   moved away, cursors clamped, epoch raised
+/// after the tail             dirty bytes of a dead Exclusive producer are zeroed    set aside in salvage/, zeroed; later
+///                                                                                   segments moved away, cursors clamped,
+///                                                                                   epoch raised
 /// </code>
-/// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse, readers read up
-/// to it, nothing is cut off. Without a control page that can be believed only the checkpoint is known, and the epoch is raised
+/// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse, readers read
+/// up to it, nothing is cut off. Without a control page that can be believed only the checkpoint is known, and the epoch is raised
 /// all the same: an end of the log may have been lost that nothing tells of.
 /// Killed at any point and run again it finds the same tail: until the last step it only changes what lies at or beyond it. From
 /// before its first change to behind its last the stage in the control page says that the store is not recovered.
@@ -88,15 +89,19 @@ internal sealed unsafe class StoreRecovery(
         if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
             from = Math.Max(from, *control.TailHint);
 #endif
+        // A cut in the same boot that did not end: what spoke for the loss may be gone by now.
+        bool goesOnCutting = wasCutting && boot != Guid.Empty && recoveredIn == boot && !isPoisoned;
+        long uncheckedTo = 0;
         TailSearchResult tail = default;
-        if (!isCut)
+        if (!isCut || goesOnCutting)
         {
             var search = new TailSearch(directory, meta, _checksum);
             tail = search.FindAfterDeaths(from, flushedTo, segments);
             if (tail.Fault == TailFault.None)
                 tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
                     .Judge(tail.Offset, flushedTo, segments);
-            isCut = tail.Fault == TailFault.MemoryLoss;
+            isCut |= tail.Fault == TailFault.MemoryLoss;
+            uncheckedTo = tail.Offset;
             if (isCut)
                 NoteLoss();
             else
@@ -106,7 +111,7 @@ internal sealed unsafe class StoreRecovery(
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
         if (isCut)
-            tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, segments);
+            tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, uncheckedTo, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         if (isCut && tail.CorruptAt < 0)
         {
@@ -166,8 +171,8 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>
-    /// Below it everything was flushed. Of the words that may be taken for true by mistake, one that is too high only makes damage
-    /// of a loss.
+    /// Below it everything was flushed. Of the words that may be taken for true by mistake, one that is too high only makes
+    /// damage of a loss.
     /// </summary>
     private long FindFlushedTo(long checkpoint, bool isControlValid) => isControlValid
         // P18 acquire: alone; pairs with P18 full in FlushRound.

@@ -38,6 +38,7 @@ internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, Frame
     private bool _isCut;
     private bool _hasCheckpoint;
     private long _flushedTo;
+    private long _uncheckedTo;
     private long _batchStart = -1;
 
     /// <summary>After deaths: every frame is looked at, its payload too.</summary>
@@ -54,11 +55,14 @@ internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, Frame
     /// <param name="from">The checkpoint, or the first segment.</param>
     /// <param name="hasCheckpoint">Without one nobody knows whether a frame without checksum was flushed: that is damage, not the
     /// tail.</param>
+    /// <param name="uncheckedTo">Where a walk as after deaths came in the same boot: messages without checksum count up to there.
+    /// They cannot be verified; but what speaks for a loss may be damage elsewhere, and then they are whole.</param>
     /// <param name="segments">Those that are there.</param>
-    public TailSearchResult FindAfterCut(long from, bool hasCheckpoint, SegmentStarts segments)
+    public TailSearchResult FindAfterCut(long from, bool hasCheckpoint, long uncheckedTo, SegmentStarts segments)
     {
         _isCut = true;
         _hasCheckpoint = hasCheckpoint;
+        _uncheckedTo = uncheckedTo;
         return Find(from, segments);
     }
 
@@ -154,6 +158,8 @@ internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, Frame
         if (!FrameHeader.IsPlausible(header, meta.SegmentLength - position))
             return End(offset);
         FrameState state = FrameHeader.State(header);
+        if (offset < _uncheckedTo && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
+            return null;
         if (!_hasCheckpoint && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
             return new TailSearchResult(offset, TailFault.Damage);
         return state == FrameState.Claimed || !FrameHeader.HasChecksum(state) || !scanner.IsWhole(header, position)

@@ -61,7 +61,8 @@ internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive,
         if (first.State == EntryState.Published && !isCut)
             throw new LabViolation($"A published message did not survive the kill: {Describe(first)}");
         // A living claim ends the log after a cut; after a kill its owner is dead.
-        return isCut && !isSameBoot && (first.State == EntryState.Published || (first.State == EntryState.Claimed && !isExclusive));
+        return isCut && !isSameBoot
+            && (first.State == EntryState.Published || (first.State == EntryState.Claimed && !isExclusive));
     }
 
     private int CountPresent(IEnumerable<EntryPicture> unit, IReadOnlyList<ReadMessage> messages, int from)

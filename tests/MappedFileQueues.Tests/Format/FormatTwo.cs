@@ -110,7 +110,8 @@ internal static class FormatTwo
     {
         byte[] covered =
         [
-            .. control[..48], .. control.Slice(768, 8), .. control.Slice(1024, 8), .. control.Slice(1920, 8), .. control.Slice(64, 8),
+            .. control[..48], .. control.Slice(768, 8), .. control.Slice(1024, 8), .. control.Slice(1920, 8),
+            .. control.Slice(64, 8),
         ];
         return control[..8].SequenceEqual("MFQCTRL2"u8)
             && control.Slice(8, 16).SequenceEqual(storeId)
