@@ -107,8 +107,8 @@ void CheckSymbols(Package package, string path)
             let information = reader.GetCustomDebugInformation(handle)
             where reader.GetGuid(information.Kind) == sourceLink
             select Encoding.UTF8.GetString(reader.GetBlobBytes(information.Value));
-        Expect(
-            package, links.Any(link => link.Contains("https://", StringComparison.Ordinal)), $"{name} does not say where its sources are");
+        bool hasAddress = links.Any(link => link.Contains("https://", StringComparison.Ordinal));
+        Expect(package, hasAddress, $"{name} does not say where its sources are");
     }
 }
 

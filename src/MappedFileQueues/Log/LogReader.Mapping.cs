@@ -58,12 +58,14 @@ internal sealed unsafe partial class LogReader
         }
     }
 
-    /// <summary>Gives the mappings back; spans into them end here.</summary>
+    /// <summary>Gives the mappings back; this thread's spans into them end here.</summary>
     public void ReleaseSegment()
     {
         EndSpan();
         LeaveSegment();
-        EndSpansOf(static _ => true);
+        byte here;
+        nint stack = (nint)(&here);
+        EndSpansOf(mark => mark.IsOf((byte*)stack) || mark.Thread is not { IsAlive: true });
     }
 
     /// <summary>
@@ -77,7 +79,7 @@ internal sealed unsafe partial class LogReader
 
     /// <summary>
     /// Takes the reader over from the thread that called last. That one may still read a message in place, though its turn is
-    /// over; its memory stays until that thread's next call or the end.
+    /// over; its memory stays until that thread's next call.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void TakeOver(byte* stack)

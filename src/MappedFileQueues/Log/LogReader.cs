@@ -75,7 +75,8 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
         get
         {
             byte here;
-            return (_inHand != 0 || _segmentOfSpan is not null) && _spanOwner is { } owner && !owner.IsOf(&here);
+            return (_inHand != 0 || _segmentOfSpan is not null) && _spanOwner is { Thread.IsAlive: true } owner
+                && !owner.IsOf(&here);
         }
     }
 

@@ -31,8 +31,8 @@ namespace MappedFileQueues.Log;
 ///                                                                                   epoch raised
 /// </code>
 /// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse, readers read
-/// up to it, nothing is cut off. Without a control page that can be believed only the checkpoint is known, and the epoch is raised
-/// all the same: an end of the log may have been lost that nothing tells of.
+/// up to it, nothing is cut off. Without a control page that can be believed only the checkpoint is known, and the epoch is
+/// raised all the same: an end of the log may have been lost that nothing tells of.
 /// Killed at any point and run again it finds the same tail: until the last step it only changes what lies at or beyond it. From
 /// before its first change to behind its last the stage in the control page says that the store is not recovered.
 /// </summary>

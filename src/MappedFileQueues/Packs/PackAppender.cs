@@ -151,7 +151,10 @@ internal sealed class PackAppender : IDisposable
         long length = made.Length;
         return new Volume(header.Name, made, core.Meta.PackId)
         {
-            CleanAsOf = header.CleanAsOf, PreviousEnd = header.PreviousEnd, Tail = length, Synced = length,
+            CleanAsOf = header.CleanAsOf,
+            PreviousEnd = header.PreviousEnd,
+            Tail = length,
+            Synced = length,
         };
     }
 

@@ -144,7 +144,8 @@ internal sealed class PackFollower : IDisposable
         int read = file.ReadAt(bytes, 0);
         return new Volume(_next, file, _meta.PackId)
         {
-            Tail = VolumeHeader.Length, PreviousEnd = VolumeHeader.Parse(bytes[..read], _meta.PackId, _next)?.PreviousEnd ?? 0,
+            Tail = VolumeHeader.Length,
+            PreviousEnd = VolumeHeader.Parse(bytes[..read], _meta.PackId, _next)?.PreviousEnd ?? 0,
         };
     }
 

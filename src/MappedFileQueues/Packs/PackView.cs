@@ -178,7 +178,9 @@ internal static class PackView
                     is { Trace: not null };
                 return isHidden ? null : new PackEntry
                 {
-                    KeyBytes = read.Key.ToArray(), Length = read.Needle.DataLength, Sequence = (long)read.Needle.Sequence,
+                    KeyBytes = read.Key.ToArray(),
+                    Length = read.Needle.DataLength,
+                    Sequence = (long)read.Needle.Sequence,
                 };
             }
 

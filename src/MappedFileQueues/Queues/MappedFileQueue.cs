@@ -156,7 +156,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <returns>The new confirmed offset.</returns>
     /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
-    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => 
+    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
         _core.FlushAsync(long.MaxValue, cancellationToken);
 
     /// <summary>A snapshot of the store, read from its files.</summary>

@@ -9,8 +9,8 @@ namespace MappedFileQueues.Segments;
 /// <summary>
 /// The mapped `control` page. The hot words are hints and counters that everybody changes by interlocked operations; the cold
 /// block (which boot recovered the store, its epoch, what was flushed before, low water, exclusive producer at work, damage) is
-/// written only under the `open` lock and carries a checksum, because a wrong low water or a wrong boot would cost messages, where a
-/// wrong hint only costs a walk.
+/// written only under the `open` lock and carries a checksum, because a wrong low water or a wrong boot would cost messages,
+/// where a wrong hint only costs a walk.
 /// </summary>
 internal sealed unsafe class ControlPage : IDisposable
 {
