@@ -17,7 +17,8 @@ internal static class OutputOption
     public static bool IsJson(ParseResult parsed) => parsed.GetRequiredValue(Option) == "json";
 
     /// <summary>Writes a result, and nothing else, to standard output.</summary>
-    public static void WriteJson<T>(T value, JsonTypeInfo<T> type) => Console.Out.WriteLine(JsonSerializer.Serialize(value, type));
+    public static void WriteJson<T>(T value, JsonTypeInfo<T> type) =>
+        Console.Out.WriteLine(JsonSerializer.Serialize(value, type));
 
     private static Option<string> CreateOption()
     {

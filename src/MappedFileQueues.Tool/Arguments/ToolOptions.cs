@@ -44,8 +44,8 @@ internal static class ToolOptions
             CustomParser = result => Parse(result, $"a length from {min} to {max} bytes, such as 4096, 64MiB or 1G",
                 (string text, out long? value) =>
                 {
-                    (string suffix, long factor) =
-                        s_sizeUnits.FirstOrDefault(unit => text.EndsWith(unit.Suffix, StringComparison.OrdinalIgnoreCase), ("", 1));
+                    (string suffix, long factor) = s_sizeUnits.FirstOrDefault(
+                        unit => text.EndsWith(unit.Suffix, StringComparison.OrdinalIgnoreCase), ("", 1));
                     bool isNumber = long.TryParse(
                         text[..^suffix.Length], NumberStyles.None, CultureInfo.InvariantCulture, out long number);
                     bool isInRange = isNumber && number <= max / factor && number * factor >= min;

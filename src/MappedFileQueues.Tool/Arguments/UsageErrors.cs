@@ -5,7 +5,9 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Arguments;
 
-/// <summary>Wrong usage: a line for each error on standard error, then where the help is. Nothing goes to standard output.</summary>
+/// <summary>
+/// Wrong usage: a line for each error on standard error, then where the help is. Nothing goes to standard output.
+/// </summary>
 internal static class UsageErrors
 {
     /// <summary>Writes the errors, and returns the exit code for them.</summary>

@@ -68,7 +68,11 @@ internal static class ConsumeCommand
                 result.AddError("--from and --last exclude each other.");
             if ((result.GetResult(from) ?? result.GetResult(last)) is { } place
                 && result.GetResult(consumer) is not null && result.GetResult(commit) is null)
-                result.AddError($"{place.Option.Name} and --consumer name two places to begin at; with --commit the consumer is moved.");
+            {
+                result.AddError(
+                    $"{place.Option.Name} and --consumer name two places to begin at; with --commit the consumer is moved.");
+            }
+
             if (result.GetValue(from) is { } text && TryParseStart(text) is null)
                 result.AddError($"--from is an offset, start or end, not '{text}'.");
         });

@@ -11,7 +11,10 @@ internal static class InfoCommand
     public static Command Create()
     {
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never made.");
-        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.") { store };
+        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.")
+        {
+            store,
+        };
         command.SetAction(parsed =>
         {
             MappedFileQueueInfo info = StoreLook.Info(parsed.GetRequiredValue(store));

@@ -33,8 +33,8 @@ internal static class OperatorWords
         ("What lies before it can be read; restore the file.",
             "What lies before it can be read; restore the file, or read on behind the damage with `mfq consume --skip-damage`."),
         ("Consumers read up to the damage.",
-            "Consumers read up to the damage; `mfq consume --skip-damage` also reads what is whole behind it. Restore the file, or "
-            + "produce into a new store."),
+            "Consumers read up to the damage; `mfq consume --skip-damage` also reads what is whole behind it. Restore the file, "
+            + "or produce into a new store."),
         ("or read the pack by PackStore.OpenReader, which needs no lock.",
             "or only look: `mfq pack list`, `get`, `extract`, `verify` and `stat` need no lock."),
         ("Compact it, or make a pack with a larger VolumeSize.",

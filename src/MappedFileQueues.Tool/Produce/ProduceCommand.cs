@@ -18,20 +18,22 @@ internal static class ProduceCommand
     {
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; made when it is missing.");
         Option<string?> lines = ToolOptions.Path(
-            "--lines", "A message for each line of the file, without its newline; - is standard input, and the default.", "FILE|-");
+            "--lines",
+            "A message for each line of the file, without its newline; - is standard input, and the default.",
+            "FILE|-");
         Option<long?> messages = ToolOptions.Number("--messages", "This many made-up messages instead.", 1, long.MaxValue);
         Option<long?> size = ToolOptions.Number(
             "--size", $"The length of each made-up message in bytes; default {SizeDefault}.", 0, MessageLengthMax, "B");
         Option<long?> segmentSize = ToolOptions.Size(
             "--segment-size",
-            "The length of a segment file of a store that is made, in whole pages; the longest message is 8 bytes shorter. A store "
-                + "that is there keeps its own.",
+            "The length of a segment file of a store that is made, in whole pages; the longest message is 8 bytes shorter. A "
+                + "store that is there keeps its own.",
             1,
             StoreMeta.SegmentLengthMax);
         Option<bool> behindDamage = ToolOptions.Flag(
             "--behind-damage",
-            "Append although the log is damaged before its end, and consumers that do not skip damage will not come here. Without "
-                + "it that is refused, as far as the last 256 MiB show it.");
+            "Append although the log is damaged before its end, and consumers that do not skip damage will not come here. "
+                + "Without it that is refused, as far as the last 256 MiB show it.");
         Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
 
@@ -68,9 +70,14 @@ internal static class ProduceCommand
             try
             {
                 if (input is null)
-                    AddMadeUp(run, parsed.GetValue(messages)!.Value, (int)(parsed.GetValue(size) ?? SizeDefault), interruption.Token);
+                {
+                    int length = (int)(parsed.GetValue(size) ?? SizeDefault);
+                    AddMadeUp(run, parsed.GetValue(messages)!.Value, length, interruption.Token);
+                }
                 else
+                {
                     AddLines(run, input, file, interruption.Token);
+                }
             }
             catch (OperationCanceledException)
             {
@@ -96,7 +103,11 @@ internal static class ProduceCommand
         string found = $"The log is damaged before its end: offset={damage.Offset}, file={damage.File}, "
             + $"path={Path.GetFullPath(storePath)}. Consumers that do not skip damage will not come to what is appended.";
         if (!isAllowed)
-            throw new ToolException($"{found} Nothing was appended: restore the file, or append all the same with --behind-damage.");
+        {
+            throw new ToolException(
+                $"{found} Nothing was appended: restore the file, or append all the same with --behind-damage.");
+        }
+
         ErrorLine.Write(found, ExitCodes.Success);
     }
 

@@ -35,7 +35,8 @@ internal sealed class ProduceRun : IDisposable
         if (message.Length > _lengthMax)
         {
             throw new ToolException($"The message does not fit a segment: message={_count + 1}, length={message.Length}, "
-                + $"longest={_lengthMax}; those before it are in the store. Split it, or make a store with a larger --segment-size.");
+                + $"longest={_lengthMax}; those before it are in the store. "
+                + "Split it, or make a store with a larger --segment-size.");
         }
 
         _lastOffset = _producer.Produce(message);

@@ -103,7 +103,8 @@ public sealed class DamagedStoreTests : IDisposable
             NumbersOf(ToolRun.Of("consume", _temp.StorePath, "--from", $"{OffsetOf(7)}", "--count", "2").Expect(0)));
         Assert.Empty(ToolRun.Of("consume", _temp.StorePath, "--from", "end").Expect(0).Text);
         Assert.Equal(Count, NumbersOf(ToolRun.Of("consume", _temp.StorePath, "--from", "start").Expect(0)).Length);
-        ToolRun.Of("consume", _temp.StorePath, "--from", $"{OffsetOf(7) + 8}").ExpectError($"offset={OffsetOf(7) + 8}", "--format json");
+        ToolRun.Of("consume", _temp.StorePath, "--from", $"{OffsetOf(7) + 8}")
+            .ExpectError($"offset={OffsetOf(7) + 8}", "--format json");
 
         string[] asEarly = ["consume", _temp.StorePath, "--consumer", "early"];
         Assert.Equal("", ToolRun.Of([.. asEarly, "--commit", "--from", "end"]).Expect(0).Text);
@@ -131,16 +132,16 @@ public sealed class DamagedStoreTests : IDisposable
     [Fact]
     public void Produce_EveryConsumerIsBehindTheDamage_Appends()
     {
-        ToolRun.Of("consume", _temp.StorePath, "--consumer", "early", "--commit", "--from", $"{OffsetOf(Damaged + 1)}", "--count", "1")
-            .Expect(0);
+        string[] asEarly = ["consume", _temp.StorePath, "--consumer", "early", "--commit"];
+        ToolRun.Of([.. asEarly, "--from", $"{OffsetOf(Damaged + 1)}", "--count", "1"]).Expect(0);
         Damage(Damaged);
 
         Assert.Empty(ToolRun.WithInput([.. "wanted\n"u8], "produce", _temp.StorePath).Expect(0).Error);
     }
 
     /// <summary>
-    /// Messages without a checksum prove nothing, so the rest of their segment is lost; no segment follows, and somebody may still
-    /// append. The end of what can be read is not the end of the log, and is not taken for it.
+    /// Messages without a checksum prove nothing, so the rest of their segment is lost; no segment follows, and somebody may
+    /// still append. The end of what can be read is not the end of the log, and is not taken for it.
     /// </summary>
     [Theory]
     [InlineData(false)]

@@ -64,7 +64,9 @@ public sealed class FileBenchTests
             line.StartsWith("lines_1, ", StringComparison.Ordinal)
             && line.Contains("lines_4: over blocks that were written before, without a flush", StringComparison.Ordinal));
         string[] syncs = ["none", "at the end", "each write"];
-        Assert.Equal(syncs.Select(sync => $"Flush: {sync}"), bench.Lines.Where(line => line.StartsWith("Flush: ", StringComparison.Ordinal)));
+        Assert.Equal(
+            syncs.Select(sync => $"Flush: {sync}"),
+            bench.Lines.Where(line => line.StartsWith("Flush: ", StringComparison.Ordinal)));
 
         string[] rows = ["none", "reused", .. OperatingSystem.IsLinux() ? new[] { "fallocate", "zero range" } : []];
         Assert.All(rows, row => Assert.Equal(

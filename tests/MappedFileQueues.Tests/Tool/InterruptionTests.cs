@@ -3,8 +3,8 @@ using MappedFileQueues.Tests.Support;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
-/// Commands that a signal cuts short. `mfq consume` once returned 0 then, where its help says 130: a script could not tell half of a
-/// store from all of it.
+/// Commands that a signal cuts short. `mfq consume` once returned 0 then, where its help says 130: a script could not tell half
+/// of a store from all of it.
 /// </summary>
 public sealed class InterruptionTests : IDisposable
 {

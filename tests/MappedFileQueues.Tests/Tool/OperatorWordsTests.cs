@@ -8,8 +8,8 @@ using Microsoft.CodeAnalysis.CSharp;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
-/// Remedies for who sits at a shell. `mfq` once said "Set CreateIfMissing", "raise LockTimeout", "use OpenConsumerAsync": of no use
-/// where nobody writes code.
+/// Remedies for who sits at a shell. `mfq` once said "Set CreateIfMissing", "raise LockTimeout", "use OpenConsumerAsync": of no
+/// use where nobody writes code.
 /// </summary>
 public sealed partial class OperatorWordsTests : IDisposable
 {
@@ -17,7 +17,9 @@ public sealed partial class OperatorWordsTests : IDisposable
 
     public void Dispose() => _temp.Dispose();
 
-    /// <summary>Every text of the queue's and the packs' sources: none may reach the shell with a name of the API in it.</summary>
+    /// <summary>
+    /// Every text of the queue's and the packs' sources: none may reach the shell with a name of the API in it.
+    /// </summary>
     [Fact]
     public void Of_EveryTextOfTheCore_NamesNothingThatOnlyAProgrammerCanUse()
     {

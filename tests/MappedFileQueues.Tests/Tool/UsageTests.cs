@@ -4,8 +4,8 @@ namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
 /// Wrong usage. The errors once named .NET types ("Cannot parse argument 'x' for option '--count' as expected type
-/// 'System.Nullable`1[System.Int64]'"), the help that follows an error went to standard output, where a script takes it for data, and
-/// `mfq consume ""` ended in a stack trace.
+/// 'System.Nullable`1[System.Int64]'"), the help that follows an error went to standard output, where a script takes it for data,
+/// and `mfq consume ""` ended in a stack trace.
 /// </summary>
 public sealed class UsageTests : IDisposable
 {
@@ -60,7 +60,9 @@ public sealed class UsageTests : IDisposable
         Assert.Empty(Directory.EnumerateFileSystemEntries(_temp.Root));
     }
 
-    /// <summary>What is no wrong usage but goes wrong is one line and exit code 1, whatever stands in the place of a store.</summary>
+    /// <summary>
+    /// What is no wrong usage but goes wrong is one line and exit code 1, whatever stands in the place of a store.
+    /// </summary>
     [Theory]
     [InlineData("file", "consume")]
     [InlineData("file", "consume", "--consumer", "c", "--commit")]
@@ -94,6 +96,7 @@ public sealed class UsageTests : IDisposable
     {
         string help = ToolRun.Of("--help").Expect(0).Text.ReplaceLineEndings(" ");
 
-        Assert.All(["0 done", "1 failed", "2 wrong usage", "130", "143"], code => Assert.Contains(code, help, StringComparison.Ordinal));
+        Assert.All(["0 done", "1 failed", "2 wrong usage", "130", "143"],
+            code => Assert.Contains(code, help, StringComparison.Ordinal));
     }
 }

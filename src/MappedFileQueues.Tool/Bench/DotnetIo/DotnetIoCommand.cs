@@ -16,8 +16,8 @@ internal static class DotnetIoCommand
     private const long ImageLengthMin = 128L << 20;
 
     private const string Legend =
-        "Medians; * is the fastest way, or within 5 % of it; raw in the JSON is the fastest of the table. What a disk costs is in the "
-        + "tables write_flushed, flush_each and ext4_… alone; in the others the file is in the system's cache.";
+        "Medians; * is the fastest way, or within 5 % of it; raw in the JSON is the fastest of the table. What a disk costs is "
+        + "in the tables write_flushed, flush_each and ext4_… alone; in the others the file is in the system's cache.";
 
     private static readonly BenchOptions s_options = new("table", "A file of 16 MiB instead of 128, and fewer repetitions.");
 
@@ -25,7 +25,8 @@ internal static class DotnetIoCommand
 
     public static Command Create()
     {
-        Command command = new("dotnet-io", "Measures .NET's own ways to open, read, write, flush and copy files: which one to choose.");
+        Command command = new(
+            "dotnet-io", "Measures .NET's own ways to open, read, write, flush and copy files: which one to choose.");
         s_options.AddTo(command, _ => Names);
         command.SetAction(Run);
         return command;

@@ -6,7 +6,9 @@ using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Tool.Bench.DotnetIo;
 
-/// <summary>Numbered blocks of 4 KiB, each on disk before the next: at the file's growing end, or round and round in an old file.</summary>
+/// <summary>
+/// Numbered blocks of 4 KiB, each on disk before the next: at the file's growing end, or round and round in an old file.
+/// </summary>
 internal sealed class FlushedBlocks : IDisposable
 {
     /// <summary>How many blocks an old file has.</summary>

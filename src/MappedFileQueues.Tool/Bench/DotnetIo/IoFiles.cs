@@ -15,7 +15,9 @@ internal sealed class IoFiles : IDisposable
     /// <summary>With its newline.</summary>
     public const int LineLength = 100;
 
-    /// <summary>What is written repeats itself so soon: every buffer of a power of two from here on is made of whole ones.</summary>
+    /// <summary>
+    /// What is written repeats itself so soon: every buffer of a power of two from here on is made of whole ones.
+    /// </summary>
     private const int PatternLength = 512;
 
     private const int BlockLength = 1024 * 1024;

@@ -123,8 +123,9 @@ internal static class IoFlushTables
             Add(cases, files, isNew, "write, fdatasync", 0, DiskCalls.SyncData);
             Add(cases, files, isNew, "O_SYNC", DirectFiles.Synchronous, static _ => { });
             Add(cases, files, isNew, "O_DSYNC", DirectFiles.DataSynchronous, static _ => { });
-            Add(cases, files, isNew, "O_DIRECT | O_SYNC", DirectFiles.PastTheCache | DirectFiles.Synchronous, static _ => { });
-            Add(cases, files, isNew, "O_DIRECT | O_DSYNC", DirectFiles.PastTheCache | DirectFiles.DataSynchronous, static _ => { });
+            int direct = DirectFiles.PastTheCache;
+            Add(cases, files, isNew, "O_DIRECT | O_SYNC", direct | DirectFiles.Synchronous, static _ => { });
+            Add(cases, files, isNew, "O_DIRECT | O_DSYNC", direct | DirectFiles.DataSynchronous, static _ => { });
         }
 
         FlushedMapping mapping = files.Keep(new FlushedMapping(files.PathOf("mapped")));

@@ -3,7 +3,9 @@ using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Tool.Bench.DotnetIo;
 
-/// <summary>Copies that the kernel makes without the bytes passing through the program. Each returns an error number, 0 for none.</summary>
+/// <summary>
+/// Copies that the kernel makes without the bytes passing through the program. Each returns an error number, 0 for none.
+/// </summary>
 internal static unsafe partial class KernelCopies
 {
     /// <summary>The kernel copies, or shares, as the file system can.</summary>

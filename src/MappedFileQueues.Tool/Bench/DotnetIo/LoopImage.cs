@@ -29,7 +29,9 @@ internal sealed class LoopImage : IDisposable
     public IReadOnlyList<string> Prefix =>
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", Script, "sh", _image, MountPoint];
 
-    /// <summary>Makes one; null, and the reason, where it cannot be made or mounted: it takes root, e2fsprogs and util-linux.</summary>
+    /// <summary>
+    /// Makes one; null, and the reason, where it cannot be made or mounted: it takes root, e2fsprogs and util-linux.
+    /// </summary>
     public static LoopImage? TryMake(string directory, long length, string[] options, out string reason)
     {
         LoopImage image = new(directory, length);

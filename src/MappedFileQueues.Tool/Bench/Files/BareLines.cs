@@ -4,7 +4,8 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
-/// The bare loop beside the lines, over blocks that were written before: memcpy into a buffer of the length that AppendFileStream has, and pwrite when it is full.
+/// The bare loop beside the lines, over blocks that were written before: memcpy into a buffer of the length that AppendFileStream
+/// has, and pwrite when it is full.
 /// </summary>
 internal sealed unsafe partial class BareLines : IDisposable
 {

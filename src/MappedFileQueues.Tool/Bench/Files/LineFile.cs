@@ -16,7 +16,8 @@ internal sealed record LineFile(string Suffix, bool IsNew, bool IsFlushed, strin
 
     /// <summary>What a user meets who names no option.</summary>
     public static readonly LineFile Default = new(
-        "_default", IsNew: true, IsFlushed: true, "a new file with the default options, which flush at the closing; the peer does too.");
+        "_default", IsNew: true, IsFlushed: true,
+        "a new file with the default options, which flush at the closing; the peer does too.");
 
     /// <summary>Ours: the options it has by itself, but for the flush and the blocks.</summary>
     public AppendFileOptions OptionsFor(long length)

@@ -5,8 +5,8 @@ namespace MappedFileQueues.Tool.Bench.Files;
 
 /// <summary>
 /// Nanoseconds for each line of 100 bytes, with the closing. Over blocks that were written before and without a flush, from one
-/// thread: beside the bare loop, beside FileStream with its default buffer, and beside the best FileStream of 4, 64 and 1,024 KiB.
-/// From four, and into new files: beside the best of these FileStreams, under a lock where there are four.
+/// thread: beside the bare loop, beside FileStream with its default buffer, and beside the best FileStream of 4, 64 and 1,024
+/// KiB. From four, and into new files: beside the best of these FileStreams, under a lock where there are four.
 /// </summary>
 internal sealed class LinesFigure(ChildContext context, int threadCount, LineFile kind)
 {
@@ -58,7 +58,8 @@ internal sealed class LinesFigure(ChildContext context, int threadCount, LineFil
     {
         List<LineRun.LineOpener> sides =
         [
-            .. s_bufferLengths.Select(length => LineRun.FileStreamOf(file, length, isLocked: threadCount > 1)), LineRun.OursOf(file),
+            .. s_bufferLengths.Select(length => LineRun.FileStreamOf(file, length, isLocked: threadCount > 1)),
+            LineRun.OursOf(file),
         ];
         if (HasBare)
             sides.Add(BareLines.Open);

@@ -10,7 +10,8 @@ namespace MappedFileQueues.Tool.Bench.Reporting;
 [JsonSerializable(typeof(Samples[]))]
 internal sealed partial class BenchJson : JsonSerializerContext
 {
-    private static readonly BenchJson s_indented = new(new JsonSerializerOptions(JsonSerializerDefaults.Web) { WriteIndented = true });
+    private static readonly BenchJson s_indented =
+        new(new JsonSerializerOptions(JsonSerializerDefaults.Web) { WriteIndented = true });
 
     /// <summary>The results as an array, indented.</summary>
     public static string Of(IEnumerable<FigureResult> results) =>
