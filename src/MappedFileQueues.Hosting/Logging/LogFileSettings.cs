@@ -10,7 +10,12 @@ internal sealed record LogFileSettings(
     private const int NumberLast = 99;
 
     public static LogFileSettings Of(MappedFileLoggerOptions options) => new(
-        System.IO.Path.GetFullPath(options.Path), options.File with { Content = FileContent.Lines }, options.TimeProvider, options.RetryInterval, options.OnError);
+        System.IO.Path.GetFullPath(options.Path),
+        // A line that a crash or a full disk tore apart must not swallow the next one.
+        options.File with { Content = FileContent.Lines },
+        options.TimeProvider,
+        options.RetryInterval,
+        options.OnError);
 
     /// <summary>The files to take instead, in their order, while another process writes this one: `app.2.log`, ….</summary>
     public IEnumerable<string> PathsBeside()

@@ -39,6 +39,8 @@ internal static class OperatorWords
             "or only look: `mfq pack list`, `get`, `extract`, `verify` and `stat` need no lock."),
         ("Compact it, or make a pack with a larger VolumeSize.",
             "Run `mfq pack compact`, or make a pack with a larger --volume-size."),
+        ("Let them take turns, or use ProducerMode.Shared.", "This is a defect of the program that calls."),
+        ("with AllowStaleValues the pack answers with what it knows", "with --allow-stale the pack answers with what it knows"),
     ];
 
     /// <summary>The message with the remedy that can be carried out at a shell.</summary>

@@ -189,7 +189,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         if (!lane.Calls.Take(stack))
             throw new InvalidOperationException("Two threads call an Exclusive producer at once; nothing was appended by this "
-                + $"call: path={Store.Path}. Let them take turns, or use ProducerMode.Shared.");
+                + $"call: path={Store.Path}. "
+                + "Let them take turns, or use ProducerMode.Shared.");
     }
 
     private void ZeroDirtyBytes()

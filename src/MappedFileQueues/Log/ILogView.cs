@@ -62,7 +62,8 @@ internal unsafe interface ILogView
     long PassedTo { get; }
 
     /// <summary>
-    /// A hint: frames stand up to here, if the control page is what it should be. Says how many pages to ask for, and nothing else.
+    /// A hint: frames stand up to here, if the control page is what it should be. Says how many pages to ask for, and nothing
+    /// else.
     /// </summary>
     long WrittenTo { get; }
 

@@ -47,7 +47,8 @@ internal unsafe struct SingleCaller
         get
         {
             lock (_taking)
-                return Volatile.Read(ref _owner.InCall) != 0; // P7 acquire: its last use is over; pairs with P7 release in SingleCaller.
+                // P7 acquire: its last use is over; pairs with P7 release in SingleCaller.
+                return Volatile.Read(ref _owner.InCall) != 0;
         }
     }
 
@@ -108,11 +109,11 @@ internal unsafe struct SingleCaller
             mine = new CallMark(thread);
         // What this thread has marked in TryEnter, when it came too late, is no call.
         mine.InCall = 0;
-        Volatile.Write(ref _announced, mine);
-        Interlocked.MemoryBarrierProcessWide(); // P7 full: between announcement and look; pairs with P7 release in SingleCaller.
+        Volatile.Write(ref _announced, mine); // P7 release: before the fence; pairs with P7 acquire in SingleCaller.
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: announced before the look; pairs with P7 release in SingleCaller.
         if (Volatile.Read(ref _owner.InCall) != 0) // P7 acquire: pairs with P7 release in SingleCaller.
         {
-            Volatile.Write(ref _announced, _owner);
+            Volatile.Write(ref _announced, _owner); // P7 release: as before; pairs with P7 acquire in SingleCaller.
             return false;
         }
 
@@ -128,7 +129,9 @@ internal unsafe struct SingleCaller
 [StructLayout(LayoutKind.Explicit, Size = 192)]
 internal sealed unsafe class CallMark
 {
-    /// <summary>So much of the stack below a call is known to be the thread's: the runtime has looked that 64 KiB are left.</summary>
+    /// <summary>
+    /// So much of the stack below a call is the thread's for sure: the runtime has looked that 64 KiB are left.
+    /// </summary>
     public const nuint StackLength = 32 * 1024;
 
     /// <summary>1 while the thread is in a call or has an open claim.</summary>

@@ -161,8 +161,8 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
         string what = stretch.Trace is null ? "may have stood" : "stood";
         return new QueueCorruptException(
             $"The newest value of an object, or its deletion, {what} in a part of the pack that is "
-            + $"{(isMissing ? "missing" : "damaged")}: {place}. Put or delete the object again, or restore the file; with "
-            + "AllowStaleValues the pack answers with what it knows.",
+            + $"{(isMissing ? "missing" : "damaged")}: {place}. Put or delete the object again, or restore the file; "
+            + "with AllowStaleValues the pack answers with what it knows.",
             stretch.Name.Path,
             position);
     }

@@ -161,7 +161,9 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
         }
 
         ReplayAll(
-            checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name), [], lastCovered);
+            checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name),
+            [],
+            lastCovered);
         return true;
     }
 

@@ -47,13 +47,16 @@ public sealed class ReaderAndClaimsTests : IDisposable
             Assert.Equal(i, Next(reader));
         for (int look = 0; look < 2; look++)
             Assert.Equal(offsets[Damaged], Assert.Throws<QueueCorruptException>(() => reader.TryRead(out _)).Offset);
-        Assert.Equal(Enumerable.Range(0, Count).Where(i => i != Damaged), Enumerable.Range(1, Count - 1).Select(_ => Next(skipping)));
+        Assert.Equal(
+            Enumerable.Range(0, Count).Where(i => i != Damaged), Enumerable.Range(1, Count - 1).Select(_ => Next(skipping)));
         Assert.Equal(1, skippedCount);
         reader.Dispose();
         skipping.Dispose();
     }
 
-    /// <summary>What nobody ever claimed is damage wherever it stands; a dead one's claim above confirmed is stepped over.</summary>
+    /// <summary>
+    /// What nobody ever claimed is damage wherever it stands; a dead one's claim above confirmed is stepped over.
+    /// </summary>
     [Theory]
     [InlineData("nobody", false)]
     [InlineData("dead", true)]
