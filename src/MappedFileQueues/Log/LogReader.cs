@@ -134,8 +134,8 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     }
 
     /// <summary>
-    /// In a call: the message that is read next is given out as a span or reference into the mapping, to this thread. Said before
-    /// the read: a Dispose from another thread right behind it must know.
+    /// The message that is read in this call is given out as a span or reference into the mapping, to this thread. A Dispose from
+    /// another thread, which waits for the call, must know.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void NoteSpan() => _spanOwner = _calls.Owner;

@@ -188,8 +188,10 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
         _reader.EnterCall();
-        _reader.NoteSpan();
         bool found = _reader.TryReadInPlace(out byte* payload, out int length);
+        // Not before: a closed reader may still keep a message for the thread that read it last.
+        if (found)
+            _reader.NoteSpan();
         _reader.LeaveCall();
         if (!found && !_core.TryWait(timeout, cancellationToken, out payload, out length))
         {
