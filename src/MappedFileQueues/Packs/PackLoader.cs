@@ -262,7 +262,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
         bool isComparable = volume.Name.Generation == 0 && next.Name.Generation == 0 && volume.Name.Last + 1 == next.Name.First;
         bool isEndKnown = _core.Hidden.Stretches.Any(stretch =>
             stretch.Name == volume.Name && stretch.Position + stretch.Length == volume.Tail);
-        if (isComparable && !isEndKnown && _core.Sequence < next.SequenceBefore)
+        // A cut may keep the next volume and lose the unsynced end of this one.
+        if (isComparable && !isEndKnown && _core.Sequence < next.SequenceBefore && _mark.IsMemoryWhole(_core.Directory))
             _core.Hide(new HiddenStretch(volume.Name, volume.Tail, 0, Trace: null));
     }
 

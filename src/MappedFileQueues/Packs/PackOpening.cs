@@ -37,7 +37,7 @@ internal static class PackOpening
             try
             {
                 Volume? active = PutInOrder(loaded);
-                return new OpenedPack(loaded, active, MarkOf(loaded, active), writerLock);
+                return new OpenedPack(loaded, active, MarkOf(loaded), writerLock);
             }
             catch
             {
@@ -174,14 +174,12 @@ internal static class PackOpening
     /// <summary>
     /// What the next recovery will know: the volume was on disk up to where it was scanned from, or was synced by now.
     /// </summary>
-    private static SyncedMark MarkOf(LoadedPack loaded, Volume? active)
+    private static SyncedMark MarkOf(LoadedPack loaded)
     {
         PackCore core = loaded.Core;
         SyncedMark before = SyncedMark.Read(core.Directory, core.Meta.PackId);
         Volume? last = core.Volumes.InOrder.LastOrDefault();
-        long position = last is null ? 0
-            : last != active ? last.Tail
-            : Math.Max(last.Synced, before.SyncedOf(last.Name));
+        long position = last is null ? 0 : Math.Max(last.Synced, before.SyncedOf(last.Name));
         return new SyncedMark(SyncedMark.CurrentBoot, Math.Max(loaded.LastNumber, last?.Name.Last ?? 0), position);
     }
 
