@@ -77,7 +77,7 @@ internal static partial class Program
         IConfigurationRoot configuration = new ConfigurationBuilder().AddInMemoryCollection().Build();
         configuration["Logging:MappedFile:Path"] = path;
         configuration["Logging:MappedFile:IncludeScopes"] = "true";
-        configuration["Logging:MappedFile:File:Durability"] = "None";
+        configuration["Logging:MappedFile:File:Durability"] = "PageCache";
         using (ILoggerFactory factory = LoggerFactory.Create(
             logging => logging.AddConfiguration(configuration.GetSection("Logging")).AddMappedFile()))
         {

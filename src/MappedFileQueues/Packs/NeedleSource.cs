@@ -9,7 +9,7 @@ namespace MappedFileQueues.Packs;
 internal ref struct NeedleSource : IDisposable
 {
     /// <summary>Up to here a needle is copied to be written at once.</summary>
-    private const int OneWriteMax = 256 * 1024;
+    public const int OneWriteMax = 256 * 1024;
 
     private readonly byte[] _buffer;
     private readonly ReadOnlySpan<byte> _longData;

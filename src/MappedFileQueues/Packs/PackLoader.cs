@@ -148,13 +148,13 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
             if (checkpoint.Volumes.Any(covered => covered.Name == name))
                 continue;
 
-            // A compaction that reaches into what the checkpoint names was not finished; one that lies behind it counts.
-            bool isUnfinished = checkpoint.Volumes.Any(covered => covered.Name.Overlaps(name));
-            bool isRestored = !isUnfinished && name.First <= lastCovered;
-            if (isRestored)
+            // A compaction is settled by a checkpoint that names its volumes. One that is not counts as a whole or not at all: a
+            // later volume of it leaves out tombstones because an earlier one leaves out what they delete.
+            bool isUnfinished = checkpoint.Volumes.Any(covered => covered.Name.Overlaps(name)) || IsCopy(name, files);
+            bool isLost = !isUnfinished && (name.First <= lastCovered || name.Generation > 0);
+            if (isLost)
                 return false;
-            bool isReplaced = files.Exists(other => other.First > lastCovered && other.Replaces(name));
-            if (isUnfinished || isReplaced)
+            if (isUnfinished)
                 leftovers.Add(name);
             else if (!TryAdd(name, leftovers, writable))
                 return false;
@@ -165,6 +165,15 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
             [],
             lastCovered);
         return true;
+    }
+
+    /// <summary>Whether all that this volume replaces is still there.</summary>
+    private static bool IsCopy(VolumeName name, List<VolumeName> files)
+    {
+        uint next = name.First;
+        foreach (VolumeName file in files.Where(name.Replaces).OrderBy(file => file.First))
+            next = file.First <= next ? Math.Max(next, file.Last + 1) : next;
+        return name.Generation > 0 && next > name.Last;
     }
 
     private bool IsRestored(HiddenStretch stretch)
@@ -253,17 +262,18 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
     }
 
     /// <summary>
-    /// The next volume knows the sequence of the last needle before it. When both were filled by puts, and the scan has not
-    /// come that
-    /// far, the end of this one is gone.
+    /// The next volume knows the sequence of the last needle before it, and was made when this one was on disk. When both were
+    /// filled by puts, and the scan has not come that far, the end of this one is gone. That needle may have stood before this
+    /// volume, and be gone with a compaction: then this one's own header knows it too.
     /// </summary>
     private void CheckEnd(Volume volume, Volume next)
     {
         bool isComparable = volume.Name.Generation == 0 && next.Name.Generation == 0 && volume.Name.Last + 1 == next.Name.First;
+        bool isBeginKnown = volume.Tail > VolumeHeader.Length || volume.SequenceBefore > 0 || volume.Name.First == 1;
         bool isEndKnown = _core.Hidden.Stretches.Any(stretch =>
             stretch.Name == volume.Name && stretch.Position + stretch.Length == volume.Tail);
-        // A cut may keep the next volume and lose the unsynced end of this one.
-        if (isComparable && !isEndKnown && _core.Sequence < next.SequenceBefore && _mark.IsMemoryWhole(_core.Directory))
+        bool isShort = Math.Max(_core.Sequence, volume.SequenceBefore) < next.SequenceBefore;
+        if (isComparable && isBeginKnown && !isEndKnown && isShort)
             _core.Hide(new HiddenStretch(volume.Name, volume.Tail, 0, Trace: null));
     }
 

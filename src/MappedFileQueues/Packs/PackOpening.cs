@@ -124,9 +124,13 @@ internal static class PackOpening
         // The names that a killed writer gave may not be on disk yet, and what is written below them counts on that.
         core.Directory.FlushEntries(PackNames.Volumes);
         core.Directory.FlushEntries("");
-        foreach (VolumeName leftover in loaded.Leftovers)
+
+        // The later ones first, each deletion on disk before the next: what an unfinished compaction left out of a later volume
+        // is deleted only by what it left out of an earlier one.
+        foreach (VolumeName leftover in loaded.Leftovers.OrderByDescending(static name => name.Last))
         {
             _ = core.Directory.Delete(leftover.Path);
+            core.Directory.FlushEntries(PackNames.Volumes);
             ProtocolSteps.Reach(ProtocolStep.PackVolumeDeleted);
         }
 

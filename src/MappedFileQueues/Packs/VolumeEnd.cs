@@ -110,9 +110,10 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         {
             extent = needle.Length;
 
-            // A long needle is written in three parts (NeedleSource), each of which may have been all that a sector had got.
-            starts.Add(position + needle.DataAt);
-            starts.Add(position + needle.DataAt + needle.DataLength);
+            // A long needle is written in three parts, each of which may have been all that a sector had got. The padding before
+            // the footer is zeros in any case: a sector that ends in it lacks nothing.
+            if (needle.Length > NeedleSource.OneWriteMax)
+                starts.AddRange([position + needle.DataAt, position + needle.Length - NeedleLayout.FooterLength]);
         }
 
         long until = Math.Min(next, position + extent);

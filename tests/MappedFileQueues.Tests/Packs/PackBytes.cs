@@ -25,6 +25,22 @@ internal static class PackBytes
         return found;
     }
 
+    /// <summary>What a kill of the pack's writer would leave now, in a folder of its own beside it.</summary>
+    public static string Copy(TempStore pack, string name)
+    {
+        string folder = Path.Combine(pack.Root, name);
+        foreach (string file in Directory.GetFiles(pack.StorePath, "*", SearchOption.AllDirectories))
+        {
+            if (file.Contains("locks", StringComparison.Ordinal))
+                continue;
+            string copy = Path.Combine(folder, Path.GetRelativePath(pack.StorePath, file));
+            Directory.CreateDirectory(Path.GetDirectoryName(copy)!);
+            File.Copy(file, copy);
+        }
+
+        return folder;
+    }
+
     /// <summary>Gets by the buffer writer; null when there is nothing.</summary>
     public static byte[]? Get(this PackStore pack, string key)
     {

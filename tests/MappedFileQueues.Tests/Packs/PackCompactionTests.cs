@@ -121,6 +121,48 @@ public sealed class PackCompactionTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// A compaction replaces volume after volume, and leaves a tombstone out because an earlier copy leaves out what it deletes.
+    /// The process is killed before the checkpoint that settles it; the checkpoint of the last opening names the first volumes
+    /// only. The copies of those did not count, the later copy did, and the object was there again. The crash laboratory found it
+    /// (pack, seed 15106826).
+    /// </summary>
+    [Fact]
+    public void Compact_KilledBeforeItIsSettled_DeletedObjectStaysDeleted()
+    {
+        PackOptions options = new() { VolumeSize = 4096, CheckpointInterval = 1L << 30 };
+        using (PackStore first = PackStore.Open(_temp.StorePath, options))
+        {
+            first.Put("ghost", PackBytes.Make(100, 1));
+            first.Put("a", PackBytes.Make(3000, 2));
+        }
+
+        PackStore pack = PackStore.Open(_temp.StorePath, options);
+        pack.Put("b", PackBytes.Make(3000, 3));
+        pack.Delete("ghost");
+        pack.Put("c", PackBytes.Make(3000, 4));
+        string image = PackBytes.Copy(_temp, "killed");
+        Assert.Equal(2, pack.Compact(0).VolumesMade);
+        pack.Dispose();
+        string[] copies =
+            [.. Directory.GetFiles(_temp.PathOf("volumes"), "*.pack").Where(file => !file.EndsWith("-0000.pack", StringComparison.Ordinal))];
+        Assert.Equal(2, copies.Length);
+        foreach (string copy in copies)
+            File.Copy(copy, Path.Combine(image, "volumes", Path.GetFileName(copy)));
+
+        for (int opening = 0; opening < 2; opening++)
+        {
+            using (pack = PackStore.Open(image, options))
+            {
+                Assert.Null(pack.Get("ghost"));
+                Assert.Equal(3, pack.Count);
+                Assert.True(pack.Verify().IsWhole);
+            }
+
+            File.Delete(Path.Combine(image, "index.checkpoint"));
+        }
+    }
+
     /// <summary>Damage to an object that nobody needs any more goes with its volume; its neighbours did not go either.</summary>
     [Fact]
     public void Compact_DamagedObject_IsLeftUntilItIsPutAgain()
