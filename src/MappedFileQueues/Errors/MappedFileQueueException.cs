@@ -51,7 +51,16 @@ public sealed class QueueNotFoundException : MappedFileQueueException
 
 /// <summary>Another process or queue holds a lock that this call needs; the message names the holder where it is known.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
-public sealed class QueueInUseException(string message) : MappedFileQueueException(message);
+/// <param name="holderProcessIds">Who holds the lock; null when nobody knows.</param>
+public sealed class QueueInUseException(string message, IReadOnlyList<int>? holderProcessIds = null)
+    : MappedFileQueueException(message)
+{
+    /// <summary>
+    /// The processes that held the lock when the call gave up, this one too when another object of it does; empty where the
+    /// system does not tell (it is Linux that does), or when what is in the way is no lock.
+    /// </summary>
+    public IReadOnlyList<int> HolderProcessIds { get; } = holderProcessIds ?? [];
+}
 
 /// <summary>The queue is full by its own limits.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>

@@ -8,9 +8,17 @@ namespace MappedFileQueues.Files;
 /// </summary>
 internal sealed class AppendFile : IDisposable
 {
+    /// <summary>
+    /// So much is written before the disk is told to begin: a flush then finds little left to do. 65 to 69 ns for a line of 100
+    /// bytes in a new file of 1 GiB with one fdatasync behind it, 42 with this (docs/BENCHMARKS.md).
+    /// </summary>
+    private const long WriteBackStep = 8 * 1024 * 1024;
+
     private readonly PlatformFile _file;
     private readonly AppendFileOptions _options;
+    private readonly bool _writesBack;
     private long _roomEnd;
+    private long _writtenBack;
     private bool _givesRoom;
 
     /// <summary>Takes over an open file whose room reaches to <paramref name="roomEnd"/> already.</summary>
@@ -20,6 +28,7 @@ internal sealed class AppendFile : IDisposable
         _options = options;
         _roomEnd = roomEnd;
         _givesRoom = options.Preallocation != FilePreallocation.None;
+        _writesBack = options.Durability != AppendDurability.PageCache;
     }
 
     /// <summary>Where the file ends, in bytes: behind what was written. Room may lie behind it.</summary>
@@ -98,6 +107,11 @@ internal sealed class AppendFile : IDisposable
     {
         MakeRoom(position + bytes.Length);
         _file.WriteAt(bytes, position);
+        long whole = (position + bytes.Length) / WriteBackStep * WriteBackStep;
+        if (!_writesBack || whole <= _writtenBack)
+            return;
+        _file.StartWriteBack(_writtenBack, whole - _writtenBack);
+        _writtenBack = whole;
     }
 
     /// <summary>

@@ -65,9 +65,8 @@ internal sealed class AppendFileSet : IDisposable
         try
         {
             string lockName = name + ".lock";
-            ownership = directory.TryLock(lockName, LockKind.Exclusive) ?? throw new QueueInUseException(
-                $"Another stream appends to this file: path={path}, holder={directory.NameLockHolders(lockName)}."
-                    + " Close it, or write to another file.");
+            ownership = directory.TryLock(lockName, LockKind.Exclusive) ?? throw directory.InUse(
+                lockName, "Another stream appends to this file", "Close it, or write to another file.", path);
             files = new AppendFileSet(directory, ownership, name, options);
             files.OpenFirst();
             return files;

@@ -23,7 +23,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         {
             // Forget comes once, right after the reader was closed: a wait that is added later would never end.
             if (_stopping || reader.IsClosed)
-                throw new ObjectDisposedException("MappedFileConsumer");
+                throw new ObjectDisposedException(PublicNames.Consumer);
             if (_pending.Exists(other => other.Reader == reader))
                 throw AlreadyWaiting();
             // First, under the lock that it takes before it looks at anything: where there is no thread to be had nothing has
@@ -41,7 +41,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         if (cancellationToken.CanBeCanceled)
         {
             wait.Registration = cancellationToken.UnsafeRegister(
-                static (state, token) => ((PendingRead)state!).Cancel(token), wait);
+                static (state, cancellationToken) => ((PendingRead)state!).Cancel(cancellationToken), wait);
             // The wait may have ended before there was a registration to end with it.
             if (wait.Task.IsCompleted)
                 wait.Registration.Unregister();
@@ -61,7 +61,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
     public void Forget(LogReader reader)
     {
         lock (_lock)
-            FailAll(wait => wait.Reader == reader, new ObjectDisposedException("MappedFileConsumer"));
+            FailAll(wait => wait.Reader == reader, new ObjectDisposedException(PublicNames.Consumer));
     }
 
     public void Dispose()
@@ -71,7 +71,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         {
             _stopping = true;
             thread = _thread;
-            FailAll(static _ => true, new ObjectDisposedException("MappedFileQueue"));
+            FailAll(static _ => true, new ObjectDisposedException(PublicNames.Queue));
         }
 
         if (thread is null)
@@ -151,14 +151,14 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         /// <summary>
         /// Under the lock, so that the waiting thread is not inside the reader any more when the canceller goes on with it.
         /// </summary>
-        public void Cancel(CancellationToken token)
+        public void Cancel(CancellationToken cancellationToken)
         {
             lock (waiter._lock)
             {
                 waiter._pending.Remove(this);
                 if (!Task.IsCompleted)
                     reader.IsAwaited = false;
-                _completion.TrySetCanceled(token);
+                _completion.TrySetCanceled(cancellationToken);
             }
         }
 

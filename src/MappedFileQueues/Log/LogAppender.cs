@@ -40,7 +40,7 @@ internal abstract unsafe class LogAppender
     protected bool IsDisposed => _disposed;
 
     /// <summary>For waits; the queue's own end is looked at beside it.</summary>
-    protected void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(_disposed, this);
+    protected void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
 
     /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
     public abstract AppendLane Claim(int payloadLength);
@@ -329,7 +329,7 @@ internal abstract unsafe class LogAppender
     /// </summary>
     private void ThrowIfNotReady(AppendLane lane)
     {
-        ObjectDisposedException.ThrowIf(_disposed, this);
+        PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
         if (lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId)
             throw new InvalidOperationException("This thread has an open claim on this producer. Publish or dispose it first.");
     }
@@ -354,7 +354,7 @@ internal abstract unsafe class LogAppender
         if (!_disposed)
             return;
         lane.Bound = null;
-        throw new ObjectDisposedException(nameof(LogAppender));
+        throw new ObjectDisposedException(PublicNames.Producer);
     }
 
     /// <summary>The claim at that offset was taken away.</summary>

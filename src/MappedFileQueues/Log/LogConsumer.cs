@@ -232,7 +232,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     {
         lock (_disposing)
         {
-            ObjectDisposedException.ThrowIf(_disposed, this);
+            PublicNames.ThrowIfDisposed(_disposed, PublicNames.Consumer);
             try
             {
                 _cursorFile.Flush();
@@ -327,6 +327,6 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         if (!Reader.IsClosed)
             return AsyncWaiter.AlreadyWaiting();
         Reader.ReleaseOrphan();
-        return new ObjectDisposedException("MappedFileConsumer");
+        return new ObjectDisposedException(PublicNames.Consumer);
     }
 }

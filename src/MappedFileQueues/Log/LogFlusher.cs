@@ -346,9 +346,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             throw store.Poisoned();
         store.ThrowIfClosing();
         if (pause.IsOver)
-            throw new QueueInUseException($"A flush of this store does not come to an end: path={store.Path}, "
-                + $"holder={store.Directory.NameLockHolders(StoreNames.FlushLock)}, waited={LockWait.Timeout}. "
-                + "Look at that process.");
+            throw store.Directory.InUse(
+                StoreNames.FlushLock, "A flush of this store does not come to an end", "Look at that process.",
+                waited: LockWait.Timeout);
         pause.Sleep();
     }
 

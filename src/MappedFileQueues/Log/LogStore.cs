@@ -139,7 +139,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     {
         lock (_lock)
         {
-            ObjectDisposedException.ThrowIf(_disposed, this);
+            PublicNames.ThrowIfDisposed(_disposed, PublicNames.Queue);
             ThrowIfDamaged("appended");
             if (Wake.IsPoisoned)
                 throw Poisoned();
@@ -251,7 +251,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
     }
 
     /// <summary>Called in every loop that waits for another process or thread.</summary>
-    public void ThrowIfClosing() => ObjectDisposedException.ThrowIf(_closing, this);
+    public void ThrowIfClosing() => PublicNames.ThrowIfDisposed(_closing, PublicNames.Queue);
 
     /// <summary>Turns a dead owner's claim into padding; true when the header is no longer this claim.</summary>
     public bool TryRepair(ulong* header, ulong claim, long offset)
@@ -295,7 +295,7 @@ internal sealed unsafe class LogStore : ILogView, IDisposable
 
     public void ThrowIfReadingEnded(LogReader reader)
     {
-        ObjectDisposedException.ThrowIf(reader.IsClosed || _disposed, reader);
+        PublicNames.ThrowIfDisposed(reader.IsClosed || _disposed, PublicNames.Consumer);
         if (Wake.IsPoisoned)
             throw Poisoned();
     }

@@ -24,9 +24,9 @@ internal static class OpenLock
     public static PlatformLock Take(StoreDirectory directory, TimeSpan atLeast, Action? look = null)
     {
         TimeSpan timeout = atLeast > Timeout ? atLeast : Timeout;
-        return TryTake(directory, timeout, look) ?? throw new QueueInUseException(
-            $"Another process is opening the store and does not come to an end: path={directory.Path}, "
-            + $"holder={directory.NameLockHolders(StoreNames.OpenLock)}, waited={timeout}. Look at that process.");
+        return TryTake(directory, timeout, look) ?? throw directory.InUse(
+            StoreNames.OpenLock, "Another process is opening the store and does not come to an end", "Look at that process.",
+            waited: timeout);
     }
 
     /// <summary>As the other; null when the time is up.</summary>

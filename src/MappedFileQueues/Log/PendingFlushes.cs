@@ -33,7 +33,7 @@ internal sealed class PendingFlushes(LogStore store)
         ValueTask<long> task;
         lock (_lock)
         {
-            ObjectDisposedException.ThrowIf(_closed, store);
+            PublicNames.ThrowIfDisposed(_closed, PublicNames.Queue);
             if (!_free.TryPop(out PendingFlush? pending))
                 pending = new PendingFlush(this);
             pending.Begin(goal, offset);
@@ -82,7 +82,7 @@ internal sealed class PendingFlushes(LogStore store)
             _closed = true;
         long confirmed = store.Flusher.ConfirmedOffset;
         End(confirmed, confirmed, null);
-        End(long.MaxValue, 0, new ObjectDisposedException("MappedFileQueue",
+        End(long.MaxValue, 0, new ObjectDisposedException(PublicNames.Queue,
             "The queue was disposed before the flush; what was appended stays appended, its durability is not known."));
     }
 

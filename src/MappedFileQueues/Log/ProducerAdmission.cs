@@ -136,6 +136,7 @@ internal static unsafe class ProducerAdmission
     }
 
     private static QueueInUseException InUse(LogStore store, string what) =>
-        new($"{what}: path={store.Path}, holder={store.Directory.NameLockHolders(StoreNames.ProducersLock)}, "
-            + $"waited={store.Settings.LockTimeout}. Close it, use ProducerMode.Shared on all sides, or raise LockTimeout.");
+        store.Directory.InUse(
+            StoreNames.ProducersLock, what, "Close it, use ProducerMode.Shared on all sides, or raise LockTimeout.",
+            waited: store.Settings.LockTimeout);
 }

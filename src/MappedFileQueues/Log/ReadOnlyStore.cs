@@ -191,7 +191,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
 
     public ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(_directory, claim, GenerationNow(claim) ?? 0);
 
-    public void ThrowIfReadingEnded(LogReader reader) => ObjectDisposedException.ThrowIf(reader.IsClosed, reader);
+    public void ThrowIfReadingEnded(LogReader reader) => PublicNames.ThrowIfDisposed(reader.IsClosed, PublicNames.Reader);
 
     public void ThrowIfWrongLength(int length, long offset)
     {
@@ -244,6 +244,6 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         return file is not null && file.ReadAt(bytes, SlotLayout.EntryAt(slot)) == 4 ? BitConverter.ToUInt32(bytes) : null;
     }
 
-    private static QueueDiskException Missing(string path) =>
-        new($"There is no store: path={path}. Correct the path; readers make nothing.", DiskErrors.ENOENT, path);
+    private static QueueNotFoundException Missing(string path) =>
+        new($"There is no store: path={path}. Correct the path; readers make nothing.", path);
 }

@@ -301,7 +301,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             return known;
         lock (_lock)
         {
-            ObjectDisposedException.ThrowIf(IsDisposed, this);
+            PublicNames.ThrowIfDisposed(IsDisposed, PublicNames.Producer);
             foreach (AppendLane ended in _lanes.Where(lane => !lane.Thread!.IsAlive && !lane.HasOpenClaim).ToList())
             {
                 Store.Roller.Leave(ended);

@@ -46,8 +46,8 @@ internal static class StoreDeletion
     {
         using PlatformLock open = OpenLock.Take(directory, TimeSpan.Zero);
         using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
-            ?? throw new QueueInUseException($"The store is open, so it cannot be deleted: path={directory.Path}, "
-                + $"holder={directory.NameLockHolders(StoreNames.AttachedLock)}. Close every queue on it first.");
+            ?? throw directory.InUse(
+                StoreNames.AttachedLock, "The store is open, so it cannot be deleted", "Close every queue on it first.");
         // Somebody else may have deleted it meanwhile, and a third one may have put something else in its place.
         ThrowIfNoStore(directory);
         if (!directory.IsStillInPlace)

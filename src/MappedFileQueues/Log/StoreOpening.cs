@@ -37,7 +37,7 @@ internal static class StoreOpening
             if (meta is null)
             {
                 if (!request.CreateIfMissing)
-                    throw Missing(directory);
+                    throw Missing(directory.Path);
                 StoreMetaFile.ThrowIfForeign(directory);
                 MakeDirectories(directory);
             }
@@ -54,7 +54,7 @@ internal static class StoreOpening
             meta = StoreMetaFile.Read(directory);
             // Deleted since the first look.
             if (meta is null && !request.CreateIfMissing)
-                throw Missing(directory);
+                throw Missing(directory.Path);
             if (meta is null)
                 meta = StoreMetaFile.Create(directory, request, settings, StoreRecovery.BootOf(os), open);
             else
@@ -69,9 +69,8 @@ internal static class StoreOpening
         }
     }
 
-    private static QueueDiskException Missing(StoreDirectory directory) =>
-        new($"There is no store: path={directory.Path}. Set CreateIfMissing, or correct StorePath.",
-            DiskErrors.ENOENT, directory.Path);
+    private static QueueNotFoundException Missing(string path) =>
+        new($"There is no store: path={path}. Set CreateIfMissing, or correct StorePath.", path);
 
     private static OpenedStore Attach(OperatingSystemServices os, StoreDirectory directory, StoreMeta meta)
     {
@@ -109,8 +108,7 @@ internal static class StoreOpening
     private static StoreDirectory OpenDirectory(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
         StoreDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, settings.UnixCreateMode)
-            ?? throw new QueueDiskException($"The store's directory is missing: path={request.Path}. "
-                + "Set CreateIfMissing, or correct StorePath.", DiskErrors.ENOENT, request.Path);
+            ?? throw Missing(request.Path);
         if (directory.UnsafeFileSystem is not { } name || request.AllowUnsafeFileSystem)
             return directory;
         directory.Dispose();
@@ -147,8 +145,7 @@ internal static class StoreOpening
             while ((taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Shared)) is null && IsInTime())
                 Thread.Sleep(1);
             if (taken is null)
-                throw new QueueInUseException($"The store is held exclusively: path={directory.Path}, "
-                    + $"holder={directory.NameLockHolders(StoreNames.AttachedLock)}. Look at that process.");
+                throw directory.InUse(StoreNames.AttachedLock, "The store is held exclusively", "Look at that process.");
 #if MFQ_PLANTED
             wasShared |= PlantedFaults.Has(PlantedFault.AttachedUnrecovered);
 #endif
@@ -158,9 +155,9 @@ internal static class StoreOpening
             if (!wasShared)
                 continue;
             if (!IsInTime())
-                throw new QueueInUseException($"The store is attached, but its control page does not say that it was recovered: "
-                    + $"path={directory.Path}, holder={directory.NameLockHolders(StoreNames.AttachedLock)}. "
-                    + "Somebody has replaced or damaged the page: close every queue on the store, then open it again.");
+                throw directory.InUse(
+                    StoreNames.AttachedLock, "The store is attached, but its control page does not say that it was recovered",
+                    "Somebody has replaced or damaged the page: close every queue on the store, then open it again.");
             Thread.Sleep(1);
         }
 

@@ -1,3 +1,5 @@
+using MappedFileQueues.Platform;
+
 namespace MappedFileQueues.Packs;
 
 /// <summary>The errors that more than one way into a pack can meet, worded in one place.</summary>
@@ -14,9 +16,9 @@ internal static class PackErrors
         new($"A pack does not belong on this file system, its locks are not dependable: path={path}, fileSystem={name}. "
             + "Put it on a local one, or set DangerouslyAllowFileSystem.");
 
-    public static QueueInUseException InUse(string path, string holders) =>
-        new($"Another writer has the pack open: path={path}, holder={holders}. "
-            + "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
+    public static QueueInUseException InUse(StoreDirectory directory) => directory.InUse(
+        PackNames.WriterLock, "Another writer has the pack open",
+        "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
 
     public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
         new($"An earlier sync of the pack failed: path={path}. Nothing is written any more; close the pack and open it again.",

@@ -264,12 +264,13 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
     /// <summary>
     /// The next volume knows the sequence of the last needle before it, and was made when this one was on disk. When both were
     /// filled by puts, and the scan has not come that far, the end of this one is gone. That needle may have stood before this
-    /// volume, and be gone with a compaction: then this one's own header knows it too.
+    /// volume, and be gone with a compaction: then this one's own header, if it can be read, knows it too.
     /// </summary>
     private void CheckEnd(Volume volume, Volume next)
     {
         bool isComparable = volume.Name.Generation == 0 && next.Name.Generation == 0 && volume.Name.Last + 1 == next.Name.First;
-        bool isBeginKnown = volume.Tail > VolumeHeader.Length || volume.SequenceBefore > 0 || volume.Name.First == 1;
+        bool isBeginKnown =
+            !volume.HasHeader || volume.Tail > VolumeHeader.Length || volume.SequenceBefore > 0 || volume.Name.First == 1;
         bool isEndKnown = _core.Hidden.Stretches.Any(stretch =>
             stretch.Name == volume.Name && stretch.Position + stretch.Length == volume.Tail);
         bool isShort = Math.Max(_core.Sequence, volume.SequenceBefore) < next.SequenceBefore;
@@ -327,6 +328,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
 
         return new Volume(name, file, meta.PackId)
         {
+            HasHeader = header is not null,
             CleanAsOf = header?.CleanAsOf ?? 0,
             SequenceBefore = header?.SequenceBefore ?? 0,
             PreviousEnd = header?.PreviousEnd ?? 0,

@@ -28,7 +28,7 @@ internal static class PackOpening
             directory.AdoptModeOf(PackNames.Meta);
             directory.CreateSubdirectory(PackNames.Locks);
             writerLock = directory.TryLock(PackNames.WriterLock, LockKind.Exclusive)
-                ?? throw PackErrors.InUse(directory.Path, directory.NameLockHolders(PackNames.WriterLock));
+                ?? throw PackErrors.InUse(directory);
             PackMeta meta = PackLoader.ReadMeta(directory) ?? Create(directory, options);
             directory.AdoptModeOf(PackNames.Meta);
             RemoveTemporaries(directory);

@@ -36,6 +36,9 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
     /// <summary>Its place in the table of volumes; set when it comes in.</summary>
     public int Slot { get; set; } = -1;
 
+    /// <summary>The header can be read.</summary>
+    public bool HasHeader { get; init; } = true;
+
     /// <summary>From the header; 0 when nothing is known.</summary>
     public ulong CleanAsOf { get; init; }
 

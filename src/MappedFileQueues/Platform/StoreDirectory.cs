@@ -115,18 +115,26 @@ internal abstract class StoreDirectory : IDisposable
 
     /// <summary>
     /// The process ids that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty. For
-    /// messages only.
+    /// people, not for decisions.
     /// </summary>
     public abstract IReadOnlyList<int> LockHolders(string name);
 
-    /// <summary>The same for messages.</summary>
-    public string NameLockHolders(string name)
+    /// <summary>The error for a lock that somebody else holds, which names who that is.</summary>
+    /// <param name="lockName">The lock's file.</param>
+    /// <param name="what">What cannot be had.</param>
+    /// <param name="remedy">What the user can do.</param>
+    /// <param name="path">What the user knows the thing as; null for the directory.</param>
+    /// <param name="waited">How long it was waited for; null for not at all.</param>
+    public QueueInUseException InUse(
+        string lockName, string what, string remedy, string? path = null, TimeSpan? waited = null)
     {
-        IReadOnlyList<int> processIds = LockHolders(name);
-        return processIds.Count == 0
+        IReadOnlyList<int> holders = LockHolders(lockName);
+        string names = holders.Count == 0
             ? "unknown"
-            : string.Join(",", processIds.Select(id =>
+            : string.Join(",", holders.Select(id =>
                 id == Environment.ProcessId ? "this process" : $"pid {id.ToString(CultureInfo.InvariantCulture)}"));
+        string time = waited is null ? "" : $", waited={waited}";
+        return new QueueInUseException($"{what}: path={path ?? Path}, holder={names}{time}. {remedy}", holders);
     }
 
     /// <summary>

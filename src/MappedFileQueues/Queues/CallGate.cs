@@ -18,7 +18,7 @@ internal sealed class CallGate
         if (Interlocked.Increment(ref _calls) > 0)
             return new Call(this);
         Interlocked.Decrement(ref _calls);
-        throw new ObjectDisposedException(nameof(MappedFileQueue));
+        throw new ObjectDisposedException(PublicNames.Queue);
     }
 
     /// <summary>Refuses new calls and waits for those under way. To be called once.</summary>

@@ -20,10 +20,12 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
 
     /// <summary>Opens the store, making it when it is missing and the options allow it.</summary>
     /// <param name="options">Copied.</param>
-    /// <exception cref="ArgumentException">An option is out of range.</exception>
+    /// <exception cref="ArgumentException">An option is out of range, or the struct has a pointer or a native
+    /// integer.</exception>
     /// <exception cref="QueueFormatException">Not a store of this struct, another version, a 1.x folder, foreign files, a
     /// network file system.</exception>
-    /// <exception cref="QueueDiskException">Missing, no rights, read-only, a file in its place, a full disk.</exception>
+    /// <exception cref="QueueNotFoundException">There is no store, and the options do not allow to make one.</exception>
+    /// <exception cref="QueueDiskException">No rights, read-only, a file in its place, a full disk.</exception>
     /// <exception cref="QueueInUseException">Another opener does not come to an end.</exception>
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
     /// <exception cref="MappedFileQueueException">The system gives no thread (not at PageCache, which needs none).</exception>
@@ -95,23 +97,23 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
     /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
     /// <param name="start">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
-    /// <param name="ct">Ends the wait.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>The consumer.</returns>
     public ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
-        string name, QueueStart start = default, CancellationToken ct = default) =>
-        OpenConsumerAsync(name, new ConsumerOptions { Start = start }, ct);
+        string name, QueueStart start = default, CancellationToken cancellationToken = default) =>
+        OpenConsumerAsync(name, new ConsumerOptions { Start = start }, cancellationToken);
 
     /// <inheritdoc cref="OpenConsumerAsync(string, QueueStart, CancellationToken)"/>
     /// <param name="name">As there.</param>
     /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
     /// is meant.</param>
-    /// <param name="ct">Ends the wait.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
     [OverloadResolutionPriority(-1)]
     public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
-        string name, ConsumerOptions options, CancellationToken ct = default)
+        string name, ConsumerOptions options, CancellationToken cancellationToken = default)
     {
         using CallGate.Call call = _core.EnterCall();
-        LogConsumer consumer = await _core.OpenConsumerAsync(name, options, ct).ConfigureAwait(false);
+        LogConsumer consumer = await _core.OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false);
         return _core.Add(new MappedFileConsumer<T>(_core, consumer));
     }
 

@@ -53,7 +53,8 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <param name="path">The store's directory.</param>
     /// <param name="start">Where to begin.</param>
     /// <returns>The reader.</returns>
-    /// <exception cref="QueueDiskException">There is no store, or no right to read it.</exception>
+    /// <exception cref="QueueNotFoundException">There is no store.</exception>
+    /// <exception cref="QueueDiskException">No right to read it.</exception>
     /// <exception cref="QueueFormatException">Its meta page is damaged or of another version.</exception>
     /// <exception cref="OffsetOutOfRangeException">The exact start is no frame's start.</exception>
     public static MappedFileReader Open(string path, QueueStart start = default) => Open(path, start, CorruptionPolicy.Throw);
@@ -238,7 +239,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         if (!_reader.IsClosed)
             return;
         _reader.ReleaseOrphan();
-        throw new ObjectDisposedException(nameof(MappedFileReader));
+        throw new ObjectDisposedException(PublicNames.Reader);
     }
 
     private void OnSkipped(QueueCorruptException error, long offset, long nextOffset) =>

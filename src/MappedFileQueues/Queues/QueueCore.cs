@@ -101,7 +101,7 @@ internal sealed class QueueCore : IDisposable
         }
 
         child.Dispose();
-        throw new ObjectDisposedException(nameof(MappedFileQueue));
+        throw new ObjectDisposedException(PublicNames.Queue);
     }
 
     public void Remove(IDisposable child)
@@ -110,7 +110,7 @@ internal sealed class QueueCore : IDisposable
             _children.Remove(child);
     }
 
-    public void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(_disposed, typeof(MappedFileQueue));
+    public void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Queue);
 
     public long Flush()
     {
@@ -215,11 +215,11 @@ internal sealed class QueueCore : IDisposable
         return probe is null;
     }
 
-    private QueueInUseException NameInUse(string name) => new(
-        $"Another consumer holds this name: consumer=\"{name}\", path={Store.Path}, "
-        + $"holder={Store.Directory.NameLockHolders(StoreNames.ConsumerLock(name))}, "
-        + $"waited={Store.Settings.LockTimeout}. "
-        + "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.");
+    private QueueInUseException NameInUse(string name) => Store.Directory.InUse(
+        StoreNames.ConsumerLock(name),
+        $"Another consumer holds the name \"{name}\"",
+        "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.",
+        waited: Store.Settings.LockTimeout);
 
     private static void ThrowIfInvalid(string name)
     {

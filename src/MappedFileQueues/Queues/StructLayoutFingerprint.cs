@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Diagnostics.CodeAnalysis;
 using System.Reflection;
 using System.Runtime.CompilerServices;
@@ -8,13 +9,15 @@ namespace MappedFileQueues;
 /// <summary>
 /// A number for the managed layout of a struct: field offsets, sizes and kinds, recursively, so that a store refuses another
 /// struct of equal size. Names do not count. Found without Marshal, whose layout is another one: each field is set to all ones
-/// in a boxed instance, and the bytes that changed tell where it lies.
+/// in a boxed instance, and the bytes that changed tell where it lies. A struct with a pointer, or with a number of a pointer's
+/// size, is refused: an address means nothing to another process, and the size is another one on another machine.
 /// </summary>
 internal static class StructLayoutFingerprint
 {
     private const ulong FnvOffset = 14695981039346656037;
     private const ulong FnvPrime = 1099511628211;
 
+    /// <exception cref="ArgumentException">The struct has a field of a pointer's kind.</exception>
     public static ulong Of<T>()
         where T : unmanaged
     {
@@ -31,6 +34,8 @@ internal static class StructLayoutFingerprint
     private static void AddFields(ref ulong hash, Type type, int offset)
     {
         FieldInfo[] fields = type.GetFields(BindingFlags.Instance | BindingFlags.Public | BindingFlags.NonPublic);
+        foreach (FieldInfo field in fields)
+            ThrowIfOfThisProcess(field);
         Array.Sort(fields, (a, b) => OffsetOf(type, a).CompareTo(OffsetOf(type, b)));
         foreach (FieldInfo field in fields)
         {
@@ -40,11 +45,21 @@ internal static class StructLayoutFingerprint
             Add(ref hash, SizeOf(kind));
             if (Nullable.GetUnderlyingType(kind) is { } inner)
                 AddNullable(ref hash, inner, at, SizeOf(kind));
-            else if (kind.IsPrimitive || kind.IsPointer || kind.IsFunctionPointer)
+            else if (kind.IsPrimitive)
                 Add(ref hash, KindOf(kind));
             else
                 AddFields(ref hash, kind, at);
         }
+    }
+
+    private static void ThrowIfOfThisProcess(FieldInfo field)
+    {
+        Type kind = Nullable.GetUnderlyingType(field.FieldType) ?? field.FieldType;
+        if (!kind.IsPointer && !kind.IsFunctionPointer && kind != typeof(nint) && kind != typeof(nuint))
+            return;
+        throw new ArgumentException(
+            "A message cannot hold a pointer or a native integer, which mean something in one process alone: "
+            + $"struct={field.DeclaringType}, field={field.Name}, type={kind}. Use long, or an offset.");
     }
 
     /// <summary>
@@ -78,37 +93,21 @@ internal static class StructLayoutFingerprint
         TypeCode.UInt64 => 10,
         TypeCode.Single => 11,
         TypeCode.Double => 12,
-        _ => 13,
+        _ => throw new UnreachableException(),
     };
 
-    private static int SizeOf(Type type) =>
-        type.IsPointer || type.IsFunctionPointer ? nint.Size : RuntimeHelpers.SizeOf(type.TypeHandle);
+    private static int SizeOf(Type type) => RuntimeHelpers.SizeOf(type.TypeHandle);
 
     private static int OffsetOf(Type type, FieldInfo field)
     {
         object box = Box(type);
         Span<byte> bytes = BytesOf(box, SizeOf(type));
-        if (field.FieldType.IsPointer || field.FieldType.IsFunctionPointer)
-            return PointerOffset(type, field);
         // A box of a nullable type is a box of its value; setting it sets the flag too, which comes first.
         Type boxed = Nullable.GetUnderlyingType(field.FieldType) ?? field.FieldType;
         object ones = Box(boxed);
         BytesOf(ones, SizeOf(boxed)).Fill(0xFF);
         field.SetValue(box, ones);
         return Math.Max(0, bytes.IndexOfAnyExcept((byte)0));
-    }
-
-    /// <summary>
-    /// A pointer cannot be set by reflection from raw bytes: it lies where setting all other fields leaves a gap of its size.
-    /// </summary>
-    private static unsafe int PointerOffset(Type type, FieldInfo field)
-    {
-        object box = Box(type);
-        if (field.FieldType.IsPointer)
-            field.SetValue(box, Pointer.Box((void*)-1, field.FieldType));
-        else
-            field.SetValue(box, (nint)(-1));
-        return Math.Max(0, BytesOf(box, SizeOf(type)).IndexOfAnyExcept((byte)0));
     }
 
     [UnconditionalSuppressMessage("Trimming", "IL2067", Justification =

@@ -259,9 +259,9 @@ internal sealed unsafe class SegmentMaker(
     {
         LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
         return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look)
-            ?? throw new QueueInUseException("Another process is making a segment and does not come to an end: "
-                + $"path={directory.Path}, holder={directory.NameLockHolders(StoreNames.PrepareLock)}, waited={LockTimeout}. "
-                + "Look at that process; nothing was appended.");
+            ?? throw directory.InUse(
+                StoreNames.PrepareLock, "Another process is making a segment and does not come to an end",
+                "Look at that process; nothing was appended.", waited: LockTimeout);
     }
 
     /// <summary>Null when there is no such segment; else the position up to which it has blocks for sure.</summary>

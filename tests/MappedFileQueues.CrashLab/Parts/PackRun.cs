@@ -33,7 +33,7 @@ internal sealed class PackRun(int seed, PartResult result)
     private int _durable;
     private bool _wasOpen;
 
-    /// <summary>A moment: the disk, how many operations had begun, returned, were durable, whether the pack had been open.</summary>
+    /// <summary>A moment: the disk, how many operations had begun, returned, were durable, if the pack had been open.</summary>
     private sealed record Picture(DiskPicture Disk, int Begun, int Returned, int Durable, bool WasOpen, string Where);
 
     /// <summary>Each round begins after a power cut.</summary>

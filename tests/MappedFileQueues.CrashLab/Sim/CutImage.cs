@@ -22,7 +22,7 @@ internal static class CutImage
         foreach ((string name, SimFile file) in picture.Names)
         {
             FilePicture content = picture.Files[file];
-            SimFile copy = disk.NewFile();
+            SimFile copy = disk.NewFile(file);
             copy.Fill(content.Content, content.Length, content.Blocks);
             disk.Place(name, copy);
         }
@@ -56,7 +56,7 @@ internal static class CutImage
         {
             if (!disk.IsFolder(SimDisk.FolderOf(name)))
                 continue;
-            SimFile copy = disk.NewFile();
+            SimFile copy = disk.NewFile(file);
             Fill(copy, file, picture.Files[file], random, choose);
             disk.Place(name, copy);
         }

@@ -50,6 +50,13 @@ internal sealed class SimDisk(bool tracksMedium) : IDisposable
 
     public SimFile NewFile() => new(++_fileCount, tracksMedium);
 
+    /// <summary>An empty file with the inode that the other one has, which a crash does not change.</summary>
+    public SimFile NewFile(SimFile original)
+    {
+        _fileCount = Math.Max(_fileCount, original.Id);
+        return new SimFile(original.Id, tracksMedium);
+    }
+
     public SimFile Create(string name)
     {
         SimFile file = NewFile();

@@ -30,6 +30,9 @@ internal sealed class MessageQueueUnderTest(MappedFileQueue queue) : QueueUnderT
 
     public override long Flush() => queue.Flush();
 
+    public override ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
+        queue.FlushAsync(cancellationToken);
+
     public override MappedFileQueueInfo GetInfo() => queue.GetInfo();
 
     public override ValueTask DisposeAsync() => queue.DisposeAsync();
@@ -57,6 +60,9 @@ internal sealed class MessageProducerUnderTest(MappedFileProducer producer) : Pr
 
     public override ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         producer.FlushAsync(upTo, cancellationToken);
+
+    public override ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
+        producer.FlushAsync(cancellationToken);
 
     public override void AdjustOffset(long offset) => producer.AdjustOffset(offset);
 

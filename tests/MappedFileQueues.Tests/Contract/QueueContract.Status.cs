@@ -88,9 +88,9 @@ public abstract partial class QueueContract
         using QueuePair pair = Open(segments, two);
         string missing = Path.Combine(pair.Store.Root, "missing");
 
-        Assert.Throws<QueueDiskException>(() => StoreInspector.Inspect(missing));
-        Assert.Throws<QueueDiskException>(() => MappedFileReader.Open(missing));
-        Assert.Throws<QueueDiskException>(() => pair.OpenAnother(options =>
+        Assert.Equal(missing, Assert.Throws<QueueNotFoundException>(() => StoreInspector.Inspect(missing)).Path);
+        Assert.Throws<QueueNotFoundException>(() => MappedFileReader.Open(missing));
+        Assert.Throws<QueueNotFoundException>(() => pair.OpenAnother(options =>
         {
             options.StorePath = missing;
             options.CreateIfMissing = false;

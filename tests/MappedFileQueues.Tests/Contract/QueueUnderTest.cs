@@ -22,6 +22,8 @@ internal abstract class QueueUnderTest : IDisposable
 
     public abstract long Flush();
 
+    public abstract ValueTask<long> FlushAsync(CancellationToken cancellationToken = default);
+
     public abstract MappedFileQueueInfo GetInfo();
 
     public abstract ValueTask DisposeAsync();
@@ -52,6 +54,8 @@ internal abstract class ProducerUnderTest : IDisposable
     public abstract long ProduceBatch(params IEnumerable<long> numbers);
 
     public abstract ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default);
+
+    public abstract ValueTask<long> FlushAsync(CancellationToken cancellationToken = default);
 
     public abstract void AdjustOffset(long offset);
 

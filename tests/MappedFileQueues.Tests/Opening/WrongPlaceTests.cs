@@ -3,7 +3,6 @@ namespace MappedFileQueues.Tests.Opening;
 /// <summary>Folders that are no store, or not the store that the caller takes them for: refused, with nothing written.</summary>
 public sealed class WrongPlaceTests : IDisposable
 {
-    private const int Enoent = 2;
     private const int Enotdir = 20;
 
     private readonly TempStore _temp = new();
@@ -13,26 +12,26 @@ public sealed class WrongPlaceTests : IDisposable
     [Fact]
     public void Open_MissingAndNotToBeMade_IsRefused()
     {
-        QueueDiskException error = Refusal.Of<QueueDiskException>(
+        QueueNotFoundException error = Refusal.Of<QueueNotFoundException>(
             _temp, _temp.StorePath, () => Refusal.Attach(_temp.StorePath, createIfMissing: false), "CreateIfMissing");
-        Assert.Equal(Enoent, error.Errno);
+        Assert.Equal(_temp.StorePath, error.Path);
     }
 
     [Fact]
     public void Open_EmptyFolderAndNotToBeMade_IsRefused()
     {
         Directory.CreateDirectory(_temp.StorePath);
-        Refusal.Of<QueueDiskException>(
+        Refusal.Of<QueueNotFoundException>(
             _temp, _temp.StorePath, () => Refusal.Attach(_temp.StorePath, createIfMissing: false), "CreateIfMissing");
     }
 
     [Fact]
     public void Read_MissingStore_IsRefusedAndMakesNothing()
     {
-        Refusal.Of<QueueDiskException>(_temp, _temp.StorePath, () => Refusal.Read(_temp.StorePath));
+        Refusal.Of<QueueNotFoundException>(_temp, _temp.StorePath, () => Refusal.Read(_temp.StorePath));
         Directory.CreateDirectory(_temp.StorePath);
-        Refusal.Of<QueueDiskException>(_temp, _temp.StorePath, () => Refusal.Read(_temp.StorePath));
-        Refusal.Of<QueueDiskException>(_temp, _temp.StorePath, () => StoreInspector.Inspect(_temp.StorePath));
+        Refusal.Of<QueueNotFoundException>(_temp, _temp.StorePath, () => Refusal.Read(_temp.StorePath));
+        Refusal.Of<QueueNotFoundException>(_temp, _temp.StorePath, () => StoreInspector.Inspect(_temp.StorePath));
     }
 
     [Theory]

@@ -283,7 +283,7 @@ public sealed class PackDamageTests : IDisposable
 
     /// <summary>
     /// The needle's padding ends a sector and its footer begins the next one. The padding is zeros in any case, and passed for a
-    /// sector that a power cut had left out: then a flipped bit in the last object of a pack was its end, and the older value came
+    /// sector that a power cut had left out: a flipped bit in the last object of a pack was its end, and the older value came
     /// back. The crash laboratory found it (pack, seed 15107211).
     /// </summary>
     [Fact]
