@@ -54,6 +54,9 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>Exclusive: the highest offset that may hold bytes which were never published.</summary>
     public long DirtyTo;
 
+    /// <summary>Before this offset the pages of <see cref="Segment"/> can be written, as far as they were looked at.</summary>
+    public long WritableTo;
+
     /// <summary>The preparer hears of this lane again when it has come to this offset.</summary>
     public long NoticeFrom;
 

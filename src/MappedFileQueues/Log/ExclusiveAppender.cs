@@ -43,12 +43,13 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     /// <summary>Appends one message; returns its offset. One thread at a time.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
     public long Append(ref byte payload, int length)
     {
         AppendLane lane = _lane;
-        Unsafe.SkipInit(out byte here);
+        byte here;
         if (!lane.Calls.TryEnter(&here))
-            TakeOver(lane, &here);
+            return AppendInTurn(ref payload, length, &here);
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax)
@@ -193,6 +194,13 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
                 + "Let them take turns, or use ProducerMode.Shared.");
     }
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long AppendInTurn(ref byte payload, int length, byte* stack)
+    {
+        TakeOver(_lane, stack);
+        return AppendRarely(ref payload, length);
+    }
+
     private void ZeroDirtyBytes()
     {
         if (_lane.Segment is not { } segment || _lane.DirtyTo <= _lane.Offset)
@@ -215,9 +223,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendRarely(ref byte payload, int length)
     {
+        if (!_lane.HasOpenClaim)
+            Leave(_lane);
         AppendLane lane = _lane;
-        if (!lane.HasOpenClaim)
-            Leave(lane);
         ThrowIfTooLong(length);
         long frameLength = FrameHeader.FrameLength(length);
         MakeRoom(frameLength);

@@ -103,9 +103,10 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     /// <summary>Marks a call, so that Dispose waits for it and no other thread comes in between.</summary>
     /// <exception cref="InvalidOperationException">Another thread is in a call.</exception>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
     public void EnterCall()
     {
-        Unsafe.SkipInit(out byte here);
+        byte here;
         if (!_calls.TryEnter(&here))
             TakeOver(&here);
     }

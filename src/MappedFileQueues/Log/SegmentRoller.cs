@@ -123,6 +123,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     public void Leave(AppendLane lane)
     {
         lane.Bound = null;
+        lane.WritableTo = 0;
         SegmentMapping? left = lane.Segment;
         lane.Segment = null;
         if (left is not null)
@@ -139,7 +140,8 @@ internal sealed unsafe class SegmentRoller(LogStore store)
 
     private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position, ref Reach walk)
     {
-        walk.Cover(store, segment, position);
+        if (segment.Start + position + FrameHeader.Size > lane.WritableTo)
+            walk.Cover(store, segment, position);
         // P4 acquire: free, or a whole frame; pairs with P3 full and P4 full.
         ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
         if (header == 0)
@@ -200,11 +202,18 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
         long limit = Math.Min(Math.Min(segment.SegmentLength, allocated - segment.Start), position + BoundStep);
         // The frame, and the header behind it: a store into a page that the disk cannot give would end the process.
+        // A claim takes the bound away each time, and what was looked at stays.
         long needed = Math.Min(position + frameLength + FrameHeader.Size, segment.SegmentLength);
-        long there = segment.MakeWritable(
-            position, needed, Math.Max(needed, limit), singly: store.Preparer?.MayWantSinglePages == true);
+        long there = lane.WritableTo - segment.Start;
         if (there < needed)
-            throw store.Truncated(segment, segment.Start + position);
+        {
+            there = segment.MakeWritable(
+                position, needed, Math.Max(needed, limit), singly: store.Preparer?.MayWantSinglePages == true);
+            if (there < needed)
+                throw store.Truncated(segment, segment.Start + position);
+            lane.WritableTo = segment.Start + there;
+        }
+
         lane.Bound = segment.Pointer + Math.Min(limit, there);
         Raise(segment.Start + position);
         // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.

@@ -3,12 +3,6 @@ namespace MappedFileQueues.Platform;
 /// <summary>mmap(2), shared.</summary>
 internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable) : MappedView
 {
-    /// <summary>
-    /// A missing page that is in the page cache brings its neighbours there along (mm/memory.c, fault_around_bytes; what it is
-    /// set to matters for speed alone).
-    /// </summary>
-    private const int FaultAround = 64 * 1024;
-
     /// <summary>Since Linux 5.14; asked of no pages at all, the system says only whether it knows the advice.</summary>
     private static readonly bool s_populates = LinuxNative.madvise(null, 0, LinuxNative.MADV_POPULATE_READ) == 0;
 
@@ -74,15 +68,8 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     {
         (long start, long end) = PagesOf(position, length);
         bool isOnePage = end - start <= Environment.SystemPageSize;
-        if (!_tellsWhatIsCached || (isOnePage && s_populates))
-            return TryTouchForReading(position, length);
-        for (long around = start; s_populates && around < end; around += FaultAround)
-        {
-            if (!Advise(around, Math.Min(around + Environment.SystemPageSize, end), LinuxNative.MADV_POPULATE_READ))
-                return false;
-        }
-
-        return FirstNotCached(start, end) >= end || TryTouchForReading(position, length);
+        bool isAsked = _tellsWhatIsCached && !(isOnePage && s_populates);
+        return (isAsked && FirstNotCached(start, end) >= end) || TryTouchForReading(position, length);
     }
 
     /// <inheritdoc/>

@@ -201,8 +201,8 @@ internal abstract unsafe class MappedView : IDisposable
     public virtual long CachedTo(long position, long end) => position;
 
     /// <summary>
-    /// As <see cref="TryTouchForReading"/>, in less than half the time where the range is in the page cache and the system tells
-    /// this user so (18 ms/GiB instead of 42). The pages may be left for the next look to map, which finds them in memory.
+    /// As <see cref="TryTouchForReading"/>, but only a question where the range is in the page cache and the system tells this
+    /// user so (0.6 us/MiB instead of 27: mincore(2) beside MADV_POPULATE_READ, Linux 6.18). The next look maps the pages.
     /// </summary>
     public virtual bool TryTouchCached(long position, long length) => TryTouchForReading(position, length);
 
