@@ -9,8 +9,8 @@ namespace MappedFileQueues.Files;
 internal sealed class AppendFile : IDisposable
 {
     /// <summary>
-    /// So much is written before the disk is told to begin: a flush then finds little left to do. `lines_1_default` took 85 to 114
-    /// ns a line without this, and 54 with it (docs/BENCHMARKS.md).
+    /// So much is written before the disk is told to begin: a flush then finds little left to do. `lines_1_default` took 85 to
+    /// 114 ns a line without this, and 54 with it (docs/BENCHMARKS.md).
     /// </summary>
     private const long WriteBackStep = 8 * 1024 * 1024;
 

@@ -66,7 +66,7 @@ internal sealed class AppendFileSet : IDisposable
         {
             string lockName = name + ".lock";
             ownership = directory.TryLock(lockName, LockKind.Exclusive) ?? throw directory.InUse(
-                lockName, "Another stream appends to this file", "Close it, or write to another file.", path);
+                lockName, "Another stream appends to this file", "Close it, or write to another file.", $"path={path}");
             files = new AppendFileSet(directory, ownership, name, options);
             files.OpenFirst();
             return files;

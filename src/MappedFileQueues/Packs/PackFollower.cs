@@ -151,11 +151,13 @@ internal sealed class PackFollower : IDisposable
 
     /// <summary>
     /// Whether the set of volumes has changed otherwise than by a new one at its end. Each compaction ends with a new
-    /// checkpoint, which is a new file; where files have no identity the names are looked at each time.
+    /// checkpoint, which is a new file; where files have no identity the names are looked at each time. A checkpoint may be
+    /// deleted: where there is none, the volume to read on in has to be there still.
     /// </summary>
     private bool IsCompacted()
     {
-        if (_hasIdentities && _directory.Identify(PackNames.Checkpoint) == _checkpoint?.Identity)
+        bool isSame = _hasIdentities && _directory.Identify(PackNames.Checkpoint) == _checkpoint?.Identity;
+        if (isSame && (_checkpoint is not null || IsLastThere()))
             return false;
         PlatformFile? checkpoint = OpenCheckpoint();
         try
@@ -174,6 +176,8 @@ internal sealed class PackFollower : IDisposable
             checkpoint?.Dispose();
         }
     }
+
+    private bool IsLastThere() => _last is not null && _directory.Identify(_last.Name.Path) is not null;
 
     private bool IsSetChanged()
     {

@@ -123,10 +123,10 @@ internal abstract class StoreDirectory : IDisposable
     /// <param name="lockName">The lock's file.</param>
     /// <param name="what">What cannot be had.</param>
     /// <param name="remedy">What the user can do.</param>
-    /// <param name="path">What the user knows the thing as; null for the directory.</param>
+    /// <param name="place">What it is about, as the message says it; null for the directory.</param>
     /// <param name="waited">How long it was waited for; null for not at all.</param>
     public QueueInUseException InUse(
-        string lockName, string what, string remedy, string? path = null, TimeSpan? waited = null)
+        string lockName, string what, string remedy, string? place = null, TimeSpan? waited = null)
     {
         IReadOnlyList<int> holders = LockHolders(lockName);
         string names = holders.Count == 0
@@ -134,7 +134,7 @@ internal abstract class StoreDirectory : IDisposable
             : string.Join(",", holders.Select(id =>
                 id == Environment.ProcessId ? "this process" : $"pid {id.ToString(CultureInfo.InvariantCulture)}"));
         string time = waited is null ? "" : $", waited={waited}";
-        return new QueueInUseException($"{what}: path={path ?? Path}, holder={names}{time}. {remedy}", holders);
+        return new QueueInUseException($"{what}: {place ?? $"path={Path}"}, holder={names}{time}. {remedy}", holders);
     }
 
     /// <summary>

@@ -217,8 +217,9 @@ internal sealed class QueueCore : IDisposable
 
     private QueueInUseException NameInUse(string name) => Store.Directory.InUse(
         StoreNames.ConsumerLock(name),
-        $"Another consumer holds the name \"{name}\"",
+        "Another consumer holds this name",
         "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.",
+        $"consumer=\"{name}\", path={Store.Path}",
         waited: Store.Settings.LockTimeout);
 
     private static void ThrowIfInvalid(string name)

@@ -49,7 +49,7 @@ public sealed class HalfDeletedTests : IDisposable
         };
         var options = new MappedFileQueueOptions { StorePath = _temp.StorePath, CreateIfMissing = false };
 
-        QueueDiskException error = Assert.Throws<QueueDiskException>(() => new MappedFileQueue(options));
+        QueueNotFoundException error = Assert.Throws<QueueNotFoundException>(() => new MappedFileQueue(options));
 
         Assert.Contains("There is no store", error.Message, StringComparison.Ordinal);
         Assert.False(File.Exists(_temp.PathOf("queue.meta")));
@@ -77,7 +77,7 @@ public sealed class HalfDeletedTests : IDisposable
 
         QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => Refusal.Attach(_temp.StorePath));
         Refusal.CheckMessage(error.Message, _temp.StorePath, "Delete");
-        Assert.Throws<QueueDiskException>(() => Refusal.Read(_temp.StorePath));
+        Assert.Throws<QueueNotFoundException>(() => Refusal.Read(_temp.StorePath));
         MappedFileQueue.Delete(_temp.StorePath);
 
         Assert.False(Directory.Exists(_temp.StorePath));

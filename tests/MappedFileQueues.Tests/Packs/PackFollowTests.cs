@@ -184,6 +184,30 @@ public sealed class PackFollowTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// The reader learns of a compaction by its checkpoint, which may be deleted at any time. One that was opened on an empty
+    /// pack waited for the first volume ever after, and found nothing; the random model found it.
+    /// </summary>
+    [Fact]
+    public void Get_CompactionWhoseCheckpointIsDeleted_IsFollowed()
+    {
+        PackOptions options = new() { VolumeSize = 4096 };
+        PackStore pack = PackStore.Open(_temp.StorePath, options);
+        using PackReader early = PackStore.OpenReader(_temp.StorePath);
+        Assert.Null(early.Get("key"));
+        pack.Put("key", new byte[4000]);
+        using PackReader later = PackStore.OpenReader(_temp.StorePath);
+        Assert.NotNull(later.Get("key"));
+        pack.Put("key", [1]);
+        pack.Delete("none");
+        pack.Compact();
+        pack.Dispose();
+        File.Delete(_temp.PathOf("index.checkpoint"));
+
+        Assert.Equal([1], early.Get("key"));
+        Assert.Equal([1], later.Get("key"));
+    }
+
     /// <summary>What was got outlives the pack; once it is disposed, the error names what the caller has in hand.</summary>
     [Fact]
     public void OwnedData_Disposed_NamesThePublicType()
