@@ -151,13 +151,14 @@ internal sealed class PackFollower : IDisposable
 
     /// <summary>
     /// Whether the set of volumes has changed otherwise than by a new one at its end. Each compaction ends with a new
-    /// checkpoint, which is a new file; where files have no identity the names are looked at each time. A checkpoint may be
-    /// deleted: where there is none, the volume to read on in has to be there still.
+    /// checkpoint, which is a new file. Where files have no identity, or there is no checkpoint (perhaps because it was deleted),
+    /// the names are looked at each time.
     /// </summary>
     private bool IsCompacted()
     {
-        bool isSame = _hasIdentities && _directory.Identify(PackNames.Checkpoint) == _checkpoint?.Identity;
-        if (isSame && (_checkpoint is not null || IsLastThere()))
+        bool isSame = _hasIdentities && _checkpoint is not null
+            && _directory.Identify(PackNames.Checkpoint) == _checkpoint.Identity;
+        if (isSame)
             return false;
         PlatformFile? checkpoint = OpenCheckpoint();
         try
@@ -176,8 +177,6 @@ internal sealed class PackFollower : IDisposable
             checkpoint?.Dispose();
         }
     }
-
-    private bool IsLastThere() => _last is not null && _directory.Identify(_last.Name.Path) is not null;
 
     private bool IsSetChanged()
     {

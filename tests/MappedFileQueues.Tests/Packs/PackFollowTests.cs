@@ -198,14 +198,19 @@ public sealed class PackFollowTests : IDisposable
         pack.Put("key", new byte[4000]);
         using PackReader later = PackStore.OpenReader(_temp.StorePath);
         Assert.NotNull(later.Get("key"));
+        pack.Put("other", new byte[2000]);
+        pack.Put("other", [2]);
         pack.Put("key", [1]);
-        pack.Delete("none");
+        pack.Put("last", new byte[4000]);
         pack.Compact();
         pack.Dispose();
         File.Delete(_temp.PathOf("index.checkpoint"));
 
-        Assert.Equal([1], early.Get("key"));
-        Assert.Equal([1], later.Get("key"));
+        foreach (PackReader reader in new[] { early, later })
+        {
+            Assert.Equal([1], reader.Get("key"));
+            Assert.Equal([2], reader.Get("other"));
+        }
     }
 
     /// <summary>What was got outlives the pack; once it is disposed, the error names what the caller has in hand.</summary>
