@@ -92,9 +92,16 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     public override void Restart()
     {
         _lane.HasStarted = false;
-        MakeRoom(FrameHeader.Size);
-        _lane.HasStarted = true;
-        Leave(_lane);
+        try
+        {
+            MakeRoom(FrameHeader.Size);
+            _lane.HasStarted = true;
+        }
+        finally
+        {
+            // Also when the producer was disposed meanwhile, before the call was marked again: PrepareToMove has marked it.
+            Leave(_lane);
+        }
     }
 
     public override AppendLane Claim(int payloadLength)

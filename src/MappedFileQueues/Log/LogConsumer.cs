@@ -74,7 +74,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// </summary>
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
-        Reader.EnterCall();
+        Reader.EnterLongCall();
         try
         {
             ThrowIfBarred();
@@ -93,7 +93,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// </summary>
     public bool IsMessageThere()
     {
-        Reader.EnterCall();
+        Reader.EnterLongCall();
         try
         {
             ThrowIfBarred();
@@ -113,7 +113,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
-        Reader.EnterCall();
+        Reader.EnterLongCall();
         try
         {
             return TryTake(timeout, cancellationToken, out message);

@@ -97,7 +97,7 @@ internal sealed unsafe partial class LogReader
         }
         finally
         {
-            EnterCall();
+            EnterLongCall();
         }
     }
 }

@@ -89,7 +89,7 @@ internal sealed unsafe partial class LogReader
                 + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each under a name of its own.");
         if (IsClosed)
             return;
-        EndSpansOf(mark => mark == _calls.Owner);
+        EndSpansOf(mark => mark == _calls.Owner || !mark.Thread!.IsAlive);
         if (!MayHaveSpanOfOther)
             return;
         SegmentMapping segment = log.Window.Share(_segmentOfSpan ?? _segment!);

@@ -111,6 +111,13 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
             TakeOver(&here);
     }
 
+    /// <summary>As <see cref="EnterCall"/>, for calls that end in <see cref="LeaveCallIfEntered"/>.</summary>
+    public void EnterLongCall()
+    {
+        EnterCall();
+        _calls.TakeFromEnded();
+    }
+
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void LeaveCall() => _calls.Leave();
 
@@ -139,7 +146,11 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     /// another thread, which waits for the call, must know.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public void NoteSpan() => _spanOwner = _calls.Owner;
+    public void NoteSpan()
+    {
+        _calls.TakeFromEnded();
+        _spanOwner = _calls.Owner;
+    }
 
     /// <summary>The span was copied, and nobody has it any more.</summary>
     public void ForgetSpan()

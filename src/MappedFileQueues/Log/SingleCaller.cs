@@ -93,6 +93,9 @@ internal unsafe struct SingleCaller
         Thread thread = Thread.CurrentThread;
         lock (_taking)
         {
+            // This thread's own mark, in TryEnter: the stack is that of a thread that has ended.
+            if (_owner.Thread != thread && _owner.HasStack(stack))
+                _owner.InCall = 0;
             if (_owner.Thread != thread && !TryTakeFromOther(thread))
                 return false;
             _owner.StackStart = RuntimeHelpers.TryEnsureSufficientExecutionStack() ? stack - CallMark.StackLength : null;
@@ -101,12 +104,44 @@ internal unsafe struct SingleCaller
         }
     }
 
+    /// <summary>
+    /// In a call: makes the mark this thread's own, when it is that of a thread that has ended and whose stack this one got. What
+    /// outlives the call, or goes on deeper in the stack, needs to know the thread.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void TakeFromEnded()
+    {
+        if (_owner.Thread != Thread.CurrentThread)
+            TakeFromEndedRarely();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeFromEndedRarely()
+    {
+        lock (_taking)
+        {
+            CallMark ended = _owner;
+            CallMark mine = MarkOf(Thread.CurrentThread);
+            mine.StackStart = ended.StackStart;
+            mine.InCall = 1;
+            Volatile.Write(ref _announced, mine); // P7 release: as in a takeover; pairs with P7 acquire in SingleCaller.
+            _owner = mine;
+            ended.InCall = 0;
+        }
+    }
+
+    private CallMark MarkOf(Thread thread)
+    {
+        ref CallMark? mark = ref CollectionsMarshal.GetValueRefOrAddDefault(_marks ??= [], thread.ManagedThreadId, out _);
+        // A mark of a thread that has ended may be in use, by one that got its stack.
+        if (mark?.Thread != thread)
+            mark = new CallMark(thread);
+        return mark;
+    }
+
     private bool TryTakeFromOther(Thread thread)
     {
-        ref CallMark? mine = ref CollectionsMarshal.GetValueRefOrAddDefault(_marks ??= [], thread.ManagedThreadId, out _);
-        // A mark of a thread that has ended may be in use, by one that got its stack.
-        if (mine?.Thread != thread)
-            mine = new CallMark(thread);
+        CallMark mine = MarkOf(thread);
         // What this thread has marked in TryEnter, when it came too late, is no call.
         mine.InCall = 0;
         Volatile.Write(ref _announced, mine); // P7 release: before the fence; pairs with P7 acquire in SingleCaller.

@@ -257,7 +257,7 @@ internal sealed unsafe class StoreRecovery(
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
-        *control.Allocated = (allocated + 4095) & ~4095L;
+        *control.Allocated = allocated;
         *control.LowWater = cold.LowWater;
         // A tail on a segment's edge may be where no file is yet: whoever makes it has its name to flush.
         *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
@@ -289,7 +289,7 @@ internal sealed unsafe class StoreRecovery(
     private readonly record struct Dirt(bool Remains, long AllocatedBefore);
 
     /// <summary>
-    /// Gives the tail's place a block, so that whoever comes may at least pad the rest of the segment. Where blocks cannot be
+    /// Gives the tail's piece its blocks, so that whoever comes may at least pad the rest of the segment. Where blocks cannot be
     /// allocated in place the segment gets all of its own now, and the later ones their first: nobody could give them any
     /// once others are attached. Returns the offset up to which there are blocks; a segment's start is left to who enters it.
     /// On a full disk none are given: the store can be read, and a producer meets the same error itself.
@@ -306,7 +306,9 @@ internal sealed unsafe class StoreRecovery(
                 if (file is null || file.Length < meta.SegmentLength)
                     return end;
                 long page = Math.Max(0, tail - segment) & ~4095L;
-                if (file.TryAllocate(page, 4096))
+                long piece = page & -SegmentMaker.PieceLength;
+                long pieceLength = Math.Min(SegmentMaker.PieceLength, meta.SegmentLength - piece);
+                if (file.TryAllocate(piece, tail == start ? 4096 : pieceLength))
                     return tail == start ? tail : start + page + 4096;
                 file.Allocate(0, segment == start ? meta.SegmentLength : Math.Min(meta.SegmentLength, SegmentMaker.FirstBlocks));
                 end = segment == start ? start + meta.SegmentLength : end;

@@ -47,7 +47,7 @@ internal sealed record HiddenStretch(VolumeName Name, long Position, long Length
     /// <summary>The same for users.</summary>
     public PackDamage ToDamage() => PackDamage.At(Name, Position == WholeVolume ? 0 : Position, Length,
         Position == WholeVolume
-            ? "No volume has these numbers. What was put or deleted there is lost, and older values are doubtful."
+            ? "The volume is missing. What was put or deleted there is lost, and older values are doubtful."
         : Length == 0 ? "The volume is shorter than it was. What stood at its end is lost, and older values are doubtful."
         : Trace is null ? "No valid needle stands here. What was put or deleted here is lost, and older values are doubtful."
         : "The header or the key of an object is damaged. A get of its key says so.");

@@ -258,7 +258,12 @@ internal sealed class PackCompactor(PackWriter writer)
         _moved.Clear();
         ulong cleanAsOf;
         using (writer.Appender.Gate.Enter())
-            cleanAsOf = Core.Sequence;
+        {
+            // What is missing or damaged may come back, with needles that are older than now: of those nothing is clean yet.
+            bool isAllThere = Core.Hidden.IsEmpty && Core.Volumes.Gaps.Count == 0;
+            cleanAsOf = isAllThere ? Core.Sequence : 0;
+        }
+
         ulong olderCleanAsOf = CleanAsOfBefore(name.First);
         long tombstones = 0;
         uint seed = NeedleLayout.VolumeSeed(Core.Meta.PackId, name.Last, name.Generation);

@@ -28,7 +28,6 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
     private PackCore _core = new(directory, meta, access);
     private SyncedMark _mark = new(Guid.Empty, 0, 0);
     private bool _isWriter;
-    private bool _hasMissing;
     private uint _lastNumber;
     private long _scannedLength;
     private long _coveredTail = VolumeHeader.Length;
@@ -72,13 +71,12 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
             List<VolumeName> files = ListVolumes();
             List<VolumeName> leftovers = [];
             bool isCovered = useCheckpoint && TryLoadCheckpoint(files, leftovers, writable);
-            bool isTrusted = isCovered && (!_hasMissing || directory.Identify(PackNames.Checkpoint) == checkpoint);
-            if (isTrusted)
+            if (isCovered && (_core.Hidden.IsEmpty || IsUnchanged(checkpoint, files)))
                 return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength, _lastNumber);
 
             // A compaction of the writer may come between the looks at its files; what it leaves is consistent again.
-            bool isSame = directory.Identify(PackNames.Checkpoint) == checkpoint;
-            if (isSame && TryLoadVolumes(files, leftovers, writable))
+            if (directory.Identify(PackNames.Checkpoint) == checkpoint && TryLoadVolumes(files, leftovers, writable)
+                && (_core.Hidden.IsEmpty || IsUnchanged(checkpoint, files)))
                 return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength, _lastNumber);
             Restart();
             if (tries == TriesMax)
@@ -89,12 +87,18 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
         }
     }
 
+    /// <summary>
+    /// Whether what seems to be missing is, and no compaction has come between the looks: it may have deleted a volume that was
+    /// listed, or renamed its own while the list was made.
+    /// </summary>
+    private bool IsUnchanged(FileIdentity? checkpoint, List<VolumeName> files) =>
+        directory.Identify(PackNames.Checkpoint) == checkpoint && ListVolumes().SequenceEqual(files);
+
     private void Restart()
     {
         _core.Dispose();
         _core = new PackCore(directory, meta, access);
         (_scannedLength, _coveredTail) = (0, VolumeHeader.Length);
-        _hasMissing = false;
     }
 
     private List<VolumeName> ListVolumes()
@@ -121,16 +125,13 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
         _core.Reach(checkpoint.Sequence);
         uint lastCovered = checkpoint.Volumes.Select(covered => covered.Name.Last).DefaultIfEmpty().Max();
         _lastNumber = Math.Max(_lastNumber, lastCovered);
+        bool isLastMissing = false;
         foreach (CoveredVolume covered in checkpoint.Volumes)
         {
             bool isGone = !files.Contains(covered.Name) && files.Exists(other => other.Replaces(covered.Name));
             if (isGone)
                 return false;
-            if (!TryAddCovered(covered, writable) && covered.Name.Last == lastCovered)
-            {
-                // It may have taken needles since. Were their sequences given again, it could not be restored any more.
-                _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
-            }
+            isLastMissing |= !TryAddCovered(covered, writable) && covered.Name.Last == lastCovered;
         }
 
         foreach (HiddenStretch stretch in checkpoint.Hidden)
@@ -164,6 +165,10 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
             checkpoint.Volumes.Where(covered => covered.Name.Last < lastCovered).Select(covered => covered.Name),
             [],
             lastCovered);
+
+        // It may have taken needles since. Were their sequences given again, it could not be restored any more.
+        if (isLastMissing)
+            _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
         return true;
     }
 
@@ -191,9 +196,8 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
     {
         if (TryOpen(covered.Name, writable) is not { } volume)
         {
-            _hasMissing = true;
             _core.Index.RemoveSlot(covered.Slot);
-            _core.Report(PackDamage.At(covered.Name, 0, 0, "The volume is missing. What it held is lost."));
+            _core.Hide(new HiddenStretch(covered.Name, HiddenStretch.WholeVolume, 0, Trace: null));
             return false;
         }
 
@@ -284,12 +288,12 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
         if (_mark.VolumeNumber > lastNumber)
         {
             var missing = new VolumeName(lastNumber + 1, _mark.VolumeNumber, 0);
-            _core.Report(PackDamage.At(missing, 0, 0, "The volume is missing. What it held is lost."));
+            _core.Hide(new HiddenStretch(missing, HiddenStretch.WholeVolume, 0, Trace: null));
             _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
         }
         else if (last is not null && last.File.Length < _mark.SyncedOf(last.Name) && last.File.Length >= _coveredTail)
         {
-            ReportShort(last);
+            _core.Hide(new HiddenStretch(last.Name, last.File.Length, 0, Trace: null));
         }
     }
 

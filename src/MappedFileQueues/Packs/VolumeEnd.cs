@@ -44,8 +44,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
                 ? !MayBeBeginning(position)
                 : IsAllThere(position) && !MayBeUnwritten(position, end)));
 
-        // The needle may have been in the making when it was looked at, and whole before all this was found. So it is read
-        // once more.
+        // The needle may have been in the making when it was looked at, and whole before all this was found, the mark above
+        // all. So it is read once more, as far as the file reaches by now: the system lengthens it page by page.
         return isDamage && !IsThereNow(position);
     }
 
@@ -65,7 +65,7 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
 
     private bool IsThereNow(long position)
     {
-        using var again = new VolumeScanner(volume, position, end);
+        using var again = new VolumeScanner(volume, position, Math.Min(volume.File.Length, volume.EndsAt));
         return again.TryNext(core.Sequence, wholeNeedle: true);
     }
 

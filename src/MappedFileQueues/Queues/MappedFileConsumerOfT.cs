@@ -97,7 +97,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     {
         if (destination.IsEmpty)
             return 0;
-        _reader.EnterCall();
+        _reader.EnterLongCall();
         try
         {
             return TakeBatch(destination, cancellationToken);

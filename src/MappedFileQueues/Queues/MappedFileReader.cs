@@ -91,7 +91,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="QueueDiskException">The disk cannot give the message: its page, or its file; the place stays.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
-        _reader.EnterCall();
+        _reader.EnterLongCall();
         try
         {
             ThrowIfDisposed();

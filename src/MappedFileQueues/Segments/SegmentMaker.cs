@@ -22,6 +22,14 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>Blocks that a fresh segment gets: small, so that an empty store costs little.</summary>
     public const long FirstBlocks = 256 * 1024;
 
+    /// <summary>
+    /// Before <see cref="Allocated"/> rises, blocks are given up to the end of such a piece: as long as the longest in which the
+    /// system keeps a file's memory (a large folio, where pages have 4 KiB). Before the first store into one the system asks for
+    /// the blocks of all of it. On a full disk a store into a page with blocks ended the process, because the page was part of a
+    /// piece that reached beyond them (ext4 and XFS, Linux 6.18).
+    /// </summary>
+    public const long PieceLength = 2 * 1024 * 1024;
+
     /// <summary>The largest single allocation: 1 MiB takes about 1 ms with touching, so nobody waits long for one.</summary>
     public const long StepMax = 1024 * 1024;
 
@@ -78,13 +86,14 @@ internal sealed unsafe class SegmentMaker(
             long start = window.StartOf(allocated);
             long position = allocated - start;
             long end = start + window.SegmentLength;
-            long next = Math.Min(end, allocated + Math.Clamp(RoundUp(target) - allocated, FirstBlocks, StepMax));
+            long next = Math.Min(end, RoundUp(allocated + Math.Clamp(target - allocated, FirstBlocks, StepMax)));
+            long pieceEnd = Math.Min(window.SegmentLength, (next - start + PieceLength - 1) & -PieceLength);
             if (position == 0)
-                next = start + Make(start, next - start, look);
-            else if (IsWhole(start))
-                next = end;
-            else if (!TryExtend(start, position, next - allocated))
+                next = Math.Min(next, start + Make(start, pieceEnd, look));
+            else if (!IsWhole(start) && !TryExtend(start, position, pieceEnd - position))
                 return false;
+            if (IsWhole(start))
+                next = end;
 
             // P20 full: the blocks exist before anybody stores into them; pairs with P20 acquire above.
             SharedWord.RaiseTo(control.Allocated, next);

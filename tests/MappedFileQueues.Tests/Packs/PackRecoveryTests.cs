@@ -58,7 +58,9 @@ public sealed class PackRecoveryTests : IDisposable
         using (PackStore pack = PackStore.Open(_temp.StorePath))
         {
             Assert.Single(pack.Damages);
-            lost = [.. Enumerable.Range(0, 40).Select(i => $"key {i}").Where(key => !pack.Contains(key))];
+            IEnumerable<string> found = pack.Enumerate(_ => { }).Select(entry => entry.Key);
+            lost = [.. Enumerable.Range(0, 40).Select(i => $"key {i}").Except(found)];
+            Assert.Throws<QueueCorruptException>(() => pack.Contains(lost[0]));
             Assert.True(lost.Length > 4);
             pack.Put(lost[0], [1]);
             pack.Put(lost[1], [2]);
@@ -70,7 +72,7 @@ public sealed class PackRecoveryTests : IDisposable
         }
 
         using PackReader reader = PackStore.OpenReader(_temp.StorePath);
-        Assert.False(reader.Contains(lost[2]));
+        Assert.Throws<QueueCorruptException>(() => reader.Contains(lost[2]));
         File.Move(saved, volume);
         using (PackStore pack = PackStore.Open(_temp.StorePath))
         {
@@ -209,6 +211,99 @@ public sealed class PackRecoveryTests : IDisposable
             Assert.Equal([3], pack.Get("other"));
             Assert.Equal(2, pack.Count);
         }
+    }
+
+    /// <summary>
+    /// Without a checkpoint nothing but `synced` knows what stood at the end. The values before it came back in silence.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void EndMissing_NoCheckpoint_OlderValuesAreInDoubt(bool isVolumeGone)
+    {
+        long lengthBefore;
+        using (PackStore pack = PackStore.Open(_temp.StorePath, s_small))
+        {
+            pack.Put("key", [1], PackDurability.Group);
+            for (int i = 0; i < 9; i++)
+                pack.Put($"filler {i}", PackBytes.Make(500, i), PackDurability.Group);
+            lengthBefore = new FileInfo(Volumes()[^1]).Length;
+            pack.Put("key", [2], PackDurability.Group);
+        }
+
+        File.Delete(_temp.PathOf("index.checkpoint"));
+        string last = Volumes()[^1];
+        Assert.True(new FileInfo(last).Length > lengthBefore);
+        if (isVolumeGone)
+        {
+            File.Delete(last);
+        }
+        else
+        {
+            using FileStream file = File.OpenWrite(last);
+            file.SetLength(lengthBefore);
+        }
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Assert.Throws<QueueCorruptException>(() => reader.Get("key"));
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            Assert.NotEmpty(pack.Damages);
+            Assert.Throws<QueueCorruptException>(() => pack.Get("key"));
+            pack.Put("key", [3]);
+            Assert.Equal([3], pack.Get("key"));
+        }
+    }
+
+    /// <summary>
+    /// The delete stood in a volume that was missing while those before it were compacted, and called clean as of that moment.
+    /// When it was back, its compaction found no older needle that the tombstone was needed for, and the key was back too.
+    /// </summary>
+    [Fact]
+    public void VolumeMissingAndPutBack_HoldsADelete_StaysDeletedAfterItsCompaction()
+    {
+        PackOptions options = new() { VolumeSize = 1024 * 1024, CheckpointInterval = 1L << 40 };
+        using (PackStore pack = PackStore.Open(_temp.StorePath, options))
+        {
+            pack.Put("deleted", [1]);
+            foreach (string name in new[] { "a", "b" })
+            {
+                for (int i = 0; i < 4; i++)
+                    pack.Put($"garbage {name}", PackBytes.Make(100_000, i));
+                for (int i = 0; i < 6; i++)
+                    pack.Put($"{name} {i}", PackBytes.Make(100_000, i));
+                pack.Put($"rest {name}", PackBytes.Make(47_000, 0));
+            }
+
+            while (Volumes().Length < 3)
+                pack.Put("until the third begins", [1]);
+            Assert.True(pack.Delete("deleted", PackDurability.Group));
+            for (int i = 0; i < 8; i++)
+                pack.Put("garbage", PackBytes.Make(100_000, i), PackDurability.Group);
+        }
+
+        string checkpoint = _temp.PathOf("index.checkpoint");
+        File.Delete(checkpoint);
+        string volume = Volumes()[2];
+        string saved = SetAside(volume);
+        using (PackStore pack = PackStore.Open(_temp.StorePath, options))
+        {
+            Assert.Throws<QueueCorruptException>(() => pack.Get("deleted"));
+            Assert.NotEqual(0, pack.Compact(0.25).VolumesReplaced);
+            pack.Put("another", [1]);
+        }
+
+        File.Move(saved, volume);
+        using (PackStore pack = PackStore.Open(_temp.StorePath, options))
+        {
+            Assert.Null(pack.Get("deleted"));
+            Assert.NotEqual(0, pack.Compact(0.25).VolumesReplaced);
+            Assert.Null(pack.Get("deleted"));
+        }
+
+        File.Delete(checkpoint);
+        using PackStore again = PackStore.Open(_temp.StorePath, options);
+        Assert.Null(again.Get("deleted"));
     }
 
     private static void Flip(string file, long position)

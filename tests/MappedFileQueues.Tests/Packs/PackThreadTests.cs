@@ -57,7 +57,7 @@ public sealed class PackThreadTests : IDisposable
         threads.ForEach(thread => thread.Start());
         threads.ForEach(thread => thread.Join());
 
-        Assert.Empty(wrong);
+        Assert.True(wrong.IsEmpty, wrong.FirstOrDefault());
         Assert.Empty(pack.Verify().Damages);
         Assert.Empty(reader.Verify().Damages);
     }

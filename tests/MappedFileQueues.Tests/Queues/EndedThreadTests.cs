@@ -1,0 +1,166 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Queues;
+
+/// <summary>
+/// A thread is known by its stack, and the system gives the stack of a thread that has ended to the next one. That one calls
+/// under the mark of the ended thread.
+/// </summary>
+[Collection(nameof(LifetimeTests))]
+public sealed class EndedThreadTests : IDisposable
+{
+    private const int Segment = 64 * 1024;
+    private const int MessageLength = 20_000;
+
+    private static readonly TimeSpan s_limit = TimeSpan.FromSeconds(20);
+
+    private readonly TempStore _store = new();
+
+    public void Dispose() => _store.Dispose();
+
+    /// <summary>
+    /// Whoever disposed the consumer or took it over held the span for the ended thread's, and unmapped it under the eyes of
+    /// the one that lived.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Consume_WithTheStackOfAnEndedThread_SpanStaysMapped(bool isTakenOver)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        Produce(10);
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        using var hasSpan = new ManualResetEventSlim();
+        using var mayEnd = new ManualResetEventSlim();
+        BackgroundCall successor = StartOnStackOf(
+            () =>
+            {
+                // So that the next message is in the segment that the reader is in: it is found without looking for the thread.
+                consumer.SeekToStart();
+                consumer.Consume();
+            },
+            () =>
+            {
+                Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message));
+                hasSpan.Set();
+                Assert.True(mayEnd.Wait(s_limit));
+                Assert.Equal(MessageLength, message.Length);
+            });
+        Assert.True(hasSpan.Wait(s_limit));
+
+        if (!isTakenOver)
+            consumer.Dispose();
+        for (int i = 0; isTakenOver && i < 6; i++)
+        {
+            consumer.Commit();
+            BackgroundCall.Start(() => consumer.Consume()).Join();
+        }
+
+        bool isMapped = MappedSegments().Contains(StoreNames.Segment(0));
+        mayEnd.Set();
+        successor.Join();
+        Assert.True(isMapped);
+    }
+
+    /// <summary>Each thread that ended with a span left its segment mapped for the life of the consumer.</summary>
+    [Fact]
+    public void Consume_ByThreadsThatEndWithSpans_LeavesNoSegmentsMapped()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        const int Rounds = 50;
+        Produce(4 * Rounds);
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        for (int i = 0; i < Rounds; i++)
+        {
+            using var hasSpan = new ManualResetEventSlim();
+            using var mayEnd = new ManualResetEventSlim();
+            BackgroundCall reader = BackgroundCall.Start(() =>
+            {
+                consumer.Consume();
+                hasSpan.Set();
+                Assert.True(mayEnd.Wait(s_limit));
+            });
+            Assert.True(hasSpan.Wait(s_limit));
+            consumer.Commit();
+            mayEnd.Set();
+            reader.Join();
+            for (int k = 0; k < 3; k++)
+                consumer.Consume();
+            consumer.Commit();
+        }
+
+        Assert.InRange(MappedSegments().Count(), 1, 5);
+    }
+
+    /// <summary>Calls one thing on a thread, which ends, and starts another on a thread that got its stack.</summary>
+    private static BackgroundCall StartOnStackOf(Action ended, Action call)
+    {
+        const int TriesMax = 200;
+        for (int i = 0; i < TriesMax; i++)
+        {
+            nint stack = 0;
+            BackgroundCall.Start(() =>
+            {
+                stack = Here();
+                ended();
+            }).Join();
+            using var isKnown = new ManualResetEventSlim();
+            bool isSame = false;
+            BackgroundCall successor = BackgroundCall.Start(() =>
+            {
+                isSame = Math.Abs(Here() - stack) < 256;
+                isKnown.Set();
+                if (isSame)
+                    Deeper(call);
+            });
+            Assert.True(isKnown.Wait(s_limit));
+            if (isSame)
+                return successor;
+            successor.Join();
+        }
+
+        throw new InvalidOperationException("No thread got the stack of one that had ended.");
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static unsafe nint Here()
+    {
+        byte here;
+        return (nint)(&here);
+    }
+
+    /// <summary>Below where the ended thread called: so far up its stack is not known.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static unsafe void Deeper(Action call)
+    {
+        byte* pad = stackalloc byte[512];
+        pad[0] = 1;
+        call();
+        pad[1] = 1;
+    }
+
+    /// <summary>By a queue of its own, which ends: a producer has segments mapped too.</summary>
+    private void Produce(int count)
+    {
+        using MappedFileQueue queue = Open();
+        for (int i = 0; i < count; i++)
+            queue.Producer.Produce(new byte[MessageLength]);
+    }
+
+    private IEnumerable<string> MappedSegments() => File.ReadLines("/proc/self/maps")
+        .Select(line => line.IndexOf(_store.StorePath, StringComparison.Ordinal) is >= 0 and var at
+            ? line[(at + _store.StorePath.Length + 1)..]
+            : "")
+        .Where(name => name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal));
+
+    private MappedFileQueue Open() => new(new MappedFileQueueOptions
+    {
+        StorePath = _store.StorePath,
+        SegmentSize = Segment,
+        ProducerMode = ProducerMode.Exclusive,
+    });
+}

@@ -1,0 +1,60 @@
+using MappedFileQueues.Log;
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Queues;
+
+/// <summary>
+/// The mark of a thread that has ended, under which another one calls that got its stack. Addresses stand for stacks here: to get
+/// one to the byte, from the system, takes thousands of threads.
+/// </summary>
+public sealed unsafe class SingleCallerTests
+{
+    private SingleCaller _calls = new();
+
+    private static byte* StackOfEnded => (byte*)0x7000_0000_0000;
+
+    /// <summary>
+    /// One thread marked its call under the mark of the ended one, found that another had announced itself, and left the mark
+    /// set: the object was in a call for ever, and its Dispose waited for ever.
+    /// </summary>
+    [Fact]
+    public void Take_MarkedUnderTheMarkOfAnEndedThread_IsNotInItsOwnWay()
+    {
+        CallAndEnd();
+        Assert.True(_calls.TryEnter(StackOfEnded));
+
+        // As if TryEnter had met the announcement of a third.
+        Assert.True(_calls.Take(StackOfEnded));
+
+        Assert.Equal(Thread.CurrentThread, _calls.Owner.Thread);
+        _calls.Leave();
+        Assert.False(_calls.IsInCall);
+        BackgroundCall.Start(() => Assert.True(_calls.Take(StackOfEnded + (1 << 20)))).Join();
+    }
+
+    /// <summary>
+    /// The mark knows the stack 32 KiB deep. A thread that entered under the mark of an ended one and left deeper was not known
+    /// when it left, with the same end.
+    /// </summary>
+    [Fact]
+    public void LeaveIfEntered_BelowTheStackOfAnEndedThread_Leaves()
+    {
+        CallAndEnd();
+        byte* high = StackOfEnded;
+        byte* deep = high - CallMark.StackLength - 64;
+        Assert.True(_calls.TryEnter(high));
+
+        _calls.TakeFromEnded();
+        _calls.LeaveIfEntered(deep);
+
+        Assert.False(_calls.IsInCall);
+        Assert.True(_calls.TryEnter(high));
+        _calls.Leave();
+    }
+
+    private void CallAndEnd() => BackgroundCall.Start(() =>
+    {
+        Assert.True(_calls.Take(StackOfEnded));
+        _calls.Leave();
+    }).Join();
+}
