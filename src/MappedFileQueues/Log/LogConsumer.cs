@@ -247,7 +247,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Throws when the consumer is disposed, or an asynchronous call of it is waiting: that one owns the reader.
+    /// In a call, because it may end the reader's last span: throws when the consumer is disposed, or an asynchronous call of it
+    /// is waiting, which owns the reader.
     /// </summary>
     public void ThrowIfBarred()
     {

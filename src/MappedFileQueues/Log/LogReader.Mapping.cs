@@ -58,14 +58,20 @@ internal sealed unsafe partial class LogReader
         }
     }
 
-    /// <summary>Gives the mappings back; this thread's spans into them end here.</summary>
+    /// <summary>
+    /// Gives the mappings back; this thread's spans into them end here. The end of the reader and the next call of a thread may
+    /// both come here at once.
+    /// </summary>
     public void ReleaseSegment()
     {
-        EndSpan();
-        LeaveSegment();
         byte here;
         nint stack = (nint)(&here);
-        EndSpansOf(mark => mark.IsOf((byte*)stack) || mark.Thread is not { IsAlive: true });
+        lock (_spansOfOthers)
+        {
+            EndSpan();
+            LeaveSegment();
+            EndSpansOf(mark => mark.IsOf((byte*)stack) || mark.Thread is not { IsAlive: true });
+        }
     }
 
     /// <summary>
@@ -92,10 +98,18 @@ internal sealed unsafe partial class LogReader
         EndSpansOf(mark => mark == _calls.Owner || !mark.Thread!.IsAlive);
         if (!MayHaveSpanOfOther)
             return;
-        SegmentMapping segment = log.Window.Share(_segmentOfSpan ?? _segment!);
         EndSpansOf(mark => mark == _spanOwner);
+        KeepForOther(_segmentOfSpan);
+        if (_inHand != 0)
+            KeepForOther(_segment);
+    }
+
+    private void KeepForOther(SegmentMapping? segment)
+    {
+        if (segment is null)
+            return;
         lock (_spansOfOthers)
-            _spansOfOthers.Add((_spanOwner!, segment));
+            _spansOfOthers.Add((_spanOwner!, log.Window.Share(segment)));
     }
 
     private void EndSpansOf(Predicate<CallMark> owner)
@@ -176,7 +190,6 @@ internal sealed unsafe partial class LogReader
         _segment = segment;
         _next = segment.Pointer + (offset - start);
         _addressToOffset = start - (long)segment.Pointer;
-        _bound = segment.Pointer;
         return true;
     }
 

@@ -218,8 +218,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     private async ValueTask<ReadOnlyMemory<byte>> WaitAndConsumeAsync(CancellationToken cancellationToken)
     {
-        // Before the look: it must not touch the reader under the thread that waits for another call.
-        _core.ThrowIfBarred();
         while (true)
         {
             cancellationToken.ThrowIfCancellationRequested();

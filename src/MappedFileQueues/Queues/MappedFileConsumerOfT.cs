@@ -198,8 +198,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
 
     private async ValueTask<T> WaitAndConsumeAsync(CancellationToken cancellationToken)
     {
-        // Before the look: it must not touch the reader under the thread that waits for another call.
-        _core.ThrowIfBarred();
         while (true)
         {
             cancellationToken.ThrowIfCancellationRequested();

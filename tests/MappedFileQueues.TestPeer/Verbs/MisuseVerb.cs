@@ -51,6 +51,7 @@ internal static class MisuseVerb
                         () => ids[0].Count(members[first].Call(producer, ids[0])),
                         () => ids[1].Count(members[second].Call(producer, ids[1])),
                         (thread, refused) => ids[thread].Refuse(),
+                        s_moment,
                         mode == ProducerMode.Exclusive);
                 }
 
@@ -104,6 +105,7 @@ internal static class MisuseVerb
         using (var queue = Open(path, ProducerMode.Shared))
         {
             var ids = new IdSource(1);
+            // Nearly ten segments.
             for (int i = 0; i < 20_000; i++)
                 queue.Producer.Produce(ids.Next());
         }
@@ -112,14 +114,19 @@ internal static class MisuseVerb
         {
             for (int second = first; second < members.Length; second++)
             {
-                using var queue = Open(path, ProducerMode.Shared);
-                using MappedFileConsumer consumer = queue.OpenConsumer($"{first}-{second}");
-                Together(
-                    () => Go(consumer, members[first].Call),
-                    () => Go(consumer, members[second].Call),
-                    (_, _) => { },
-                    mayRefuse: true,
-                    atEnd: consumer.Dispose);
+                // Several short moments: each has an end, which is where most went wrong.
+                for (int round = 0; round < 4; round++)
+                {
+                    using var queue = Open(path, ProducerMode.Shared);
+                    using MappedFileConsumer consumer = queue.OpenConsumer($"{first}-{second}-{round}");
+                    Together(
+                        () => Go(consumer, members[first].Call),
+                        () => Go(consumer, members[second].Call),
+                        (_, _) => { },
+                        s_moment / 4,
+                        mayRefuse: true,
+                        atEnd: consumer.Dispose);
+                }
             }
         }
     }
@@ -127,7 +134,7 @@ internal static class MisuseVerb
     /// <summary>Before the end of the log a member would wait; going back there is a member too.</summary>
     private static void Go(MappedFileConsumer consumer, Action<MappedFileConsumer> call)
     {
-        if (consumer.Offset > 16 * SegmentLength)
+        if (consumer.Offset > 8 * SegmentLength)
             consumer.SeekToStart();
         call(consumer);
     }
@@ -148,7 +155,7 @@ internal static class MisuseVerb
 
     /// <summary>Two threads, each with its call again and again; a refusal is the one error that is allowed.</summary>
     private static void Together(
-        Action first, Action second, Action<int, Exception> refused, bool mayRefuse, Action? atEnd = null)
+        Action first, Action second, Action<int, Exception> refused, TimeSpan moment, bool mayRefuse, Action? atEnd = null)
     {
         using var start = new Barrier(2);
         Exception? failure = null;
@@ -157,7 +164,7 @@ internal static class MisuseVerb
         {
             start.SignalAndWait();
             long began = Stopwatch.GetTimestamp();
-            while (Stopwatch.GetElapsedTime(began) < s_moment && Volatile.Read(ref failure) is null)
+            while (Stopwatch.GetElapsedTime(began) < moment && Volatile.Read(ref failure) is null)
             {
                 try
                 {
@@ -186,7 +193,7 @@ internal static class MisuseVerb
         if (atEnd is not null)
         {
             // Not for synchronisation: the threads are to run beside each other for so long.
-            Thread.Sleep(s_moment / 2);
+            Thread.Sleep(moment / 2);
             Volatile.Write(ref isOver, true);
             atEnd();
         }

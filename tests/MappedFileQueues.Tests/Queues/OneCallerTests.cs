@@ -1,3 +1,6 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+
 namespace MappedFileQueues.Tests.Queues;
 
 /// <summary>
@@ -19,6 +22,38 @@ public sealed class OneCallerTests
         using ChildProcess child = ChildProcess.StartPeer("misuse", what, mode, store.StorePath);
         child.WaitForLine("held", s_limit);
         child.ExpectExit();
+    }
+
+    /// <summary>
+    /// A call looked at the reader's end outside of any mark, found it closed and gave the mapping back, under the call that the
+    /// end was waiting for: an AccessViolationException.
+    /// </summary>
+    [Fact]
+    public void ConsumeAsync_BesideACallThatDisposeWaitsFor_IsRefused()
+    {
+        using var store = new TempStore();
+        var options = new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 1 << 20 };
+        using var queue = new QueueCore(options, StoreKind.Messages, 0, 0);
+        LogConsumer core = queue.OpenConsumer("a", new ConsumerOptions());
+        using var consumer = new MappedFileConsumer(queue, core);
+        core.Reader.EnterCall();
+        Assert.False(core.Reader.HasSomething());
+        var disposing = new Thread(consumer.Dispose);
+        disposing.Start();
+        try
+        {
+            Assert.True(SpinWait.SpinUntil(() => core.Reader.IsClosed, s_limit));
+            // Not ObjectDisposedException, which is what the closed reader says to a call that has it for itself.
+            Assert.Throws<InvalidOperationException>(
+                () => OnAnotherThread(() => consumer.ConsumeAsync().AsTask().GetAwaiter().GetResult()));
+        }
+        finally
+        {
+            core.Reader.LeaveCall();
+        }
+
+        Assert.True(disposing.Join(s_limit));
+        Assert.Throws<ObjectDisposedException>(() => { _ = consumer.ConsumeAsync().AsTask().GetAwaiter().GetResult(); });
     }
 
     [Fact]
