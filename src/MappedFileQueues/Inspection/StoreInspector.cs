@@ -13,7 +13,7 @@ public static class StoreInspector
     public static MappedFileQueueInfo Inspect(string storePath)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(storePath);
-        using var store = new ReadOnlyStore(Path.GetFullPath(storePath), verifiesChecksum: false);
+        using var store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: false);
         return MappedFileQueueInfo.From(store.Status());
     }
 }

@@ -180,7 +180,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
                 if (!reader.HasSomething())
                 {
                     // A look goes through this only where it enters a segment, and a wait may stay in one for ever.
-                    store.ThrowIfReadingEnded(reader);
+                    store.ThrowIfReadingEnded(reader.IsClosed);
                     return false;
                 }
 

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Log;
 /// have been before: to places below what walkers have passed, or, while no Exclusive producer may have left anything beyond
 /// that, to any frame whose checksum fits (an Exclusive batch stands there as whole frames before it is published).
 /// </summary>
-internal sealed class DamageSkipper(ILogView log, CorruptionPolicy policy, Action<QueueCorruptException, long, long>? report)
+internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action<QueueCorruptException, long, long>? report)
 {
     /// <summary>Somebody wants to hear of it.</summary>
     public bool Reports => report is not null;

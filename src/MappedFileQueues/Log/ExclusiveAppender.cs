@@ -23,8 +23,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private readonly AppendLane _lane;
     private readonly bool _publishesWithFence;
 
-    public ExclusiveAppender(LogStore store, bool waitersFence)
-        : base(store)
+    public ExclusiveAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, bool waitersFence)
+        : base(store, flusher, roller)
     {
         _publishesWithFence = !waitersFence;
         _lane = new AppendLane(this, thread: null) { LookWhileWaiting = ThrowIfDisposed };
@@ -146,11 +146,16 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         return offset;
     }
 
-    /// <summary>
-    /// Zeroes what was written and never published, after the last call, and syncs the zeros, as <see cref="StoreRecovery"/>
-    /// does. True: the caller may clear "exclusive producer at work".
-    /// </summary>
-    public bool TryZeroDirtyBytes()
+    /// <inheritdoc/>
+    /// <remarks>Zeroes what was written and never published, and syncs the zeros, as `StoreRecovery` does.</remarks>
+    public override bool TryLeaveClean()
+    {
+        bool isClean = TryZeroDirtyBytes();
+        LeaveSegment();
+        return isClean;
+    }
+
+    private bool TryZeroDirtyBytes()
     {
         try
         {
@@ -164,15 +169,12 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         }
     }
 
-    /// <summary>Gives the mapping back; after <see cref="TryZeroDirtyBytes"/>.</summary>
-    public void LeaveSegment() => Store.Roller.Leave(_lane);
+    private void LeaveSegment() => Roller.Leave(_lane);
 
-    protected override AppendLane? FindLaneOfOwnClaim() => HasOwnOpenClaim ? _lane : null;
+    protected override AppendLane? FindLaneOfOwnClaim() =>
+        _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId ? _lane : null;
 
     protected override IReadOnlyList<AppendLane> Lanes() => [_lane];
-
-    /// <summary>Whether this thread has the claim open: then it must not wait for a message.</summary>
-    public bool HasOwnOpenClaim => _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId;
 
     protected override void PadFencedClaim(AppendLane lane)
     {
@@ -214,7 +216,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             return;
         long length = Math.Min(_lane.DirtyTo, segment.End) - _lane.Offset;
         new Span<byte>(_lane.Next, (int)length).Clear();
-        Store.Flusher.SyncAhead(segment.Start);
+        Flusher.SyncAhead(segment.Start);
         _lane.DirtyTo = _lane.Offset;
     }
 

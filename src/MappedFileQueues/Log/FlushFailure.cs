@@ -8,7 +8,7 @@ namespace MappedFileQueues.Log;
 /// what is appended meanwhile does not reach the disk. So it is kept, shown to whoever asks in any process (the control page
 /// holds the text), and thrown by appends once two intervals have gone by without a flush.
 /// <para>Appends do not look here: when it comes to that, the lanes' bounds are taken away, and on their rare path all of them
-/// do (<see cref="LogAppender"/>).</para>
+/// do (`LogAppender`).</para>
 /// <code>
 /// flushing thread                                  appending thread, rare path
 /// 1 refusing = true                                1 its bound
@@ -74,22 +74,13 @@ internal sealed class FlushFailure(LogStore store)
         }
     }
 
-    /// <summary>Throws when appends are refused. After a full fence behind the lane's bound.</summary>
-    public void ThrowIfRefusing(AppendLane lane)
+    /// <summary>Why appends are refused; null while they are not. After a full fence behind the lane's bound.</summary>
+    public MappedFileQueueException? FindRefusal()
     {
         if (!_isRefusing)
-            return;
-        unsafe
-        {
-            lane.Bound = null;
-        }
-
-        Exception? error;
-        DateTimeOffset since;
+            return null;
         lock (_lock)
-            (error, since) = (_error, _since);
-        if (error is not null)
-            throw Refusal(error, since);
+            return _error is null ? null : Refusal(_error, _since);
     }
 
     /// <summary>Under the lock.</summary>
@@ -99,14 +90,14 @@ internal sealed class FlushFailure(LogStore store)
             return;
         _isRefusing = true;
         Interlocked.MemoryBarrier(); // P33 full: before the bounds are taken away; pairs with P33 full in LogAppender.
-        store.TakeBounds();
+        store.Producers.TakeBounds();
     }
 
     /// <summary>The kept error once more: each caller has its own, of the same type.</summary>
     private MappedFileQueueException Refusal(Exception error, DateTimeOffset since)
     {
         string message = "Nothing was appended, because what is appended does not reach the disk: "
-            + $"flushesFailSince={since:O}, confirmed={store.Flusher.ConfirmedOffset}, path={store.Path}. "
+            + $"flushesFailSince={since:O}, confirmed={store.ConfirmedOffset}, path={store.Path}. "
             + $"Appends go on once a flush has succeeded. The flush says: {error.Message}";
         return error switch
         {

@@ -22,7 +22,7 @@ internal readonly struct FlushPatience(TimeSpan timeout, CancellationToken cance
             throw Cancelled(store, goal, cancellationToken);
         if (timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(_began) >= timeout)
             throw new TimeoutException("The flush did not end in time; what was appended stays appended, its durability is not "
-                + $"known yet: wanted={goal}, confirmed={store.Flusher.ConfirmedOffset}, timeout={timeout}, path={store.Path}. "
+                + $"known yet: wanted={goal}, confirmed={store.ConfirmedOffset}, timeout={timeout}, path={store.Path}. "
                 + "Look at ConfirmedOffset, or call Flush; do not produce it again.");
     }
 
@@ -38,6 +38,6 @@ internal readonly struct FlushPatience(TimeSpan timeout, CancellationToken cance
     /// <summary>The exception of a call that was cancelled when its message was published already.</summary>
     public static OperationCanceledException Cancelled(LogStore store, long goal, CancellationToken cancellationToken) => new(
         "Cancelled while waiting for the flush; what was appended stays appended, its durability is not known yet: "
-        + $"wanted={goal}, confirmed={store.Flusher.ConfirmedOffset}, path={store.Path}. Do not produce it again.",
+        + $"wanted={goal}, confirmed={store.ConfirmedOffset}, path={store.Path}. Do not produce it again.",
         cancellationToken);
 }

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Log;
 /// <summary>
 /// What the leader of a flush does under the lock: walk, mark, sync, checkpoint, confirm, and what follows when the disk fails.
 /// </summary>
-internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoints)
+internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
 {
     private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
 
@@ -43,7 +43,7 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
             WriteCheckpoint(to);
         if (store.Wake.IsPoisoned)
             throw store.Poisoned();
-        // P18 full: after the sync; pairs with P18 acquire in LogFlusher.
+        // P18 full: after the sync; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, to);
         ProtocolSteps.Reach(ProtocolStep.ConfirmedRaised);
         SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in FlushLead.
@@ -58,7 +58,7 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
             throw store.Poisoned();
         try
         {
-            checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
+            store.Checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
             _lastCheckpoint = Stopwatch.GetTimestamp();
             Checkpointed = offset;
         }
@@ -81,17 +81,9 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
             // What the kernel reports may have happened to messages.
-            Poison();
+            store.Poison();
             throw;
         }
-    }
-
-    /// <summary>A sync has failed, whoever asked for it: nothing is confirmed any more, in any process.</summary>
-    public void Poison()
-    {
-        store.Wake.Poison();
-        store.FlushWake.Interrupt();
-        PoisonFile.Make(store.Directory);
     }
 
     private void Sync(long from, long to)
@@ -119,8 +111,8 @@ internal sealed unsafe class FlushRound(LogStore store, CheckpointFile checkpoin
     {
         if (error.MayHaveLostData)
         {
-            Poison();
-            store.FlushFailure.Note(error, isAttempt: false);
+            store.Poison();
+            failure.Note(error, isAttempt: false);
             return;
         }
 

@@ -22,6 +22,7 @@ internal sealed class FlushThread : IDisposable
     private static readonly TimeSpan TickMax = TimeSpan.FromDays(1);
 
     private readonly LogStore _store;
+    private readonly LogFlusher _flusher;
     private readonly Lock _lock = new();
     private readonly AutoResetEvent _noticed = new(false);
     private readonly TimeSpan _halfInterval;
@@ -36,10 +37,11 @@ internal sealed class FlushThread : IDisposable
     private bool _isIdle = true;
     private long _seenConfirmed;
 
-    public FlushThread(LogStore store)
+    public FlushThread(LogStore store, LogFlusher flusher)
     {
         _store = store;
-        Pending = new PendingFlushes(store);
+        _flusher = flusher;
+        Pending = new PendingFlushes(store, flusher);
         _writeBehind = new WriteBehind(store);
         TimeSpan half = store.Settings.FlushInterval / 2;
         _halfInterval = half < TickMin ? TickMin : half > TickMax ? TickMax : half;
@@ -78,7 +80,7 @@ internal sealed class FlushThread : IDisposable
         }
         catch (MappedFileQueueException error)
         {
-            _store.FlushFailure.Note(error, isAttempt: false);
+            _flusher.Failure.Note(error, isAttempt: false);
         }
     }
 
@@ -152,7 +154,7 @@ internal sealed class FlushThread : IDisposable
             // Whoever reads or flushes meets it; whoever appends only where he enters a segment. There is nothing to flush any
             // more.
             if (_ticks)
-                _store.FlushFailure.NoteEnd(error);
+                _flusher.Failure.NoteEnd(error);
             _ticks = false;
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
@@ -200,13 +202,13 @@ internal sealed class FlushThread : IDisposable
         _lastRoll = Stopwatch.GetTimestamp();
         try
         {
-            _store.Flusher.FlushCompletedSegments();
+            _flusher.FlushCompletedSegments();
             if (!_ticks)
-                _store.FlushFailure.Clear();
+                _flusher.Failure.Clear();
         }
         catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
         {
-            _store.FlushFailure.Note(error, isAttempt: false);
+            _flusher.Failure.Note(error, isAttempt: false);
         }
     }
 
@@ -216,11 +218,11 @@ internal sealed class FlushThread : IDisposable
             return;
         _lastTick = Stopwatch.GetTimestamp();
         // After half an interval somebody's flush is recent enough; after a whole one it may lie that far back.
-        bool isRecent = !_isIdle && _store.Flusher.ConfirmedOffset != _seenConfirmed;
+        bool isRecent = !_isIdle && _store.ConfirmedOffset != _seenConfirmed;
         _isIdle = false;
         if (isRecent)
         {
-            _store.FlushFailure.Clear();
+            _flusher.Failure.Clear();
             _ticksLeft = 1;
         }
         else if (--_ticksLeft <= 0)
@@ -230,11 +232,11 @@ internal sealed class FlushThread : IDisposable
             _isIdle = flush == BackgroundFlush.Nothing;
         }
 
-        long confirmed = _store.Flusher.ConfirmedOffset;
+        long confirmed = _store.ConfirmedOffset;
         if (confirmed != _seenConfirmed)
-            _store.TakeBoundsBelow(confirmed);
+            _store.Producers.TakeBoundsBelow(confirmed);
         _seenConfirmed = confirmed;
-        _store.Flusher.CheckpointIfDue();
+        _flusher.CheckpointIfDue();
     }
 
     /// <summary>The interval's flush.</summary>
@@ -242,14 +244,14 @@ internal sealed class FlushThread : IDisposable
     {
         try
         {
-            BackgroundFlush flush = _store.Flusher.TryFlush();
+            BackgroundFlush flush = _flusher.TryFlush();
             if (flush != BackgroundFlush.Elsewhere)
-                _store.FlushFailure.Clear();
+                _flusher.Failure.Clear();
             return flush;
         }
         catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
         {
-            _store.FlushFailure.Note(error, isAttempt: true);
+            _flusher.Failure.Note(error, isAttempt: true);
             throw;
         }
     }

@@ -180,7 +180,7 @@ internal unsafe struct FlushWalk(LogStore store)
         if (needed <= readable)
             return true;
         if (segment.Start + needed <= allocated)
-            throw store.Truncated(segment, segment.Start + position);
+            throw LogErrors.Truncated(segment, segment.Start + position);
         return false;
     }
 

@@ -21,7 +21,7 @@ namespace MappedFileQueues.Log;
 /// <param name="segment">The damaged frame's.</param>
 /// <param name="limit">No frame counts that begins or ends above this offset.</param>
 /// <param name="passed">A frame's start that a walker reached; a free place there is the end of the log.</param>
-internal sealed class FrameSearch(ILogView log, SegmentMapping segment, long limit, long passed)
+internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limit, long passed)
 {
     /// <summary>
     /// A checksum passes by chance once in 2^32 times. Behind so many candidates a frame counts only if a good one follows it.

@@ -25,7 +25,7 @@ internal static unsafe class FrameStarts
     }
 
     /// <summary>Whether a reader with this policy comes to the offset, from the start of its segment or the one before.</summary>
-    public static bool IsReached(ILogView log, CorruptionPolicy policy, long offset)
+    public static bool IsReached(LogView log, CorruptionPolicy policy, long offset)
     {
         if (policy == CorruptionPolicy.Throw || offset < log.LowWater || offset > LogLimits.OffsetMax)
             return false;
@@ -39,7 +39,7 @@ internal static unsafe class FrameStarts
     /// Where the damage begins that a reader with this policy steps over at the offset; -1 when there is none. What lies before
     /// that is below the offset, so whoever had come to the offset had it.
     /// </summary>
-    public static long FindDamageOver(ILogView log, CorruptionPolicy policy, long offset)
+    public static long FindDamageOver(LogView log, CorruptionPolicy policy, long offset)
     {
         long found = -1;
         if (policy != CorruptionPolicy.Throw && offset <= LogLimits.OffsetMax)
@@ -63,14 +63,14 @@ internal static unsafe class FrameStarts
     }
 
     /// <summary>As <see cref="FindEnd"/>, reading. A fast producer is not chased for ever.</summary>
-    public static long FindEndBehindDamage(ILogView log, CorruptionPolicy policy, long from) =>
+    public static long FindEndBehindDamage(LogView log, CorruptionPolicy policy, long from) =>
         ReadOn(log, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
 
     /// <summary>
     /// Reads from a frame's start to the first message at or above the limit, or as far as it can; returns that offset.
     /// </summary>
     private static long ReadOn(
-        ILogView log, CorruptionPolicy policy, long from, long limit, Action<QueueCorruptException, long, long>? report = null)
+        LogView log, CorruptionPolicy policy, long from, long limit, Action<QueueCorruptException, long, long>? report = null)
     {
         var reader = new LogReader(log, skipper: new DamageSkipper(log, policy, report));
         reader.MoveTo(from);

@@ -39,7 +39,7 @@ internal sealed unsafe class HoleRepair(
         return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
     }
 
-    /// <inheritdoc cref="ILogView.IsDamage"/>
+    /// <inheritdoc cref="LogView.IsDamage"/>
     public bool IsDamage(ulong* header, ulong claim, long offset) =>
         // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
         IsDamage(header, claim, offset, GenerationNow(claim), SharedWord.ReadAcquire(control.Confirmed));

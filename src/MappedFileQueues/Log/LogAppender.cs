@@ -10,15 +10,17 @@ namespace MappedFileQueues.Log;
 /// room (one compare with the lane's bound), write the payload behind the header's place, publish by storing the header last,
 /// then read one shared word, the waiters' flag.
 /// </summary>
-internal abstract unsafe class LogAppender
+internal abstract unsafe class LogAppender : IProducerLanes
 {
     private readonly ulong* _waiterFlag;
     private volatile bool _disposed;
     private volatile bool _mustStayMapped;
 
-    protected LogAppender(LogStore store)
+    protected LogAppender(LogStore store, LogFlusher flusher, SegmentRoller roller)
     {
         Store = store;
+        Flusher = flusher;
+        Roller = roller;
         Checksum = store.Checksum;
         WritesChecksum = store.Settings.WriteChecksum;
         PayloadLimit = FrameHeader.PayloadLimit(store.Meta.SegmentLength);
@@ -32,6 +34,10 @@ internal abstract unsafe class LogAppender
     public abstract long TailOffset { get; }
 
     protected LogStore Store { get; }
+
+    protected LogFlusher Flusher { get; }
+
+    protected SegmentRoller Roller { get; }
 
     protected FrameChecksum Checksum { get; }
 
@@ -104,7 +110,7 @@ internal abstract unsafe class LogAppender
             throw new ArgumentOutOfRangeException(nameof(bytes), bytes, $"No log has so much room: tail={tail}.");
         try
         {
-            Store.Preparer?.PrepareTo(tail, tail + bytes);
+            Store.Producers.Preparer?.PrepareTo(tail, tail + bytes);
         }
         catch (QueueDiskException)
         {
@@ -147,6 +153,16 @@ internal abstract unsafe class LogAppender
         }
     }
 
+    /// <summary>
+    /// Whether this thread has a claim open: then it must not wait for one, or for a message. Takes no lock: a Dispose may be
+    /// waiting for that claim.
+    /// </summary>
+    public bool HasOwnOpenClaim() => FindLaneOfOwnClaim() is not null;
+
+    /// <summary>Gives the mappings back, after <see cref="Close"/> said that all calls are over.</summary>
+    /// <returns>False when bytes that were never published may stand beyond the tail.</returns>
+    public abstract bool TryLeaveClean();
+
     /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
     /// <returns>False when a claim was fenced: its mapping has to stay for the life of the process.</returns>
     public bool Close()
@@ -177,7 +193,11 @@ internal abstract unsafe class LogAppender
                 throw Store.Poisoned();
             MakeRoom(lane, frameLength);
             RecheckDisposed(lane);
-            Store.FlushFailure.ThrowIfRefusing(lane);
+            if (Flusher.Failure.FindRefusal() is { } refusal)
+            {
+                lane.Bound = null;
+                throw refusal;
+            }
         }
         catch
         {
@@ -366,7 +386,7 @@ internal abstract unsafe class LogAppender
     {
         try
         {
-            Store.Roller.MakeRoom(lane, frameLength);
+            Roller.MakeRoom(lane, frameLength);
         }
         catch (QueueDiskException)
         {

@@ -33,7 +33,7 @@ internal sealed unsafe partial class LogConsumer
         ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
         // A Shared producer's open claim is in the log and is met there; an Exclusive one's is not, and the wait would never end.
         if (Store.Settings.Exclusive)
-            Store.ThrowIfOwnClaimIsOpen();
+            Store.Producers.ThrowIfOwnClaimIsOpen();
         long began = Stopwatch.GetTimestamp();
         if (TrySpin(began, timeout, cancellationToken, out payload, out length))
             return true;
@@ -49,7 +49,7 @@ internal sealed unsafe partial class LogConsumer
             if (status == ReadStatus.Message)
                 return true;
             cancellationToken.ThrowIfCancellationRequested();
-            Store.ThrowIfReadingEnded(Reader);
+            Store.ThrowIfReadingEnded(Reader.IsClosed);
             if (timedOut)
                 return false;
             ulong* free = status == ReadStatus.Empty ? Reader.FreeHeader : null;
@@ -108,7 +108,7 @@ internal sealed unsafe partial class LogConsumer
             if (cancellationToken.IsCancellationRequested || now >= end)
                 return false;
             // As a sleeper does, which the spinning may never become.
-            Store.ThrowIfReadingEnded(Reader);
+            Store.ThrowIfReadingEnded(Reader.IsClosed);
             if (Stopwatch.GetElapsedTime(looked, now) < LookAfterStore)
                 continue;
             Store.ThrowIfReplaced();

@@ -26,6 +26,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private long _committed;
 
     /// <param name="store">Whose messages.</param>
+    /// <param name="asyncWaits">Where its asynchronous calls wait.</param>
     /// <param name="name">Under which name.</param>
     /// <param name="cursor">Its stored offset.</param>
     /// <param name="offset">Where it begins.</param>
@@ -34,6 +35,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// <param name="report">Hears of damage that was stepped over: what it was, from where, to where.</param>
     public LogConsumer(
         LogStore store,
+        AsyncWaiter asyncWaits,
         string name,
         CursorFile cursor,
         long offset,
@@ -44,7 +46,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         Store = store;
         Name = name;
         _signal = durableOnly ? store.FlushWake : store.Wake;
-        _asyncWaits = durableOnly ? store.DurableAsyncWaits : store.AsyncWaits;
+        _asyncWaits = asyncWaits;
         _cursorFile = cursor;
         _cursor = cursor.Word;
         Policy = policy;

@@ -25,7 +25,7 @@ internal enum BackgroundFlush
 /// of them does. Followers of this process's leader sleep on words of the process (<see cref="FlushFollowers"/>), who waits for
 /// another process's on the flush words of the control page.
 /// </summary>
-internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoints) : IDisposable
+internal sealed unsafe class LogFlusher : IDisposable
 {
     /// <summary>
     /// How long the thread that waits for another process's leader sleeps at first: a dead one wakes nobody, so it looks itself.
@@ -46,13 +46,21 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// <summary>The longest that a leader yields to callers that it expects, whatever its disk takes.</summary>
     private static readonly TimeSpan GatheringMax = TimeSpan.FromMilliseconds(1);
 
-    private readonly FlushLead _lead = new(store);
-    private readonly FlushRound _round = new(store, checkpoints);
+    private readonly LogStore _store;
+    private readonly FlushLead _lead;
     private readonly FlushCompany _company = new(GatheringMax);
+    private readonly FlushRound _round;
 
-    /// <summary>Everything before it is on disk.</summary>
-    // P18 acquire: pairs with P18 full in FlushRound.
-    public long ConfirmedOffset => SharedWord.ReadAcquire(store.Control.Confirmed);
+    public LogFlusher(LogStore store)
+    {
+        _store = store;
+        _lead = new FlushLead(store);
+        Failure = new FlushFailure(store);
+        _round = new FlushRound(store, Failure);
+    }
+
+    /// <summary>Why flushes that nobody waits for fail, if they do.</summary>
+    public FlushFailure Failure { get; }
 
     /// <summary>
     /// Flushes everything that was published before the call; returns the new confirmed offset. Waits for frames that living
@@ -60,21 +68,21 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public long Flush()
     {
-        store.ThrowIfReplaced();
-        store.ThrowIfOwnClaimIsOpen();
-        store.ThrowIfDamaged("confirmed");
+        _store.ThrowIfReplaced();
+        _store.Producers.ThrowIfOwnClaimIsOpen();
+        _store.ThrowIfDamaged("confirmed");
         long goal = FindPublishedEnd();
         return WaitFor(goal, FlushPatience.Endless, checkpoints: true);
     }
 
     /// <summary>The end of what is published now.</summary>
-    public long FindPublishedEnd() => new FlushWalk(store).FindPublishedEnd(ConfirmedOffset);
+    public long FindPublishedEnd() => new FlushWalk(_store).FindPublishedEnd(_store.ConfirmedOffset);
 
     /// <summary>A caller waits for a flush from now on, whoever leads it.</summary>
     public void Expect()
     {
         _company.Come();
-        store.Preparer?.NoticeFlush();
+        _store.Producers.Preparer?.NoticeFlush();
     }
 
     /// <summary>
@@ -85,19 +93,19 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         using CancellationTokenRegistration registration = patience.CancellationToken.CanBeCanceled
             ? patience.CancellationToken.UnsafeRegister(static flusher => ((LogFlusher)flusher!).Interrupt(), this)
             : default;
-        if (ConfirmedOffset < goal)
+        if (_store.ConfirmedOffset < goal)
             Expect();
         bool isCalled = false;
         try
         {
             while (true)
             {
-                long confirmed = ConfirmedOffset;
+                long confirmed = _store.ConfirmedOffset;
                 if (confirmed >= goal)
                     return confirmed;
-                if (store.Wake.IsPoisoned)
-                    throw store.Poisoned();
-                patience.ThrowIfOver(store, goal);
+                if (_store.Wake.IsPoisoned)
+                    throw _store.Poisoned();
+                patience.ThrowIfOver(_store, goal);
                 // From here on the leader calls the next one, this thread or another.
                 isCalled = false;
                 if (!TryLead(goal, patience, checkpoints))
@@ -114,7 +122,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// <summary>Makes everybody who waits for a flush look again: cancellation, Dispose.</summary>
     public void Interrupt()
     {
-        store.FlushWake.Interrupt();
+        _store.FlushWake.Interrupt();
         _lead.Followers.Interrupt();
     }
 
@@ -123,7 +131,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public BackgroundFlush TryFlush()
     {
-        if (store.CorruptAt >= 0 || !IsAnythingUnflushed())
+        if (_store.CorruptAt >= 0 || !IsAnythingUnflushed())
             return BackgroundFlush.Nothing;
         if (!_lead.TryEnterWithLease())
             return BackgroundFlush.Elsewhere;
@@ -146,9 +154,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         long began = Stopwatch.GetTimestamp();
         while (TryFlush() == BackgroundFlush.Elsewhere && Stopwatch.GetElapsedTime(began) < EndWaitMax)
         {
-            store.FlushWake.Prepare(out ulong sequence);
+            _store.FlushWake.Prepare(out ulong sequence);
             if (IsAnythingUnflushed())
-                store.FlushWake.Sleep(sequence, LeasePauseFirst);
+                _store.FlushWake.Sleep(sequence, LeasePauseFirst);
         }
     }
 
@@ -157,13 +165,13 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public void FlushCompletedSegments()
     {
-        long tail = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
-        long goal = store.Window.StartOf(tail);
+        long tail = SharedWord.ReadAcquire(_store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
+        long goal = _store.Window.StartOf(tail);
         // Unmapped before it is written: append_roll of the benchmark took twice the time while this was not done.
-        store.Preparer?.ReleaseBelow(goal);
+        _store.Producers.Preparer?.ReleaseBelow(goal);
         // Whoever is at it does the same, and the next roll comes here again. Waiting for a leader that stands still would make
         // the end of the queue wait, which waits for this thread.
-        if (goal <= ConfirmedOffset || !_lead.TryEnterWithLease())
+        if (goal <= _store.ConfirmedOffset || !_lead.TryEnterWithLease())
             return;
         try
         {
@@ -192,11 +200,11 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// </summary>
     public void CheckpointConfirmed()
     {
-        if (ConfirmedOffset <= _round.Checkpointed || store.Wake.IsPoisoned || !_lead.TryEnterWithLease())
+        if (_store.ConfirmedOffset <= _round.Checkpointed || _store.Wake.IsPoisoned || !_lead.TryEnterWithLease())
             return;
         try
         {
-            _round.WriteCheckpoint(ConfirmedOffset);
+            _round.WriteCheckpoint(_store.ConfirmedOffset);
         }
         finally
         {
@@ -221,15 +229,12 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     /// <inheritdoc cref="FlushRound.SyncAhead"/>
     public void SyncAhead(long start) => _round.SyncAhead(start);
 
-    /// <inheritdoc cref="FlushRound.Poison"/>
-    public void Poison() => _round.Poison();
-
     public void Dispose() => _lead.Dispose();
 
     private bool IsAnythingUnflushed()
     {
-        long confirmed = ConfirmedOffset;
-        return new FlushWalk(store).FindContiguousEnd(confirmed, confirmed + 1) > confirmed;
+        long confirmed = _store.ConfirmedOffset;
+        return new FlushWalk(_store).FindContiguousEnd(confirmed, confirmed + 1) > confirmed;
     }
 
     /// <summary>Leads until the goal is confirmed; false when another thread of this process leads.</summary>
@@ -253,8 +258,8 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         FlushFollowers followers = _lead.Followers;
         long group = followers.Prepare(out uint word);
-        bool isOver = store.Wake.IsPoisoned || patience.CancellationToken.IsCancellationRequested;
-        if (isOver || ConfirmedOffset >= goal || !_lead.IsTaken || followers.IsServed(group))
+        bool isOver = _store.Wake.IsPoisoned || patience.CancellationToken.IsCancellationRequested;
+        if (isOver || _store.ConfirmedOffset >= goal || !_lead.IsTaken || followers.IsServed(group))
             return false;
         followers.Sleep(group, word, patience.Limit(WakeSignal.SleepMax));
         return !followers.IsServed(group);
@@ -269,18 +274,18 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             if (TryTakeLease(patience, ref pause))
             {
                 RoundAndLetGo(checkpoints && _round.IsCheckpointDue);
-                if (ConfirmedOffset >= goal)
+                if (_store.ConfirmedOffset >= goal)
                     return;
                 pause = LeasePauseFirst;
                 WaitAtHole(patience);
             }
 
-            if (ConfirmedOffset >= goal)
+            if (_store.ConfirmedOffset >= goal)
                 return;
-            if (store.Wake.IsPoisoned)
-                throw store.Poisoned();
-            store.ThrowIfClosing();
-            patience.ThrowIfOver(store, goal);
+            if (_store.Wake.IsPoisoned)
+                throw _store.Poisoned();
+            _store.ThrowIfClosing();
+            patience.ThrowIfOver(_store, goal);
         }
     }
 
@@ -289,12 +294,12 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     {
         if (_lead.TryTakeLease())
             return true;
-        long confirmed = ConfirmedOffset;
-        TimeSpan sleep = store.FlushWake.Prepare(out ulong sequence);
+        long confirmed = _store.ConfirmedOffset;
+        TimeSpan sleep = _store.FlushWake.Prepare(out ulong sequence);
         if (_lead.TryTakeLease())
             return true;
-        if (ConfirmedOffset == confirmed)
-            store.FlushWake.Sleep(sequence, patience.Limit(pause < sleep ? pause : sleep));
+        if (_store.ConfirmedOffset == confirmed)
+            _store.FlushWake.Sleep(sequence, patience.Limit(pause < sleep ? pause : sleep));
         pause = pause * 2 < LeasePauseMax ? pause * 2 : LeasePauseMax;
         return false;
     }
@@ -308,7 +313,7 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
         // P24 full: confirmed was raised before the flags are read; pairs with P24 acquire in FlushLead.
         Interlocked.MemoryBarrier();
         _lead.Followers.WakeServed(served);
-        store.FlushWake.WakeIfAwaited();
+        _store.FlushWake.WakeIfAwaited();
         const int YieldsMax = 20;
         for (int i = 0; i < YieldsMax; i++)
         {
@@ -317,9 +322,9 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
             Thread.Yield();
         }
 
-        TimeSpan sleep = store.Wake.Prepare(out ulong sequence);
+        TimeSpan sleep = _store.Wake.Prepare(out ulong sequence);
         if (!IsAnythingUnflushed())
-            store.Wake.Sleep(sequence, patience.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
+            _store.Wake.Sleep(sequence, patience.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
     }
 
     /// <summary>Takes both kinds of lead, waiting for them; under `open`, for which others wait, so not for ever.</summary>
@@ -342,11 +347,11 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
 
     private void PauseOrThrow(ref LockWait.Pause pause)
     {
-        if (store.Wake.IsPoisoned)
-            throw store.Poisoned();
-        store.ThrowIfClosing();
+        if (_store.Wake.IsPoisoned)
+            throw _store.Poisoned();
+        _store.ThrowIfClosing();
         if (pause.IsOver)
-            throw store.Directory.InUse(
+            throw _store.Directory.InUse(
                 StoreNames.FlushLock, "A flush of this store does not come to an end", "Look at that process.",
                 waited: LockWait.Timeout);
         pause.Sleep();
@@ -356,8 +361,8 @@ internal sealed unsafe class LogFlusher(LogStore store, CheckpointFile checkpoin
     private void Round(bool checkpoint)
     {
         _lead.Followers.Close();
-        _round.Run(new FlushWalk(store).NowLimit, checkpoint);
-        store.FlushFailure.Clear();
+        _round.Run(new FlushWalk(_store).NowLimit, checkpoint);
+        Failure.Clear();
     }
 
     private void RoundAndLetGo(bool checkpoint)

@@ -25,41 +25,41 @@ namespace MappedFileQueues.Log;
 /// and then ends what a dead one began, one way or the other (<see cref="SettleUnderOpen"/>); a lone opener does the same.
 /// Low water was once raised behind the padding: a message that came in between was appended to a segment that step 7 removed.
 /// </summary>
-internal static unsafe class LogOrigin
+internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
 {
     /// <summary>The first offset that the log holds, as nobody can take it back.</summary>
-    public static long FindFirst(LogStore store)
+    public long FindFirst()
     {
         while (true)
         {
             long lowWater = store.LowWater;
-            if (Hint(store) >= lowWater)
+            if (Hint() >= lowWater)
                 return lowWater;
             store.ThrowIfClosing();
-            Settle(store);
+            Settle();
         }
     }
 
     /// <summary>Waits for whoever moves the origin, and ends what a dead one began.</summary>
-    public static void Settle(LogStore store)
+    public void Settle()
     {
-        using Platform.PlatformLock open = OpenLock.Take(store);
-        SettleUnderOpen(store);
+        using Platform.PlatformLock open = store.TakeOpenLock();
+        SettleUnderOpen();
     }
 
     /// <summary>With `open` in hand a hint below low water is a dead one's; the checkpoint tells how far he came.</summary>
-    public static void SettleUnderOpen(LogStore store)
+    public void SettleUnderOpen()
     {
         long lowWater = store.LowWater;
-        if (Hint(store) >= lowWater)
+        if (Hint() >= lowWater)
             return;
         if (new CheckpointFile(store.Directory, store.Meta.StoreId).Read()?.Offset >= lowWater)
-            CarryOn(store, lowWater);
+            CarryOn(lowWater);
         else
-            SetLowWater(store, FirstOffset.OfRun(store.Directory, store.Meta, Hint(store)));
+            SetLowWater(FirstOffset.OfRun(store.Directory, store.Meta, Hint()));
     }
 
-    public static void Move(LogStore store, LogAppender appender, long offset)
+    public void Move(LogAppender appender, long offset)
     {
         if (offset % FrameHeader.Size != 0)
             throw new OffsetOutOfRangeException(
@@ -68,24 +68,24 @@ internal static unsafe class LogOrigin
             throw new OffsetOutOfRangeException($"No log has room at this offset: offset={offset}, last={LogLimits.OriginMax}, "
                 + $"path={store.Path}.");
         // Its own would be in the way of the padding, and would make this thread wait for itself.
-        store.ThrowIfOwnClaimIsOpen();
+        store.Producers.ThrowIfOwnClaimIsOpen();
         if (appender.TailOffset == offset)
             return;
-        using Platform.PlatformLock open = OpenLock.Take(store);
-        SettleUnderOpen(store);
+        using Platform.PlatformLock open = store.TakeOpenLock();
+        SettleUnderOpen();
         long origin = store.LowWater;
         if (appender.TailOffset != origin || offset < origin)
-            throw NotEmpty(store, offset);
+            throw NotEmpty(offset);
         appender.PrepareToMove();
         long start = store.Window.StartOf(offset);
         try
         {
             bool done = start == store.Window.StartOf(origin)
-                ? TryPad(store, origin, offset)
-                : TryMoveToSegment(store, origin, start, offset);
+                ? TryPad(origin, offset)
+                : TryMoveToSegment(origin, start, offset);
             if (!done)
-                throw NotEmpty(store, offset);
-            store.Roller.Raise(offset);
+                throw NotEmpty(offset);
+            SegmentRoller.Raise(store, offset);
             store.Wake.WakeIfAwaited();
         }
         finally
@@ -95,32 +95,32 @@ internal static unsafe class LogOrigin
         }
     }
 
-    private static bool TryMoveToSegment(LogStore store, long origin, long start, long offset)
+    private bool TryMoveToSegment(long origin, long start, long offset)
     {
         store.Maker.Make(start, SegmentMaker.FirstBlocks);
         store.Maker.EnsureDirectoryFlushed(start);
-        SetLowWater(store, start);
+        SetLowWater(start);
         ProtocolSteps.Reach(ProtocolStep.OriginRaised);
         try
         {
-            if (!TryPad(store, origin, origin + store.Window.SegmentLength))
+            if (!TryPad(origin, origin + store.Window.SegmentLength))
                 return false;
             ProtocolSteps.Reach(ProtocolStep.OriginPadded);
             // Before the checkpoint passes it: else a cut could bring the old first segment back without its padding.
-            store.Flusher.SyncAhead(origin);
-            store.Flusher.CheckpointAt(start);
+            flusher.SyncAhead(origin);
+            flusher.CheckpointAt(start);
             ProtocolSteps.Reach(ProtocolStep.OriginCheckpointed);
             SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: nobody goes there; pairs with P20 acquire.
-            if (offset > start && !TryPad(store, start, offset))
+            if (offset > start && !TryPad(start, offset))
                 return false;
         }
         finally
         {
             // Also after an error: those who wait for this call must find the log at one place or the other.
-            SettleUnderOpen(store);
+            SettleUnderOpen();
         }
 
-        DeleteSegments(store, origin, start);
+        DeleteSegments(origin, start);
         return true;
     }
 
@@ -128,22 +128,22 @@ internal static unsafe class LogOrigin
     /// The log begins at low water. The checkpoint says so; it is synced (again: its writer may have died before) before anybody
     /// may append there.
     /// </summary>
-    private static void CarryOn(LogStore store, long lowWater)
+    private void CarryOn(long lowWater)
     {
-        store.Flusher.CheckpointAt(lowWater);
+        flusher.CheckpointAt(lowWater);
         SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: nobody goes there; pairs with P20 acquire.
-        // P18 full: nothing lies before it; pairs with P18 acquire in LogFlusher.
+        // P18 full: nothing lies before it; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, lowWater);
-        store.Roller.Raise(lowWater);
+        SegmentRoller.Raise(store, lowWater);
     }
 
-    private static void SetLowWater(LogStore store, long offset)
+    private void SetLowWater(long offset)
     {
         SharedWord.WriteRelease(store.Control.LowWater, offset); // P16 release: pairs with P16 acquire in SegmentRoller.
         store.Control.SealColdBlock(store.Meta.StoreId);
     }
 
-    private static long Hint(LogStore store) =>
+    private long Hint() =>
         SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
 
     /// <summary>
@@ -151,7 +151,7 @@ internal static unsafe class LogOrigin
     /// would pass for the beginning of the log when the store is next opened alone. The nearest goes first, so that a crash
     /// leaves a gap before the start.
     /// </summary>
-    private static void DeleteSegments(LogStore store, long origin, long start)
+    private void DeleteSegments(long origin, long start)
     {
         IEnumerable<long> old = store.Directory.List(StoreNames.CommitLog)
             .Select(name => StoreNames.TryParseSegment(name, out long at) ? at : -1)
@@ -167,7 +167,7 @@ internal static unsafe class LogOrigin
     /// Padding from one offset to another of the same segment; several frames where one cannot be so long. Each takes a free
     /// place: a message that came in between stays, behind the padding before it, and the answer is false.
     /// </summary>
-    private static bool TryPad(LogStore store, long from, long to)
+    private bool TryPad(long from, long to)
     {
         store.Maker.EnsureAllocated(Math.Min(to + FrameHeader.Size, store.Window.StartOf(from) + store.Window.SegmentLength));
         SegmentMapping segment = store.Window.TryAcquire(store.Window.StartOf(from))
@@ -179,7 +179,7 @@ internal static unsafe class LogOrigin
                 length = Math.Min(FrameHeader.FrameLengthMax, to - at);
                 long position = at - segment.Start;
                 if (segment.MakeReadable(position, position + FrameHeader.Size, position + FrameHeader.Size) <= position)
-                    throw store.Truncated(segment, at);
+                    throw LogErrors.Truncated(segment, at);
                 ulong padding = store.Checksum.PaddingHeader(at, length);
                 // P4 full: free to padding; pairs with P4 acquire in SegmentRoller and LogReader.
                 if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
@@ -194,7 +194,7 @@ internal static unsafe class LogOrigin
         }
     }
 
-    private static InvalidOperationException NotEmpty(LogStore store, long offset) => new(
+    private InvalidOperationException NotEmpty(long offset) => new(
         $"The producer's offset can be adjusted only before the first message of an empty store: "
         + $"offset={offset}, path={store.Path}.");
 }

@@ -170,7 +170,7 @@ internal sealed unsafe partial class LogReader
 
     private bool TryEnter(long offset)
     {
-        log.ThrowIfReadingEnded(this);
+        log.ThrowIfReadingEnded(IsClosed);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
         // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are
@@ -198,9 +198,9 @@ internal sealed unsafe partial class LogReader
     /// </summary>
     private bool TryRaiseBound(SegmentMapping segment, long position)
     {
-        log.ThrowIfReadingEnded(this);
+        log.ThrowIfReadingEnded(IsClosed);
         if (position + FrameHeader.Size > segment.Usable)
-            throw log.Truncated(segment, segment.Start + position);
+            throw LogErrors.Truncated(segment, segment.Start + position);
         long bound = Math.Min(log.Allocated - segment.Start, segment.Usable);
         if (bound < position + FrameHeader.Size)
         {
@@ -221,7 +221,7 @@ internal sealed unsafe partial class LogReader
 
         _limit = segment.Pointer + bound;
         RaiseBound(segment, position, position + FrameHeader.Size);
-        log.ThrowIfReadingEnded(this);
+        log.ThrowIfReadingEnded(IsClosed);
         return true;
     }
 
@@ -241,7 +241,7 @@ internal sealed unsafe partial class LogReader
     {
         long there = _steps.MakeReadable(segment, from, needed, _limit - segment.Pointer, log.WrittenTo);
         if (there < needed)
-            throw log.Truncated(segment, Offset);
+            throw LogErrors.Truncated(segment, Offset);
         SetBound(segment.Pointer + there);
     }
 

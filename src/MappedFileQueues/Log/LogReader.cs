@@ -34,7 +34,7 @@ internal enum ReadStatus
 /// <param name="log">What it reads.</param>
 /// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>
 /// <param name="skipper">Steps over damage; null for a reader that throws there.</param>
-internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = null, DamageSkipper? skipper = null)
+internal sealed unsafe partial class LogReader(LogView log, long* confirmed = null, DamageSkipper? skipper = null)
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
@@ -356,6 +356,6 @@ internal sealed unsafe partial class LogReader(ILogView log, long* confirmed = n
     private void ThrowIfTruncated(int length)
     {
         if (_next - _segment!.Pointer + FrameHeader.FrameLength(length) > _segment.Usable)
-            throw log.Truncated(_segment, Offset);
+            throw LogErrors.Truncated(_segment, Offset);
     }
 }

@@ -14,10 +14,6 @@ internal static class OpenLock
     /// </summary>
     public static readonly TimeSpan Timeout = LockWait.Timeout;
 
-    /// <summary>For a call of an open queue; the queue's end ends the wait.</summary>
-    public static PlatformLock Take(LogStore store) =>
-        Take(store.Directory, store.Settings.LockTimeout, store.ThrowIfClosing);
-
     /// <param name="directory">The store.</param>
     /// <param name="atLeast">How long it waits, if that is longer than <see cref="Timeout"/>.</param>
     /// <param name="look">Called at each attempt; what it throws ends the wait.</param>

@@ -4,7 +4,7 @@ namespace MappedFileQueues.Log;
 /// The asynchronous calls of a queue that wait for a flush: <see cref="FlushThread"/> serves them, one flush for all that are
 /// there.
 /// </summary>
-internal sealed class PendingFlushes(LogStore store)
+internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
 {
     /// <summary>Free ones that are kept; more at a time are made anew.</summary>
     private const int KeepMax = 1024;
@@ -29,7 +29,7 @@ internal sealed class PendingFlushes(LogStore store)
     /// <summary>Begins a wait for a goal; the result is the offset, or the confirmed offset when that is null.</summary>
     public ValueTask<long> Add(long goal, long? offset, CancellationToken cancellationToken)
     {
-        store.Flusher.Expect();
+        flusher.Expect();
         ValueTask<long> task;
         lock (_lock)
         {
@@ -47,7 +47,7 @@ internal sealed class PendingFlushes(LogStore store)
 
         // Whoever confirmed the goal before it stood in the list has passed by: the next progress may be a long time off.
         Interlocked.MemoryBarrier(); // P18 full: in the list before the look; pairs with P18 full in FlushRound.
-        long confirmed = store.Flusher.ConfirmedOffset;
+        long confirmed = store.ConfirmedOffset;
         if (confirmed >= goal)
             End(confirmed, confirmed, null);
         return task;
@@ -63,9 +63,9 @@ internal sealed class PendingFlushes(LogStore store)
         {
             if (!TryFindNearest(out long nearest))
                 return;
-            long confirmed = store.Flusher.ConfirmedOffset;
+            long confirmed = store.ConfirmedOffset;
             if (confirmed < nearest)
-                confirmed = store.Flusher.WaitFor(confirmed + 1, FlushPatience.Endless);
+                confirmed = flusher.WaitFor(confirmed + 1, FlushPatience.Endless);
             End(confirmed, confirmed, null);
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
@@ -80,7 +80,7 @@ internal sealed class PendingFlushes(LogStore store)
     {
         lock (_lock)
             _closed = true;
-        long confirmed = store.Flusher.ConfirmedOffset;
+        long confirmed = store.ConfirmedOffset;
         End(confirmed, confirmed, null);
         End(long.MaxValue, 0, new ObjectDisposedException(PublicNames.Queue,
             "The queue was disposed before the flush; what was appended stays appended, its durability is not known."));
@@ -115,7 +115,7 @@ internal sealed class PendingFlushes(LogStore store)
             foreach (PendingFlush pending in _pending)
             {
                 if (pending.IsGoalOpen)
-                    pending.LimitGoal(published = published < 0 ? store.Flusher.FindPublishedEnd() : published);
+                    pending.LimitGoal(published = published < 0 ? flusher.FindPublishedEnd() : published);
                 nearest = Math.Min(nearest, pending.Goal);
             }
 

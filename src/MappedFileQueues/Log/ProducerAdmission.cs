@@ -11,19 +11,20 @@ namespace MappedFileQueues.Log;
 /// under `open`: take `open`, try, let go, sleep. Under `open` and with the lock in hand, what a dead Exclusive producer
 /// left beyond the tail is zeroed before anybody claims there.
 /// </summary>
-internal static unsafe class ProducerAdmission
+internal sealed unsafe class ProducerAdmission(
+    LogStore store, LogOrigin origin, SegmentRoller roller, LogFlusher flusher)
 {
     private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(5);
 
     /// <summary>How long the end of a producer waits for openers.</summary>
     private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
 
-    public static void Admit(LogStore store, bool fences, ref OwnerSlot? slot, ref PlatformLock? producersLock, bool alone)
+    public void Admit(bool fences, ref PlatformLock? producersLock, bool alone)
     {
         if (producersLock is not null)
         {
             if (alone)
-                throw InUse(store, "This queue has an Exclusive producer already");
+                throw InUse("This queue has an Exclusive producer already");
             return;
         }
 
@@ -32,7 +33,7 @@ internal static unsafe class ProducerAdmission
         {
             store.ThrowIfClosing();
             store.ThrowIfReplaced();
-            using (OpenLock.Take(store))
+            using (store.TakeOpenLock())
             {
                 PlatformLock? taken = store.Directory.TryLock(
                     StoreNames.ProducersLock, alone ? LockKind.Exclusive : LockKind.Shared);
@@ -40,15 +41,15 @@ internal static unsafe class ProducerAdmission
                 {
                     try
                     {
-                        slot ??= store.Slots.Take();
-                        Prepare(store, fences, alone);
+                        store.Producers.Slot ??= store.Slots.Take();
+                        Prepare(fences, alone);
                         producersLock = taken;
                         return;
                     }
                     catch
                     {
-                        slot?.Dispose();
-                        slot = null;
+                        store.Producers.Slot?.Dispose();
+                        store.Producers.Slot = null;
                         taken.Dispose();
                         throw;
                     }
@@ -56,7 +57,7 @@ internal static unsafe class ProducerAdmission
             }
 
             if (Stopwatch.GetElapsedTime(began) >= store.Settings.LockTimeout)
-                throw InUse(store, alone ? "Another producer is attached" : "An Exclusive producer is attached");
+                throw InUse(alone ? "Another producer is attached" : "An Exclusive producer is attached");
             Thread.Sleep(RetryPause);
         }
     }
@@ -65,7 +66,7 @@ internal static unsafe class ProducerAdmission
     /// The Exclusive producer has ended in good order, its dirty bytes are zeroed. Where `open` is not to be had (no descriptor
     /// left, an opener that stands still) the word stays set: the next producer then looks for dirty bytes and finds none.
     /// </summary>
-    public static void TryClearExclusive(LogStore store)
+    public void TryClearExclusive()
     {
         using PlatformLock? open = TryTakeOpen(store.Directory);
         if (open is null)
@@ -87,12 +88,12 @@ internal static unsafe class ProducerAdmission
         }
     }
 
-    private static void Prepare(LogStore store, bool fences, bool alone)
+    private void Prepare(bool fences, bool alone)
     {
-        LogOrigin.SettleUnderOpen(store);
+        origin.SettleUnderOpen();
         // P17 acquire: set by an Exclusive producer that is gone; pairs with P17 release here and in TryClearExclusive.
         if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
-            ZeroBeyondTail(store);
+            ZeroBeyondTail();
         if (alone && fences)
             // P8 full: before its first publish; pairs with P8 acquire in WakeSignal.
             SharedWord.SetBits(store.Control.FenceNeeded, 1);
@@ -106,10 +107,10 @@ internal static unsafe class ProducerAdmission
     /// Zeroes what a dead Exclusive producer wrote and never published: between the tail and the allocated bound. The zeros are
     /// synced before anybody appends, as in <see cref="StoreRecovery"/>.
     /// </summary>
-    private static void ZeroBeyondTail(LogStore store)
+    private void ZeroBeyondTail()
     {
         var lane = new AppendLane(store, Thread.CurrentThread);
-        store.Roller.MakeRoom(lane, FrameHeader.Size);
+        roller.MakeRoom(lane, FrameHeader.Size);
         try
         {
             SegmentMapping segment = lane.Segment!;
@@ -119,7 +120,7 @@ internal static unsafe class ProducerAdmission
             {
                 long chunkEnd = Math.Min(position + chunk, end);
                 if (segment.MakeReadable(position, chunkEnd, chunkEnd) < chunkEnd)
-                    throw store.Truncated(segment, segment.Start + position);
+                    throw LogErrors.Truncated(segment, segment.Start + position);
                 var bytes = new Span<byte>(segment.Pointer + position, (int)(chunkEnd - position));
                 // Only what is not zero is stored: clean pages stay clean.
                 int dirty = bytes.IndexOfAnyExcept((byte)0);
@@ -127,15 +128,15 @@ internal static unsafe class ProducerAdmission
                     bytes[dirty..].Clear();
             }
 
-            store.Flusher.SyncAhead(segment.Start);
+            flusher.SyncAhead(segment.Start);
         }
         finally
         {
-            store.Roller.Leave(lane);
+            roller.Leave(lane);
         }
     }
 
-    private static QueueInUseException InUse(LogStore store, string what) =>
+    private QueueInUseException InUse(string what) =>
         store.Directory.InUse(
             StoreNames.ProducersLock, what, "Close it, use ProducerMode.Shared on all sides, or raise LockTimeout.",
             waited: store.Settings.LockTimeout);

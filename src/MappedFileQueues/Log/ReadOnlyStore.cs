@@ -9,71 +9,70 @@ namespace MappedFileQueues.Log;
 /// A store seen by a reader that leaves no trace: everything is opened and mapped read-only, no lock is held, nobody counts it as
 /// attached. It cannot raise the waiters' flag, so it polls; it cannot repair, so it steps over a dead owner's claim.
 /// </summary>
-internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
+internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 {
-    private readonly StoreDirectory _directory;
     private readonly ControlPage? _control;
     private readonly MetaWatch? _metaWatch;
     private long _checkpoint;
     private long _epoch;
 
-    public ReadOnlyStore(string path, bool verifiesChecksum)
+    private ReadOnlyStore(StoreDirectory directory, StoreMeta meta, bool verifiesChecksum)
+        : base(directory, meta, verifiesChecksum)
     {
-        _directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)
-            ?? throw Missing(path);
+        Window = new SegmentWindow(directory, meta.SegmentLength, writable: false);
         try
         {
-            Meta = StoreMetaFile.Read(_directory) ?? throw Missing(path);
-            _metaWatch = new MetaWatch(_directory);
-            _control = ControlPage.OpenForReading(_directory);
+            _metaWatch = new MetaWatch(directory);
+            _control = ControlPage.OpenForReading(directory);
             _epoch = ReadEpoch();
             _checkpoint = ReadCheckpoint();
-            Window = new SegmentWindow(_directory, Meta.SegmentLength, writable: false);
-            Checksum = new FrameChecksum(Meta.StoreId);
-            VerifiesChecksum = verifiesChecksum;
         }
         catch
         {
             _metaWatch?.Dispose();
             _control?.Dispose();
-            _directory.Dispose();
             throw;
         }
     }
 
-    public StoreMeta Meta { get; }
+    public override SegmentWindow Window { get; }
 
-    public string Path => _directory.Path;
-
-    public SegmentWindow Window { get; }
-
-    public FrameChecksum Checksum { get; }
-
-    public bool VerifiesChecksum { get; }
-
-    public int FixedLength => Meta.Kind == StoreKind.Struct ? Meta.StructSize : -1;
+    public static ReadOnlyStore Open(string path, bool verifiesChecksum)
+    {
+        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)
+            ?? throw Missing(path);
+        try
+        {
+            return new ReadOnlyStore(directory, StoreMetaFile.Read(directory) ?? throw Missing(path), verifiesChecksum);
+        }
+        catch
+        {
+            directory.Dispose();
+            throw;
+        }
+    }
 
     /// <summary>Anew each time: retention raises it while we read.</summary>
-    public long LowWater => FirstOffset.Find(_directory, Meta, _control);
+    public override long LowWater => FirstOffset.Find(Directory, Meta, _control);
 
     // P20 acquire: pairs with P20 full in SegmentMaker.
-    public long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
+    public override long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
 
     /// <summary>
     /// By the checkpoint alone, which has a checksum: the tail hint may be damaged, or older than a power cut that nobody has
     /// recovered from yet.
     /// </summary>
-    public bool HasPassed(long offset) => offset < _checkpoint && Window.StartOf(offset) >= LowWater;
+    public override bool HasPassed(long offset) => offset < _checkpoint && Window.StartOf(offset) >= LowWater;
 
     /// <summary>
     /// In a store that was recovered in this boot what stands in the control page counts too; else the checkpoint alone, read
     /// anew each time.
     /// </summary>
-    public long PassedTo
+    public override long PassedTo
     {
         get
         {
-            long checkpoint = new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
+            long checkpoint = new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
             if (!IsRecovered)
                 return checkpoint;
             // P18 acquire: pairs with P18 full in FlushRound.
@@ -84,12 +83,12 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     }
 
     // P14 acquire: pairs with P14 full in SegmentRoller.
-    public long WrittenTo => _control is null ? 0 : SharedWord.ReadAcquire(_control.TailHint);
+    public override long WrittenTo => _control is null ? 0 : SharedWord.ReadAcquire(_control.TailHint);
 
     // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
-    public bool MayHoldUnpublished => !IsRecovered || SharedWord.ReadAcquire(_control!.ExclusiveAtWork) != 0;
+    public override bool MayHoldUnpublished => !IsRecovered || SharedWord.ReadAcquire(_control!.ExclusiveAtWork) != 0;
 
-    public bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
+    public override bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
 
     /// <summary>The control page tells of this boot: memory is whole.</summary>
     private bool IsRecovered => _control is not null
@@ -98,7 +97,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
     public long FindLatest() => Status().PublishedOffset;
 
-    public StoreStatus Status() => StoreStatus.Gather(_directory, Meta, _control);
+    public StoreStatus Status() => StoreStatus.Gather(Directory, Meta, _control);
 
     /// <summary>Whether an offset is a frame's start or the tail.</summary>
     public bool IsFrameStart(long offset)
@@ -111,7 +110,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         // A segment file may be there long before the tail reaches it: the one before must lead up to its start.
         if (offset == start)
             start -= Meta.SegmentLength;
-        using PlatformFile? file = _directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        using PlatformFile? file = Directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;
         var scanner = new SegmentScanner(file, start, Meta.SegmentLength, Checksum);
@@ -140,7 +139,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     public long FindCut()
     {
         long lowest = long.MaxValue;
-        foreach (string name in _directory.List(StoreNames.Salvage))
+        foreach (string name in Directory.List(StoreNames.Salvage))
         {
             if (StoreNames.TryParseCut(name, out long tail, out long epoch) && epoch > _epoch)
                 lowest = Math.Min(lowest, tail);
@@ -160,7 +159,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// By the rule of <see cref="HoleRepair"/>. The owner may have published and gone between the look and the probe: only an
     /// unchanged header is stepped over.
     /// </summary>
-    public HoleFate Repair(ulong* header, ulong claim, long offset)
+    public override HoleFate Repair(ulong* header, ulong claim, long offset)
     {
         // Not recovered in this boot: what lies behind the claim is not trusted yet, and will be cut off.
         if (!IsOfThisBoot)
@@ -168,7 +167,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         // Found out since the look: the next one says so.
         if (IsDamage(header, claim, offset))
             return HoleFate.Changed;
-        ClaimOwner owner = HoleRepair.OwnerOf(_directory, claim, GenerationNow(claim) ?? OwnGeneration(claim));
+        ClaimOwner owner = HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? OwnGeneration(claim));
         // P4 acquire: after the probe; pairs with P3 and P4 full in SharedAppender and HoleRepair.
         if (SharedWord.ReadAcquire(header) != claim)
             return HoleFate.Changed;
@@ -179,7 +178,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// By the rule of <see cref="HoleRepair"/>, with what there is to know: nothing but the checkpoint in a store that was not
     /// recovered in this boot, and no generations in a copy of a store that lacks their table.
     /// </summary>
-    public bool IsDamage(ulong* header, ulong claim, long offset)
+    public override bool IsDamage(ulong* header, ulong claim, long offset)
     {
         if (!IsOfThisBoot)
             return offset < _checkpoint;
@@ -189,34 +188,22 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
         return HoleRepair.IsDamage(header, claim, offset, generation, Math.Max(_checkpoint, confirmed));
     }
 
-    public ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(_directory, claim, GenerationNow(claim) ?? 0);
+    public override ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? 0);
 
-    public void ThrowIfReadingEnded(LogReader reader) => PublicNames.ThrowIfDisposed(reader.IsClosed, PublicNames.Reader);
-
-    public void ThrowIfWrongLength(int length, long offset)
-    {
-        if (Meta.Kind == StoreKind.Struct && length != Meta.StructSize)
-            throw new QueueCorruptException(
-                $"A message has not the size of the store's struct: offset={offset}, length={length}, "
-                + $"structSize={Meta.StructSize}, path={Path}.", StoreNames.Segment(Window.StartOf(offset)), offset);
-    }
+    public override void ThrowIfReadingEnded(bool isClosed) => PublicNames.ThrowIfDisposed(isClosed, PublicNames.Reader);
 
     /// <summary>Throws when the store was deleted or replaced.</summary>
-    public void ThrowIfReplaced() => _metaWatch!.ThrowIfReplaced();
-
-    public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
-
-    public QueueCorruptException Truncated(SegmentMapping segment, long offset) => LogErrors.Truncated(segment, offset);
+    public override void ThrowIfReplaced() => _metaWatch!.ThrowIfReplaced();
 
     public void Dispose()
     {
         Window.CloseFiles();
         _metaWatch?.Dispose();
         _control?.Dispose();
-        _directory.Dispose();
+        Directory.Dispose();
     }
 
-    private long ReadCheckpoint() => new CheckpointFile(_directory, Meta.StoreId).Read()?.Offset ?? 0;
+    private long ReadCheckpoint() => new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
 
     /// <summary>The store was recovered in this boot, as the control page says, or else the checkpoint.</summary>
     private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(OperatingSystemServices.Current);
@@ -224,12 +211,12 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     /// <summary>Opened in the middle of a recovery, or after one that damage has left no page of: the checkpoint's.</summary>
     private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
         ? _control.Epoch
-        : new CheckpointFile(_directory, Meta.StoreId).Read()?.Epoch ?? 0;
+        : new CheckpointFile(Directory, Meta.StoreId).Read()?.Epoch ?? 0;
 
     private Guid RecoveredIn()
     {
         if (_control is null || !_control.IsColdBlockValid(Meta.StoreId))
-            return new CheckpointFile(_directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
+            return new CheckpointFile(Directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
         return _control.Stage == RecoveryStage.Finished ? _control.BootId : Guid.Empty;
     }
 
@@ -239,7 +226,7 @@ internal sealed unsafe class ReadOnlyStore : ILogView, IDisposable
     private uint? GenerationNow(ulong claim)
     {
         int slot = SlotLayout.Slot(FrameHeader.HighHalf(claim));
-        using PlatformFile? file = _directory.Open(StoreNames.Slots, FileOpening.Read);
+        using PlatformFile? file = Directory.Open(StoreNames.Slots, FileOpening.Read);
         Span<byte> bytes = stackalloc byte[4];
         return file is not null && file.ReadAt(bytes, SlotLayout.EntryAt(slot)) == 4 ? BitConverter.ToUInt32(bytes) : null;
     }

@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log;
 /// water again, because retention may have removed the segment while this producer was stopped; below it, begin anew at the
 /// tail hint.</para>
 /// </summary>
-internal sealed unsafe class SegmentRoller(LogStore store)
+internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, FlushThread flushThread)
 {
     /// <summary>
     /// How far the bound is set at most: each time it is reached the preparer hears of it and the tail hint is raised.
@@ -88,7 +88,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
                 if (segment is not null)
                     store.Window.Release(segment);
                 store.ThrowIfClosing();
-                _ = LogOrigin.FindFirst(store);
+                _ = origin.FindFirst();
                 offset = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in Raise.
                 continue;
             }
@@ -110,11 +110,11 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             Leave(lane);
             lane.MoveTo(segment!, offset - start);
             ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
-            Raise(offset);
+            Raise(store, offset);
             // Here and not at the padding, which a segment that was filled exactly has none of; behind the hint, which says how
             // far there is something to flush.
             if (hasRolled)
-                store.NoticeRoll();
+                flushThread.NoticeRoll();
             return;
         }
     }
@@ -132,7 +132,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
 
     /// <summary>Raises the tail hint to a frame's start that a walker reached.</summary>
     // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom.
-    public void Raise(long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
+    public static void Raise(LogStore store, long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
 
     /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made, say).</summary>
     private bool TryEnsureAllocated(AppendLane lane, SegmentMapping segment, long position) =>
@@ -208,20 +208,20 @@ internal sealed unsafe class SegmentRoller(LogStore store)
         if (there < needed)
         {
             there = segment.MakeWritable(
-                position, needed, Math.Max(needed, limit), singly: store.Preparer?.MayWantSinglePages == true);
+                position, needed, Math.Max(needed, limit), singly: store.Producers.Preparer?.MayWantSinglePages == true);
             if (there < needed)
-                throw store.Truncated(segment, segment.Start + position);
+                throw LogErrors.Truncated(segment, segment.Start + position);
             lane.WritableTo = segment.Start + there;
         }
 
         lane.Bound = segment.Pointer + Math.Min(limit, there);
-        Raise(segment.Start + position);
+        Raise(store, segment.Start + position);
         // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.
         // Not for each page that was not ready: a lead that doubles with each notice would take all the room that there is.
         if (segment.Start + position < lane.NoticeFrom)
             return;
         lane.NoticeFrom = segment.Start + Math.Max(position, Math.Min(limit, position + BoundStep));
-        store.Preparer?.Notice(segment.Start + position + frameLength, allocated);
+        store.Producers.Preparer?.Notice(segment.Start + position + frameLength, allocated);
     }
 
     /// <summary>
@@ -258,7 +258,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
     private void ThrowIfTruncated(SegmentMapping segment, long position)
     {
         if (segment.Usable < segment.SegmentLength)
-            throw store.Truncated(segment, segment.Start + position);
+            throw LogErrors.Truncated(segment, segment.Start + position);
     }
 
     /// <summary>How far a walk over others' frames may look: the pages that the system was asked for.</summary>
@@ -278,7 +278,7 @@ internal sealed unsafe class SegmentRoller(LogStore store)
             long limit = Math.Max(needed, Math.Min(store.Allocated - segment.Start, segment.Usable));
             _readable = _steps.MakeReadable(segment, position, needed, limit, store.WrittenTo);
             if (_readable < needed)
-                throw store.Truncated(segment, segment.Start + position);
+                throw LogErrors.Truncated(segment, segment.Start + position);
         }
     }
 }

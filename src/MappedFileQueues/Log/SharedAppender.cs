@@ -32,8 +32,8 @@ internal sealed unsafe class SharedAppender : LogAppender
     private readonly int _id = AppenderIds.Take();
     private readonly uint _owner;
 
-    public SharedAppender(LogStore store, OwnerSlot slot)
-        : base(store) => _owner = slot.Owner;
+    public SharedAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, OwnerSlot slot)
+        : base(store, flusher, roller) => _owner = slot.Owner;
 
     public override long TailOffset
     {
@@ -119,24 +119,18 @@ internal sealed unsafe class SharedAppender : LogAppender
         return offset;
     }
 
-    /// <summary>Gives the mappings back, after <see cref="LogAppender.Close"/> said that all calls are over.</summary>
-    public void LeaveSegments()
+    public override bool TryLeaveClean()
     {
         lock (_lock)
         {
             foreach (AppendLane lane in _lanes)
-                Store.Roller.Leave(lane);
+                Roller.Leave(lane);
             _lanes.Clear();
         }
 
         AppenderIds.Return(_id);
+        return true;
     }
-
-    /// <summary>
-    /// Whether this thread has a claim open: then it must not wait for one. Takes no lock: a Dispose may be waiting for that
-    /// claim.
-    /// </summary>
-    public bool HasOwnOpenClaim() => FindLaneOfOwnClaim() is not null;
 
     protected override AppendLane? FindLaneOfOwnClaim() => FindOwnLane() is { HasOpenClaim: true } lane ? lane : null;
 
@@ -304,7 +298,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             PublicNames.ThrowIfDisposed(IsDisposed, PublicNames.Producer);
             foreach (AppendLane ended in _lanes.Where(lane => !lane.Thread!.IsAlive && !lane.HasOpenClaim).ToList())
             {
-                Store.Roller.Leave(ended);
+                Roller.Leave(ended);
                 _lanes.Remove(ended);
             }
 

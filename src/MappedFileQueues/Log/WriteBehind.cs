@@ -22,10 +22,10 @@ internal sealed unsafe class WriteBehind(LogStore store)
     {
         long tail = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
         long goal = store.Window.StartOf(tail);
-        long from = Math.Max(_startedTo, store.Window.StartOf(store.Flusher.ConfirmedOffset));
+        long from = Math.Max(_startedTo, store.Window.StartOf(store.ConfirmedOffset));
         if (goal - from < UnwrittenMax)
             return;
-        store.Preparer?.ReleaseBelow(goal);
+        store.Producers.Preparer?.ReleaseBelow(goal);
         try
         {
             for (long start = from; start < goal; start += store.Window.SegmentLength)

@@ -217,7 +217,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     private void Seek(QueueStart start)
     {
         using CallGate.Call call = _queue.EnterCall();
-        _core.Move(StartPlace.FindNew(_core.Store, start, _core.Policy));
+        _core.Move(StartPlace.FindNew(_queue.Attachment, start, _core.Policy));
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

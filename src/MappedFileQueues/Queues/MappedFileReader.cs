@@ -70,7 +70,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
         if (!Enum.IsDefined(corruption))
             throw new ArgumentOutOfRangeException(nameof(corruption), corruption, "Not a defined policy.");
-        var store = new ReadOnlyStore(Path.GetFullPath(path), verifiesChecksum: true);
+        var store = ReadOnlyStore.Open(Path.GetFullPath(path), verifiesChecksum: true);
         try
         {
             return new MappedFileReader(store, start, corruption);

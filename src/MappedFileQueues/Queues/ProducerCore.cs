@@ -18,7 +18,7 @@ internal sealed class ProducerCore
     {
         using CallGate.Call call = queue.EnterCall();
         _queue = queue;
-        Appender = queue.Store.OpenAppender();
+        Appender = queue.Attachment.OpenAppender();
         Exclusive = Appender as ExclusiveAppender;
         Shared = Appender as SharedAppender;
         _level = queue.Level;
@@ -43,12 +43,12 @@ internal sealed class ProducerCore
         get
         {
             using CallGate.Call call = _queue.EnterCall();
-            return _queue.Store.Flusher.ConfirmedOffset;
+            return _queue.Store.ConfirmedOffset;
         }
     }
 
     /// <summary>Before an append that will wait for its flush: this thread must not wait for a claim of its own.</summary>
-    public void ThrowIfOwnClaimIsOpen() => _queue.Store.ThrowIfOwnClaimIsOpen();
+    public void ThrowIfOwnClaimIsOpen() => _queue.Store.Producers.ThrowIfOwnClaimIsOpen();
 
     /// <summary>Looks at a call's options before anything is written.</summary>
     public void Check(in ProduceOptions options)
@@ -62,7 +62,7 @@ internal sealed class ProducerCore
         if (level == DurabilityLevel.Group || _flushEvery > 0)
             ThrowIfOwnClaimIsOpen();
         if (level == DurabilityLevel.Interval)
-            _queue.Store.FlushThread.StartTicking();
+            _queue.Attachment.FlushThread.StartTicking();
     }
 
     /// <summary>
@@ -75,7 +75,7 @@ internal sealed class ProducerCore
         if (!IsFlushDue(_level, count))
             return;
         using CallGate.Call call = _queue.EnterCall();
-        _queue.Store.Flusher.WaitFor(end, FlushPatience.Endless);
+        _queue.Attachment.Flusher.WaitFor(end, FlushPatience.Endless);
     }
 
     /// <inheritdoc cref="Confirm(long, long)"/>
@@ -88,7 +88,7 @@ internal sealed class ProducerCore
             return;
         using CallGate.Call call = _queue.EnterCall();
         var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
-        _queue.Store.Flusher.WaitFor(end, patience);
+        _queue.Attachment.Flusher.WaitFor(end, patience);
     }
 
     /// <summary>As <see cref="Confirm(long, long)"/> of one message, without blocking; the result is its offset.</summary>
@@ -97,7 +97,7 @@ internal sealed class ProducerCore
         if (!IsFlushDue(_level, 1))
             return ValueTask.FromResult(offset);
         using CallGate.Call call = _queue.EnterCall();
-        if (_queue.Store.Flusher.ConfirmedOffset >= end)
+        if (_queue.Store.ConfirmedOffset >= end)
             return ValueTask.FromResult(offset);
         return _queue.Pend(end, offset, cancellationToken);
     }
@@ -116,7 +116,7 @@ internal sealed class ProducerCore
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
         using CallGate.Call call = _queue.EnterCall();
-        LogOrigin.Move(_queue.Store, Appender, offset);
+        _queue.Attachment.Origin.Move(Appender, offset);
     }
 
     public void Prepare(long bytes)
@@ -137,7 +137,7 @@ internal sealed class ProducerCore
             if (_disposed)
                 return;
             _disposed = true;
-            _queue.Store.CloseAppender(Appender);
+            _queue.Attachment.CloseAppender(Appender);
         }
 
         _queue.Remove(face);

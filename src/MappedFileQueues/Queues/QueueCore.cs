@@ -30,10 +30,12 @@ internal sealed class QueueCore : IDisposable
         Corruption = options.Corruption;
         _onSkipped = onSkipped;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
-        Store = new LogStore(StoreOpening.Open(request, settings, OperatingSystemServices.Current), settings);
+        Attachment = new LogAttachment(StoreOpening.Open(request, settings, OperatingSystemServices.Current), settings);
     }
 
-    public LogStore Store { get; }
+    public LogAttachment Attachment { get; }
+
+    public LogStore Store => Attachment.Store;
 
     public DurabilityLevel Level { get; }
 
@@ -45,7 +47,7 @@ internal sealed class QueueCore : IDisposable
         get
         {
             using CallGate.Call call = EnterCall();
-            return Store.Flusher.ConfirmedOffset;
+            return Store.ConfirmedOffset;
         }
     }
 
@@ -115,7 +117,7 @@ internal sealed class QueueCore : IDisposable
     public long Flush()
     {
         using CallGate.Call call = EnterCall();
-        return Store.Flusher.Flush();
+        return Attachment.Flusher.Flush();
     }
 
     /// <summary>Completes when everything before the goal is on disk, as far as it is published at the call.</summary>
@@ -124,10 +126,10 @@ internal sealed class QueueCore : IDisposable
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
         using CallGate.Call call = EnterCall();
-        long confirmed = Store.Flusher.ConfirmedOffset;
+        long confirmed = Store.ConfirmedOffset;
         if (goal <= confirmed)
             return ValueTask.FromResult(confirmed);
-        Store.ThrowIfOwnClaimIsOpen();
+        Store.Producers.ThrowIfOwnClaimIsOpen();
         return Pend(goal, null, cancellationToken);
     }
 
@@ -135,9 +137,9 @@ internal sealed class QueueCore : IDisposable
     public ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
     {
         // First: a call in the list that nobody serves would never end.
-        Store.FlushThread.EnsureStarted();
-        ValueTask<long> pending = Store.FlushThread.Pending.Add(goal, offset, cancellationToken);
-        Store.FlushThread.Notice();
+        Attachment.FlushThread.EnsureStarted();
+        ValueTask<long> pending = Attachment.FlushThread.Pending.Add(goal, offset, cancellationToken);
+        Attachment.FlushThread.Notice();
         return pending;
     }
 
@@ -163,7 +165,7 @@ internal sealed class QueueCore : IDisposable
             _children.Clear();
         }
 
-        Store.BeginClosing();
+        Attachment.BeginClosing();
         // What throws keeps nothing else from its end: a queue that is half closed would hold its locks for ever.
         Exception? first = null;
         foreach (IDisposable child in children)
@@ -179,7 +181,7 @@ internal sealed class QueueCore : IDisposable
         }
 
         _gate.Close();
-        Store.Dispose();
+        Attachment.Dispose();
         if (first is not null)
             ExceptionDispatchInfo.Throw(first);
     }
@@ -194,8 +196,9 @@ internal sealed class QueueCore : IDisposable
         try
         {
             CorruptionPolicy policy = options.Corruption ?? Corruption;
-            long offset = StartPlace.Find(Store, cursor, name, options.Start, policy);
-            return new LogConsumer(Store, name, cursor, offset, options.DurableOnly, policy,
+            long offset = StartPlace.Find(Attachment, cursor, name, options.Start, policy);
+            AsyncWaiter waits = options.DurableOnly ? Attachment.DurableAsyncWaits : Attachment.AsyncWaits;
+            return new LogConsumer(Store, waits, name, cursor, offset, options.DurableOnly, policy,
                 (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)));
         }
         catch

@@ -10,12 +10,14 @@ namespace MappedFileQueues;
 /// </summary>
 internal static unsafe class StartPlace
 {
-    public static long Find(LogStore store, CursorFile cursor, string name, QueueStart start, CorruptionPolicy policy)
+    public static long Find(
+        LogAttachment attachment, CursorFile cursor, string name, QueueStart start, CorruptionPolicy policy)
     {
+        LogStore store = attachment.Store;
         if (!cursor.HasOffset)
-            return FindNew(store, start, policy);
+            return FindNew(attachment, start, policy);
         long offset = cursor.Offset;
-        if (offset < LogOrigin.FindFirst(store))
+        if (offset < attachment.Origin.FindFirst())
             throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", "
                 + $"offset={offset}, first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
@@ -33,13 +35,14 @@ internal static unsafe class StartPlace
     }
 
     /// <summary>Where a new consumer or reader begins.</summary>
-    public static long FindNew(LogStore store, QueueStart start, CorruptionPolicy policy)
+    public static long FindNew(LogAttachment attachment, QueueStart start, CorruptionPolicy policy)
     {
+        LogStore store = attachment.Store;
         if (start.IsLatest)
             return FrameStarts.FindEnd(store, policy, SafeWalkStart(store));
 
         if (start.ExactOffset is not { } offset)
-            return LogOrigin.FindFirst(store);
+            return attachment.Origin.FindFirst();
         if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, policy, offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");
@@ -47,7 +50,7 @@ internal static unsafe class StartPlace
     }
 
     /// <summary>The hint may stand above a hole; what is confirmed does not.</summary>
-    private static long SafeWalkStart(LogStore store) => store.Flusher.ConfirmedOffset;
+    private static long SafeWalkStart(LogStore store) => store.ConfirmedOffset;
 
     /// <summary>A frame whose checksum fits covers its own offset: no other bytes pass for it.</summary>
     private static bool IsWholeFrame(LogStore store, long offset)

@@ -53,12 +53,13 @@ internal sealed class GoldenStore : IDisposable
         _queue.Producer.Produce(almostFull);
         _queue.Producer.Produce(almostFull);
         // The roll has told the background thread to write a checkpoint, which may be at it for a while.
-        LogStore store = Core(_queue).Store;
+        LogAttachment attachment = Core(_queue).Attachment;
+        LogStore store = attachment.Store;
         var checkpoints = new CheckpointFile(store.Directory, store.Meta.StoreId);
         Eventually.True(
             () =>
             {
-                store.Flusher.FlushCompletedSegments();
+                attachment.Flusher.FlushCompletedSegments();
                 return checkpoints.Read()?.Offset > 0;
             },
             "the checkpoint of the first segment is written");

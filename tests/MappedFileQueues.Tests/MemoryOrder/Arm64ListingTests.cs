@@ -47,7 +47,7 @@ public sealed partial class Arm64ListingTests
         { "P15", "CursorFile:get_Offset", @"ldap?u?r\s+x" },
         { "P16", "SegmentRoller:Enter", @"ldap?u?r\s+x" },
         { "P17", "ProducerAdmission:Prepare", @"stlr\s+x" },
-        { "P18", "LogFlusher:get_ConfirmedOffset", @"ldap?u?r\s+x" },
+        { "P18", "LogStore:get_ConfirmedOffset", @"ldap?u?r\s+x" },
         { "P19", "FlushRound:Run", @"stlr\s+x" },
         { "P24", "FlushLead:Leave", "swpal" },
         { "P24", "FlushLead:get_IsTaken", @"ldap?u?r\s+w" },

@@ -57,62 +57,48 @@ public sealed unsafe class AwaitedSegmentTests
     }
 
     /// <summary>The store, with something that happens right before the look whether the log goes on.</summary>
-    private sealed class ViewBetweenLooks(LogStore store, Action between) : ILogView
+    private sealed class ViewBetweenLooks(LogStore store, Action between)
+        : LogView(store.Directory, store.Meta, store.VerifiesChecksum)
     {
-        private readonly ILogView _view = store;
         private bool _isOver;
 
         /// <summary>A reader asks this before it enters a segment.</summary>
         public int LooksAtSegments { get; set; }
 
-        public string Path => _view.Path;
+        public override SegmentWindow Window => store.Window;
 
-        public SegmentWindow Window => _view.Window;
+        public override long LowWater => store.LowWater;
 
-        public FrameChecksum Checksum => _view.Checksum;
+        public override long Allocated => store.Allocated;
 
-        public bool VerifiesChecksum => _view.VerifiesChecksum;
+        public override long PassedTo => store.PassedTo;
 
-        public int FixedLength => _view.FixedLength;
+        public override long WrittenTo => store.WrittenTo;
 
-        public long LowWater => _view.LowWater;
+        public override bool MayHoldUnpublished => store.MayHoldUnpublished;
 
-        public long Allocated => _view.Allocated;
+        public override bool MayGrow => store.MayGrow;
 
-        public long PassedTo => _view.PassedTo;
-
-        public long WrittenTo => _view.WrittenTo;
-
-        public bool MayHoldUnpublished => _view.MayHoldUnpublished;
-
-        public bool MayGrow => _view.MayGrow;
-
-        public bool HasPassed(long offset)
+        public override bool HasPassed(long offset)
         {
             if (!_isOver)
                 between();
             _isOver = true;
-            return _view.HasPassed(offset);
+            return store.HasPassed(offset);
         }
 
-        public ClaimOwner OwnerOf(ulong claim) => _view.OwnerOf(claim);
+        public override ClaimOwner OwnerOf(ulong claim) => store.OwnerOf(claim);
 
-        public HoleFate Repair(ulong* header, ulong claim, long offset) => _view.Repair(header, claim, offset);
+        public override HoleFate Repair(ulong* header, ulong claim, long offset) => store.Repair(header, claim, offset);
 
-        public void ThrowIfReadingEnded(LogReader reader)
+        public override void ThrowIfReadingEnded(bool isClosed)
         {
             LooksAtSegments++;
-            _view.ThrowIfReadingEnded(reader);
+            store.ThrowIfReadingEnded(isClosed);
         }
 
-        public bool IsDamage(ulong* header, ulong claim, long offset) => _view.IsDamage(header, claim, offset);
+        public override bool IsDamage(ulong* header, ulong claim, long offset) => store.IsDamage(header, claim, offset);
 
-        public void ThrowIfReplaced() => _view.ThrowIfReplaced();
-
-        public void ThrowIfWrongLength(int length, long offset) => _view.ThrowIfWrongLength(length, offset);
-
-        public QueueCorruptException Corrupt(long offset, ulong header, long room) => _view.Corrupt(offset, header, room);
-
-        public QueueCorruptException Truncated(SegmentMapping segment, long offset) => _view.Truncated(segment, offset);
+        public override void ThrowIfReplaced() => store.ThrowIfReplaced();
     }
 }

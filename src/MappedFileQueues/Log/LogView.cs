@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log;
@@ -30,75 +31,86 @@ internal enum ClaimOwner
 }
 
 /// <summary>
-/// What a reader needs of the store: given by an attached queue (<see cref="LogStore"/>) and by a reader that leaves no trace
-/// (Inspection).
+/// What walkers and readers need of a store. It has two kinds: <see cref="LogStore"/>, which is attached and repairs, and the
+/// one of a reader that leaves no trace (Inspection).
 /// </summary>
-internal unsafe interface ILogView
+/// <param name="directory">The store's directory; the view's from now on.</param>
+/// <param name="meta">What the store is.</param>
+/// <param name="verifiesChecksum">Whether readers verify each message.</param>
+internal abstract unsafe class LogView(StoreDirectory directory, StoreMeta meta, bool verifiesChecksum)
 {
-    string Path { get; }
+    public StoreDirectory Directory => directory;
 
-    SegmentWindow Window { get; }
+    public string Path => directory.Path;
 
-    FrameChecksum Checksum { get; }
+    public StoreMeta Meta => meta;
 
-    bool VerifiesChecksum { get; }
+    public FrameChecksum Checksum { get; } = new(meta.StoreId);
+
+    public bool VerifiesChecksum => verifiesChecksum;
 
     /// <summary>The length of every message in bytes; -1 for a store of messages of any length.</summary>
-    int FixedLength { get; }
+    public int FixedLength { get; } = meta.Kind == StoreKind.Struct ? meta.StructSize : -1;
+
+    public abstract SegmentWindow Window { get; }
 
     /// <summary>Offsets below it are gone.</summary>
-    long LowWater { get; }
+    public abstract long LowWater { get; }
 
     /// <summary>Blocks exist up to here, as far as the control page says.</summary>
-    long Allocated { get; }
-
-    /// <summary>
-    /// Whether a frame stood at this offset: somebody has gone past it, and nobody has removed it since. A header that reads as
-    /// zero after this said yes is damage, not the end of the log.
-    /// </summary>
-    bool HasPassed(long offset);
+    public abstract long Allocated { get; }
 
     /// <summary>A frame's start, or the tail, that a walker has reached: the log goes that far at least.</summary>
-    long PassedTo { get; }
+    public abstract long PassedTo { get; }
 
     /// <summary>
     /// A hint: frames stand up to here, if the control page is what it should be. Says how many pages to ask for, and nothing
     /// else.
     /// </summary>
-    long WrittenTo { get; }
+    public abstract long WrittenTo { get; }
 
     /// <summary>
     /// Behind <see cref="PassedTo"/> whole frames may stand that nobody has published: an Exclusive producer's.
     /// </summary>
-    bool MayHoldUnpublished { get; }
+    public abstract bool MayHoldUnpublished { get; }
 
     /// <summary>Somebody may append behind damage that readers stand before; false when the store refuses that.</summary>
-    bool MayGrow { get; }
+    public abstract bool MayGrow { get; }
+
+    /// <summary>
+    /// Whether a frame stood at this offset: somebody has gone past it, and nobody has removed it since. A header that reads as
+    /// zero after this said yes is damage, not the end of the log.
+    /// </summary>
+    public abstract bool HasPassed(long offset);
 
     /// <summary>Whether a claimed header among damaged bytes is a claim at all, and whether its owner lives.</summary>
-    ClaimOwner OwnerOf(ulong claim);
+    public abstract ClaimOwner OwnerOf(ulong claim);
 
     /// <summary>
     /// Whether a claimed header that was read at this place is damage that looks like a claim: it stands below what was
     /// flushed, where everything is published, or its owner has never been.
     /// </summary>
-    bool IsDamage(ulong* header, ulong claim, long offset);
+    public abstract bool IsDamage(ulong* header, ulong claim, long offset);
 
     /// <summary>Looks after a claim in the way.</summary>
-    HoleFate Repair(ulong* header, ulong claim, long offset);
+    public abstract HoleFate Repair(ulong* header, ulong claim, long offset);
 
     /// <summary>Throws when the reader is disposed, or the store poisoned.</summary>
-    void ThrowIfReadingEnded(LogReader reader);
+    public abstract void ThrowIfReadingEnded(bool isClosed);
 
     /// <summary>Throws when the store was deleted or replaced: what is missing is no damage then.</summary>
-    void ThrowIfReplaced();
+    public abstract void ThrowIfReplaced();
 
     /// <summary>Throws when a store of structs holds a message of another length.</summary>
-    void ThrowIfWrongLength(int length, long offset);
+    public void ThrowIfWrongLength(int length, long offset)
+    {
+        if (FixedLength >= 0 && length != FixedLength)
+            throw new QueueCorruptException(
+                $"A message has not the size of the store's struct: offset={offset}, length={length}, structSize={FixedLength}, "
+                + $"path={Path}. What lies before it can be read; restore the file.",
+                StoreNames.Segment(Window.StartOf(offset)), offset);
+    }
 
     /// <summary>The exception for a frame that cannot be.</summary>
-    QueueCorruptException Corrupt(long offset, ulong header, long room);
-
-    /// <summary>The exception for a segment file that is shorter than it should be.</summary>
-    QueueCorruptException Truncated(SegmentMapping segment, long offset);
+    public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
 }

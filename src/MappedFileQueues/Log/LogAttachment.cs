@@ -1,0 +1,202 @@
+using System.Diagnostics;
+using System.Globalization;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log;
+
+/// <summary>
+/// One queue's attachment to a store, from opening (<see cref="StoreOpening"/>) to the end: what it holds of the store, and the
+/// producers, the flushes and the waits that work on it. It stays rooted while attached: no finalizer may unmap or unlock under a
+/// call or a span.
+/// </summary>
+internal sealed class LogAttachment : IDisposable
+{
+    private static readonly HashSet<LogAttachment> s_attached = [];
+
+    private readonly Lock _lock = new();
+    private readonly SegmentRoller _roller;
+    private readonly ProducerAdmission _admission;
+    private PlatformLock? _producersLock;
+    private int _producerCount;
+    private bool _disposed;
+
+    public LogAttachment(OpenedStore opened, LogSettings settings)
+    {
+        Store = new LogStore(opened, settings);
+        Flusher = new LogFlusher(Store);
+        FlushThread = new FlushThread(Store, Flusher);
+        Origin = new LogOrigin(Store, Flusher);
+        _roller = new SegmentRoller(Store, Origin, FlushThread);
+        _admission = new ProducerAdmission(Store, Origin, _roller, Flusher);
+        AsyncWaits = new AsyncWaiter(Store, Store.Wake);
+        DurableAsyncWaits = new AsyncWaiter(Store, Store.FlushWake);
+        lock (s_attached)
+            s_attached.Add(this);
+        try
+        {
+            if (settings.FlushesAtIntervals)
+                FlushThread.StartTicking();
+        }
+        catch
+        {
+            // No thread to be had. Nobody else will dispose what has no owner.
+            Dispose();
+            throw;
+        }
+    }
+
+    public LogStore Store { get; }
+
+    public LogFlusher Flusher { get; }
+
+    public FlushThread FlushThread { get; }
+
+    public LogOrigin Origin { get; }
+
+    public AsyncWaiter AsyncWaits { get; }
+
+    /// <summary>Of consumers that see only what is on disk.</summary>
+    public AsyncWaiter DurableAsyncWaits { get; }
+
+    /// <summary>Starts a producer: slot, producers' lock, the bytes of a dead Exclusive producer.</summary>
+    public LogAppender OpenAppender()
+    {
+        lock (_lock)
+        {
+            PublicNames.ThrowIfDisposed(_disposed, PublicNames.Queue);
+            Store.ThrowIfDamaged("appended");
+            if (Store.Wake.IsPoisoned)
+                throw Store.Poisoned();
+            bool fences = Store.Os.RegisterForFence();
+            _admission.Admit(fences, ref _producersLock, alone: Store.Settings.Exclusive);
+            try
+            {
+                OwnerSlot slot = Store.Producers.Slot!;
+                Store.Maker.Owner = slot.Index.ToString("D4", CultureInfo.InvariantCulture) + "-" + slot.Generation;
+                if (Store.Producers.Preparer is null)
+                    StartPreparer();
+                LogAppender appender = Store.Settings.Exclusive
+                    ? new ExclusiveAppender(Store, Flusher, _roller, fences)
+                    : new SharedAppender(Store, Flusher, _roller, slot);
+                Store.Producers.Add(appender);
+                _producerCount++;
+                return appender;
+            }
+            catch
+            {
+                if (_producerCount == 0)
+                    EndProducing(clean: true);
+                throw;
+            }
+        }
+    }
+
+    /// <summary>
+    /// Ends a producer: drains it, and with the last one lets the slot and the producers' lock go, last of all.
+    /// </summary>
+    public void CloseAppender(LogAppender appender)
+    {
+        bool clean = appender.Close();
+        lock (_lock)
+        {
+            bool leftClean = false;
+            try
+            {
+                Store.Producers.Remove(appender);
+                leftClean = clean && appender.TryLeaveClean();
+            }
+            finally
+            {
+                if (--_producerCount == 0)
+                    EndProducing(leftClean);
+            }
+        }
+    }
+
+    /// <summary>From here on calls that wait for others give up with <see cref="ObjectDisposedException"/>.</summary>
+    public void BeginClosing()
+    {
+        Store.BeginClosing();
+        Flusher.Interrupt();
+    }
+
+    /// <summary>Lets go of the store; producers and consumers were closed before.</summary>
+    public void Dispose()
+    {
+        if (_disposed)
+            return;
+        _disposed = true;
+        Store.End();
+        Debug.Assert(_producerCount == 0, "The queue closes its producers first.");
+        EndFlushing();
+        try
+        {
+            AsyncWaits.Dispose();
+            DurableAsyncWaits.Dispose();
+            Flusher.Dispose();
+        }
+        finally
+        {
+            Store.Dispose();
+        }
+
+        lock (s_attached)
+            s_attached.Remove(this);
+    }
+
+    /// <summary>
+    /// The last flush, where the level promises one. What fails here has poisoned the queue for those who are still there, and
+    /// for the next opener; a Dispose does not throw.
+    /// </summary>
+    private void EndFlushing()
+    {
+        FlushThread.Dispose();
+        try
+        {
+            if (FlushThread.Ticks && !Store.Wake.IsPoisoned)
+                Flusher.FlushAtEnd();
+            Flusher.CheckpointConfirmed();
+        }
+        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        {
+            Debug.Assert(error is not ObjectDisposedException, "Nothing is closed yet.");
+        }
+
+        FlushThread.Pending.Close();
+    }
+
+    private unsafe void StartPreparer()
+    {
+        LogSettings settings = Store.Settings;
+        bool syncs = settings.WritesAhead && !Store.Os.IsPortable;
+        var preparer = new SegmentPreparer(Store.Maker, Store.Window, settings.PrepareAhead, syncs ? Flusher.SyncAhead : null);
+        Store.Producers.Preparer = preparer;
+        if (syncs)
+            // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
+            preparer.Begin(SharedWord.ReadAcquire(Store.Control.TailHint));
+    }
+
+    private void EndProducing(bool clean)
+    {
+        OwnProducers producers = Store.Producers;
+        try
+        {
+            producers.Preparer?.Dispose();
+            // Not clean: the word stays, and the next producer looks for dirty bytes beyond the tail.
+            if (clean && Store.Settings.Exclusive)
+                _admission.TryClearExclusive();
+        }
+        finally
+        {
+            producers.Preparer = null;
+            // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
+            // padding already.
+            _producersLock?.Dispose();
+            _producersLock = null;
+            producers.Slot?.Dispose();
+            producers.Slot = null;
+        }
+    }
+}
