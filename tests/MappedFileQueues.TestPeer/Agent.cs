@@ -1,5 +1,5 @@
 using System.Globalization;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Crash;
 

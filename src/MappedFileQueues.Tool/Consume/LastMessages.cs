@@ -20,10 +20,10 @@ internal static class LastMessages
         long end = reader.Offset;
         long start = end;
         long found = 0;
-        while (found < count && start > info.FirstOffset)
+        while (found < count && start > info.OldestOffset)
         {
             long stop = start;
-            start = Math.Max(info.FirstOffset, (stop - 1) / info.SegmentSize * info.SegmentSize);
+            start = Math.Max(info.OldestOffset, (stop - 1) / info.SegmentSize * info.SegmentSize);
             reader.Seek(QueueStart.FromOffset(start));
             while (reader.TryRead(out _) && reader.MessageOffset < stop)
                 found++;

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Tool.Consume;

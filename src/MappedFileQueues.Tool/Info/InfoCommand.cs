@@ -36,7 +36,7 @@ internal static class InfoCommand
         store.Add("made", info.Created.ToString("u", CultureInfo.InvariantCulture));
         store.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
         store.Add("on disk", Report.Bytes(info.BytesOnDisk));
-        store.Add("first offset", Report.Number(info.FirstOffset));
+        store.Add("oldest offset", Report.Number(info.OldestOffset));
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));
         store.Add("published", Report.Number(info.PublishedOffset));
         store.Add("tail", Report.Number(info.TailOffset));

@@ -16,10 +16,10 @@ internal static class DamageLook
     public static QueueCorruptException? Find(string storePath)
     {
         MappedFileQueueInfo info = StoreLook.Info(storePath);
-        long needed = info.Consumers.Select(consumer => consumer.Offset).DefaultIfEmpty(info.FirstOffset).Min();
+        long needed = info.Consumers.Select(consumer => consumer.Offset).DefaultIfEmpty(info.OldestOffset).Min();
         long from = Math.Max(needed, info.TailOffset - LengthMax);
         // A segment begins with a frame; what a consumer has stored is believed by that consumer only.
-        long start = Math.Max(info.FirstOffset, from / info.SegmentSize * info.SegmentSize);
+        long start = Math.Max(info.OldestOffset, from / info.SegmentSize * info.SegmentSize);
 
         QueueCorruptException? found = null;
         using var reader = MappedFileReader.Open(storePath, QueueStart.FromOffset(start), CorruptionPolicy.SkipMessage);

@@ -1,5 +1,11 @@
 using System.Diagnostics;
 using System.Globalization;
+using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;

@@ -1,5 +1,5 @@
 using System.Runtime.CompilerServices;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Reading;
 
 namespace MappedFileQueues;
 

@@ -2,7 +2,8 @@ using System.Buffers;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Frames;
 
 namespace MappedFileQueues;
 

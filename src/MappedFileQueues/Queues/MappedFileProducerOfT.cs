@@ -1,6 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Appending;
 
 namespace MappedFileQueues;
 

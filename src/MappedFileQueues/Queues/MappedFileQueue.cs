@@ -1,6 +1,7 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.Reading;
 
 namespace MappedFileQueues;
 

@@ -1,5 +1,7 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Inspection;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.StoreFiles;
 
 namespace MappedFileQueues;
 
@@ -56,8 +58,8 @@ public sealed class MappedFileQueueInfo
     /// <summary>How many recoveries after a power cut took something off; (epoch, offset) identifies a message.</summary>
     public long Epoch { get; init; }
 
-    /// <summary>The first offset that the store still holds.</summary>
-    public long FirstOffset { get; init; }
+    /// <summary>The oldest offset that the store still holds.</summary>
+    public long OldestOffset { get; init; }
 
     /// <summary>Readers can read up to here.</summary>
     public long PublishedOffset { get; init; }
@@ -115,7 +117,7 @@ public sealed class MappedFileQueueInfo
         SegmentSize = status.Meta.SegmentLength,
         Created = status.Meta.Created,
         Epoch = status.Epoch,
-        FirstOffset = status.First,
+        OldestOffset = status.First,
         PublishedOffset = status.PublishedOffset,
         TailOffset = status.TailOffset,
         ConfirmedOffset = status.ConfirmedOffset,

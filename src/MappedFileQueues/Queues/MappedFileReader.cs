@@ -1,7 +1,8 @@
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Inspection;
+using MappedFileQueues.Log.Reading;
 
 namespace MappedFileQueues;
 

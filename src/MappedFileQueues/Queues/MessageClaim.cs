@@ -1,5 +1,5 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Appending;
 
 namespace MappedFileQueues;
 

@@ -1,4 +1,6 @@
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Flushing;
+
 
 namespace MappedFileQueues;
 

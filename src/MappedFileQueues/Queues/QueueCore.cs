@@ -1,7 +1,13 @@
 using System.Diagnostics;
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Inspection;
 using MappedFileQueues.Log;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;

@@ -1,5 +1,8 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues;

@@ -1,6 +1,7 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.CrashLab.Parts;

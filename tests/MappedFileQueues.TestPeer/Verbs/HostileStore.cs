@@ -1,7 +1,7 @@
 using System.Buffers.Binary;
 using System.Text;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 

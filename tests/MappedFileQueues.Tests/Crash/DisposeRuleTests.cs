@@ -1,6 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Appending;
 
 namespace MappedFileQueues.Tests.Crash;
 

@@ -1,4 +1,5 @@
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Frames;
+
 
 namespace MappedFileQueues.Tests.Crash;
 

@@ -1,5 +1,5 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 

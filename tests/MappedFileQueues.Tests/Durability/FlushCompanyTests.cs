@@ -1,4 +1,4 @@
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Flushing;
 using Xunit;
 
 namespace MappedFileQueues.Tests.Durability;

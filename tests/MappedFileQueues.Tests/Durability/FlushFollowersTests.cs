@@ -1,5 +1,5 @@
 using System.Diagnostics;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Support;

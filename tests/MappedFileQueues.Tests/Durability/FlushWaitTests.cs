@@ -1,4 +1,4 @@
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;

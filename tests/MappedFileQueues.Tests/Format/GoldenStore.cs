@@ -1,5 +1,7 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Log;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Support;
 

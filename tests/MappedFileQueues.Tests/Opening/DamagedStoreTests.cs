@@ -1,6 +1,6 @@
 using System.Buffers.Binary;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;

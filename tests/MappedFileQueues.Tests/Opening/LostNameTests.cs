@@ -1,4 +1,5 @@
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 
@@ -66,7 +67,7 @@ public sealed class LostNameTests : IDisposable
         disk.BootIdOverride = Guid.NewGuid().ToString();
 
         using MappedFileQueue again = Open();
-        Assert.Equal(3 * 4096, again.GetInfo().FirstOffset);
+        Assert.Equal(3 * 4096, again.GetInfo().OldestOffset);
         Assert.True(again.Consumer.TryConsume(out ReadOnlySpan<byte> message));
         Assert.Equal([7], message.ToArray());
     }

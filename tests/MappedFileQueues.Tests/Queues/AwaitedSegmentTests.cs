@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Tests.Queues;

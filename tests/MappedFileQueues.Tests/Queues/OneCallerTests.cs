@@ -1,5 +1,5 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Reading;
 
 namespace MappedFileQueues.Tests.Queues;
 

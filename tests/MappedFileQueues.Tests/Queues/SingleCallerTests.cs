@@ -1,4 +1,4 @@
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Queues;

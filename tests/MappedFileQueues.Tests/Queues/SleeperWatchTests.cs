@@ -1,7 +1,7 @@
 using System.Diagnostics;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
+using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Tests.Queues;

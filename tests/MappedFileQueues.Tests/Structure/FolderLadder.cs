@@ -16,7 +16,11 @@ internal static class FolderLadder
 
     /// <summary>The folders from the lowest to the highest.</summary>
     private static readonly string[] s_rungs =
-        ["Errors", "Platform", "Memory", "Format", "Segments", "Log", "Queues", "Inspection"];
+    [
+        "Errors", "Platform", "Memory", "Format", "Segments",
+        "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Appending", "Log/Reading",
+        "Log", "Inspection", "Queues",
+    ];
 
     /// <summary>Folders that stand beside the ladder, with the rung that is the highest they may use.</summary>
     private static readonly Dictionary<string, string> s_besideLadder = new() { ["Files"] = "Memory", ["Packs"] = "Memory" };
@@ -66,10 +70,10 @@ internal static class FolderLadder
     private static IEnumerable<SyntaxTree> CoreTrees(CSharpCompilation compilation) =>
         compilation.SyntaxTrees.Where(tree => tree.FilePath.StartsWith(SourceCompilation.CoreFolder, StringComparison.Ordinal));
 
-    private static string FolderOf(string path) => path[SourceCompilation.CoreFolder.Length..].Split('/')[0];
+    private static string FolderOf(string path) => Path.GetDirectoryName(path[SourceCompilation.CoreFolder.Length..])!;
 
     private static string NamespaceOf(string folder) =>
-        s_publicFolders.Contains(folder) ? PublicNamespace : $"{PublicNamespace}.{folder}";
+        s_publicFolders.Contains(folder) ? PublicNamespace : $"{PublicNamespace}.{folder.Replace('/', '.')}";
 
     private static bool IsPublic(BaseNamespaceDeclarationSyntax declaration) =>
         declaration.Members.OfType<BaseTypeDeclarationSyntax>().Any(type => type.Modifiers.Any(SyntaxKind.PublicKeyword));

@@ -1,0 +1,240 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Inspection;
+
+/// <summary>
+/// A store seen by a reader that leaves no trace: everything is opened and mapped read-only, no lock is held, nobody counts it as
+/// attached. It cannot raise the waiters' flag, so it polls; it cannot repair, so it steps over a dead owner's claim.
+/// </summary>
+internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
+{
+    private readonly ControlPage? _control;
+    private readonly MetaWatch? _metaWatch;
+    private long _checkpoint;
+    private long _epoch;
+
+    private ReadOnlyStore(StoreDirectory directory, StoreMeta meta, bool verifiesChecksum)
+        : base(directory, meta, verifiesChecksum)
+    {
+        Window = new SegmentWindow(directory, meta.SegmentLength, writable: false);
+        try
+        {
+            _metaWatch = new MetaWatch(directory);
+            _control = ControlPage.OpenForReading(directory);
+            _epoch = ReadEpoch();
+            _checkpoint = ReadCheckpoint();
+        }
+        catch
+        {
+            _metaWatch?.Dispose();
+            _control?.Dispose();
+            throw;
+        }
+    }
+
+    public override SegmentWindow Window { get; }
+
+    public static ReadOnlyStore Open(string path, bool verifiesChecksum)
+    {
+        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)
+            ?? throw Missing(path);
+        try
+        {
+            return new ReadOnlyStore(directory, StoreMetaFile.Read(directory) ?? throw Missing(path), verifiesChecksum);
+        }
+        catch
+        {
+            directory.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Anew each time: retention raises it while we read.</summary>
+    public override long LowWater => OldestOffset.Find(Directory, Meta, _control);
+
+    // P20 acquire: pairs with P20 full in SegmentMaker.
+    public override long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
+
+    /// <summary>
+    /// By the checkpoint alone, which has a checksum: the tail hint may be damaged, or older than a power cut that nobody has
+    /// recovered from yet.
+    /// </summary>
+    public override bool HasPassed(long offset) => offset < _checkpoint && Window.StartOf(offset) >= LowWater;
+
+    /// <summary>
+    /// In a store that was recovered in this boot what stands in the control page counts too; else the checkpoint alone, read
+    /// anew each time.
+    /// </summary>
+    public override long PassedTo
+    {
+        get
+        {
+            long checkpoint = new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
+            if (!IsRecovered)
+                return checkpoint;
+            // P18 acquire: pairs with P18 full in FlushRound.
+            long confirmed = SharedWord.ReadAcquire(_control!.Confirmed);
+            // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+            return Math.Max(Math.Max(checkpoint, confirmed), SharedWord.ReadAcquire(_control.TailHint));
+        }
+    }
+
+    // P14 acquire: pairs with P14 full in SegmentRoller.
+    public override long WrittenTo => _control is null ? 0 : SharedWord.ReadAcquire(_control.TailHint);
+
+    // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
+    public override bool MayHoldUnpublished => !IsRecovered || SharedWord.ReadAcquire(_control!.ExclusiveAtWork) != 0;
+
+    public override bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
+
+    /// <summary>The control page tells of this boot: memory is whole.</summary>
+    private bool IsRecovered => _control is not null
+        && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(OperatingSystemServices.Current));
+
+    /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
+    public long FindLatest() => Status().PublishedOffset;
+
+    public StoreStatus Status() => StoreStatus.Gather(Directory, Meta, _control);
+
+    /// <summary>Whether an offset is a frame's start or the tail.</summary>
+    public bool IsFrameStart(long offset)
+    {
+        if (offset < LowWater || offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
+            return false;
+        long start = Window.StartOf(offset);
+        if (offset == LowWater)
+            return true;
+        // A segment file may be there long before the tail reaches it: the one before must lead up to its start.
+        if (offset == start)
+            start -= Meta.SegmentLength;
+        using PlatformFile? file = Directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        if (file is null)
+            return false;
+        var scanner = new SegmentScanner(file, start, Meta.SegmentLength, Checksum);
+        long at = start;
+        while (at < offset)
+        {
+            ulong header = scanner.HeaderAt(at - start);
+            if (header == 0 || !FrameHeader.IsPlausible(header, Meta.SegmentLength - (at - start)))
+                return false;
+            at += FrameHeader.FrameLength(FrameHeader.Length(header));
+        }
+
+        return at == offset;
+    }
+
+    /// <summary>
+    /// Whether a recovery has cut the log since it was last noted: its end may have been removed and used again, and after a
+    /// poison its files are new ones, so that nobody ever appends to those that are mapped here.
+    /// </summary>
+    public bool WasCut => _control is not null && _control.Epoch != _epoch && _control.IsColdBlockValid(Meta.StoreId);
+
+    /// <summary>
+    /// Where the log was cut off lowest since the epoch that was noted last, as what was set aside says; the largest offset when
+    /// nothing was.
+    /// </summary>
+    public long FindCut()
+    {
+        long lowest = long.MaxValue;
+        foreach (string name in Directory.List(StoreNames.Salvage))
+        {
+            if (StoreNames.TryParseCut(name, out long tail, out long epoch) && epoch > _epoch)
+                lowest = Math.Min(lowest, tail);
+        }
+
+        return lowest;
+    }
+
+    /// <summary>Notes the epoch that counts now.</summary>
+    public void NoteCut()
+    {
+        _epoch = _control!.Epoch;
+        _checkpoint = ReadCheckpoint();
+    }
+
+    /// <summary>
+    /// By the rule of <see cref="HoleRepair"/>. The owner may have published and gone between the look and the probe: only an
+    /// unchanged header is stepped over.
+    /// </summary>
+    public override HoleFate Repair(ulong* header, ulong claim, long offset)
+    {
+        // Not recovered in this boot: what lies behind the claim is not trusted yet, and will be cut off.
+        if (!IsOfThisBoot)
+            return HoleFate.Living;
+        // Found out since the look: the next one says so.
+        if (IsDamage(header, claim, offset))
+            return HoleFate.Changed;
+        ClaimOwner owner = HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? OwnGeneration(claim));
+        // P4 acquire: after the probe; pairs with P3 and P4 full in SharedAppender and HoleRepair.
+        if (SharedWord.ReadAcquire(header) != claim)
+            return HoleFate.Changed;
+        return owner == ClaimOwner.Dead ? HoleFate.StepOver : HoleFate.Living;
+    }
+
+    /// <summary>
+    /// By the rule of <see cref="HoleRepair"/>, with what there is to know: nothing but the checkpoint in a store that was not
+    /// recovered in this boot, and no generations in a copy of a store that lacks their table.
+    /// </summary>
+    public override bool IsDamage(ulong* header, ulong claim, long offset)
+    {
+        if (!IsOfThisBoot)
+            return offset < _checkpoint;
+        uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
+        // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
+        long confirmed = IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
+        return HoleRepair.IsDamage(header, claim, offset, generation, Math.Max(_checkpoint, confirmed));
+    }
+
+    public override ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? 0);
+
+    public override void ThrowIfReadingEnded(bool isClosed) => PublicNames.ThrowIfDisposed(isClosed, PublicNames.Reader);
+
+    /// <summary>Throws when the store was deleted or replaced.</summary>
+    public override void ThrowIfReplaced() => _metaWatch!.ThrowIfReplaced();
+
+    public void Dispose()
+    {
+        Window.CloseFiles();
+        _metaWatch?.Dispose();
+        _control?.Dispose();
+        Directory.Dispose();
+    }
+
+    private long ReadCheckpoint() => new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
+
+    /// <summary>The store was recovered in this boot, as the control page says, or else the checkpoint.</summary>
+    private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(OperatingSystemServices.Current);
+
+    /// <summary>Opened in the middle of a recovery, or after one that damage has left no page of: the checkpoint's.</summary>
+    private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
+        ? _control.Epoch
+        : new CheckpointFile(Directory, Meta.StoreId).Read()?.Epoch ?? 0;
+
+    private Guid RecoveredIn()
+    {
+        if (_control is null || !_control.IsColdBlockValid(Meta.StoreId))
+            return new CheckpointFile(Directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
+        return _control.Stage == RecoveryStage.Finished ? _control.BootId : Guid.Empty;
+    }
+
+    private static uint OwnGeneration(ulong claim) => SlotLayout.Generation(FrameHeader.HighHalf(claim));
+
+    /// <summary>Of the claim's slot; null when the table is missing.</summary>
+    private uint? GenerationNow(ulong claim)
+    {
+        int slot = SlotLayout.Slot(FrameHeader.HighHalf(claim));
+        using PlatformFile? file = Directory.Open(StoreNames.Slots, FileOpening.Read);
+        Span<byte> bytes = stackalloc byte[4];
+        return file is not null && file.ReadAt(bytes, SlotLayout.EntryAt(slot)) == 4 ? BitConverter.ToUInt32(bytes) : null;
+    }
+
+    private static QueueNotFoundException Missing(string path) =>
+        new($"There is no store: path={path}. Correct the path; readers make nothing.", path);
+}

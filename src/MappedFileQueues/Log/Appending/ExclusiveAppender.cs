@@ -1,0 +1,283 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.Appending;
+
+/// <summary>
+/// Appending while the producers' lock is held alone. There is no claim, which would double the cost: the payload goes into free
+/// space, the place of the next header is zeroed, the header is published by one release store.
+/// <code>
+/// 1 payload behind the place of the header     crash: bytes beyond the tail that nobody enters
+/// 2 zero the place of the next header          crash: the same
+/// 3 look that the header's place still holds 0 else somebody writes without the lock: fail
+/// 4 store the header (release)                 crash: the message is there
+/// 5 read the waiters' flag
+/// </code>
+/// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The fence
+/// between 4 and 5 is the waiter's (membarrier); where that is not to be had an exchange takes the place of the store.
+/// Because dirty bytes may lie beyond the tail, the control page says "exclusive producer at work" until they were zeroed.
+/// </summary>
+internal sealed unsafe class ExclusiveAppender : LogAppender
+{
+    private readonly AppendLane _lane;
+    private readonly bool _publishesWithFence;
+
+    public ExclusiveAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, bool waitersFence)
+        : base(store, flusher, roller)
+    {
+        _publishesWithFence = !waitersFence;
+        _lane = new AppendLane(this, thread: null) { LookWhileWaiting = ThrowIfDisposed };
+        try
+        {
+            Restart();
+        }
+        catch
+        {
+            LeaveSegment();
+            throw;
+        }
+    }
+
+    public override long TailOffset => _lane.Offset;
+
+    /// <summary>Appends one message; returns its offset. One thread at a time.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
+    public long Append(ref byte payload, int length)
+    {
+        AppendLane lane = _lane;
+        byte here;
+        if (!lane.Calls.TryEnter(&here))
+            return AppendInTurn(ref payload, length, &here);
+        byte* at = lane.Next;
+        byte* end = at + FrameHeader.FrameLength(length);
+        if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax)
+            return AppendRarely(ref payload, length);
+
+        long offset = (long)at + lane.AddressToOffset;
+        ulong header = WritePayload(at, offset, ref payload, length);
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
+#endif
+        *(ulong*)end = 0;
+        ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
+        if (*(ulong*)at != 0)
+            ThrowForeign(lane);
+        // P1 release: publishes the frame; pairs with P1 acquire in LogReader.
+        SharedWord.WriteRelease((ulong*)at, header);
+        ProtocolSteps.Reach(ProtocolStep.Published);
+        lane.Next = end;
+        WakeWaiters(lane);
+        lane.Calls.Leave();
+        return offset;
+    }
+
+    public override void PrepareToMove()
+    {
+        // Refuses an open claim, another thread's too: that one is writing where the padding would go.
+        MakeRoom(FrameHeader.Size);
+        try
+        {
+            ZeroDirtyBytes();
+        }
+        catch
+        {
+            Leave(_lane);
+            throw;
+        }
+    }
+
+    public override void Restart()
+    {
+        _lane.HasStarted = false;
+        try
+        {
+            MakeRoom(FrameHeader.Size);
+            _lane.HasStarted = true;
+        }
+        finally
+        {
+            // Also when the producer was disposed meanwhile, before the call was marked again: PrepareToMove has marked it.
+            Leave(_lane);
+        }
+    }
+
+    public override AppendLane Claim(int payloadLength)
+    {
+        ThrowIfTooLong(payloadLength);
+        long frameLength = FrameHeader.FrameLength(payloadLength);
+        MakeRoom(frameLength);
+        _lane.DirtyTo = Math.Max(_lane.DirtyTo, _lane.Offset + frameLength);
+        return OpenClaim(_lane, frameLength);
+    }
+
+    public override long PublishClaim(AppendLane lane, int payloadLength)
+    {
+        long offset = lane.Offset;
+        long frameLength = FrameHeader.FrameLength(payloadLength);
+        ulong header = SealPayload(lane.Next, offset, payloadLength);
+        Publish(lane, header, frameLength);
+        return offset;
+    }
+
+    public override void AbandonClaim(AppendLane lane) => Leave(lane);
+
+    protected override void AbandonBatch(AppendLane lane)
+    {
+        try
+        {
+            ZeroDirtyBytes();
+        }
+        finally
+        {
+            Leave(lane);
+        }
+    }
+
+    public override long AppendBatch(ref byte messages, int messageLength, int count)
+    {
+        long total = checked(FrameHeader.FrameLength(messageLength) * count);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        MakeRoom(total);
+        long offset = _lane.Offset;
+        Publish(_lane, WriteBatch(_lane.Next, offset, ref messages, messageLength, count), total);
+        return offset;
+    }
+
+    /// <inheritdoc/>
+    /// <remarks>Zeroes what was written and never published, and syncs the zeros, as `StoreRecovery` does.</remarks>
+    public override bool TryLeaveClean()
+    {
+        bool isClean = TryZeroDirtyBytes();
+        LeaveSegment();
+        return isClean;
+    }
+
+    private bool TryZeroDirtyBytes()
+    {
+        try
+        {
+            ZeroDirtyBytes();
+            return true;
+        }
+        catch (QueueDiskException)
+        {
+            // The next producer does the same, and meets the disk's error if that stays.
+            return false;
+        }
+    }
+
+    private void LeaveSegment() => Roller.Leave(_lane);
+
+    protected override AppendLane? FindLaneOfOwnClaim() =>
+        _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId ? _lane : null;
+
+    protected override IReadOnlyList<AppendLane> Lanes() => [_lane];
+
+    protected override void PadFencedClaim(AppendLane lane)
+    {
+        if (lane.Position + lane.ClaimLength < lane.Segment!.SegmentLength)
+            *(ulong*)(lane.Next + lane.ClaimLength) = 0;
+        // P1 full: the claim's place is closed to everybody; pairs with P1 acquire in LogReader.
+        SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
+        // The lane stays where it is: the claim's thread may be about to read where it may write.
+        Store.Wake.WakeIfAwaited();
+    }
+
+    protected override void MarkCall(AppendLane lane)
+    {
+        byte here;
+        if (!lane.Calls.TryEnter(&here))
+            TakeOver(lane, &here);
+    }
+
+    /// <summary>Takes turns with the thread that produced before, unless that one is in a call.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeOver(AppendLane lane, byte* stack)
+    {
+        if (!lane.Calls.Take(stack))
+            throw new InvalidOperationException("Two threads call an Exclusive producer at once; nothing was appended by this "
+                + $"call: path={Store.Path}. "
+                + "Let them take turns, or use ProducerMode.Shared.");
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long AppendInTurn(ref byte payload, int length, byte* stack)
+    {
+        TakeOver(_lane, stack);
+        return AppendRarely(ref payload, length);
+    }
+
+    private void ZeroDirtyBytes()
+    {
+        if (_lane.Segment is not { } segment || _lane.DirtyTo <= _lane.Offset)
+            return;
+        long length = Math.Min(_lane.DirtyTo, segment.End) - _lane.Offset;
+        new Span<byte>(_lane.Next, (int)length).Clear();
+        Flusher.SyncAhead(segment.Start);
+        _lane.DirtyTo = _lane.Offset;
+    }
+
+    /// <summary>Every call of the rare kind begins here.</summary>
+    private void MakeRoom(long frameLength)
+    {
+        Enter(_lane, frameLength);
+        // The fast path publishes without a fence; where one is needed it never gets a bound.
+        if (_publishesWithFence)
+            _lane.Bound = null;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long AppendRarely(ref byte payload, int length)
+    {
+        if (!_lane.HasOpenClaim)
+            Leave(_lane);
+        AppendLane lane = _lane;
+        ThrowIfTooLong(length);
+        long frameLength = FrameHeader.FrameLength(length);
+        MakeRoom(frameLength);
+        long offset = lane.Offset;
+        Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
+        return offset;
+    }
+
+    protected override void Publish(AppendLane lane, ulong header, long length)
+    {
+        byte* at = lane.Next;
+        byte* end = at + length;
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)at == header)
+            *(ulong*)at = 0;
+#endif
+        bool hasNext = lane.Position + length < lane.Segment!.SegmentLength;
+#if MFQ_PLANTED
+        hasNext &= !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed);
+#endif
+        if (hasNext)
+            *(ulong*)end = 0;
+        ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
+        if (*(ulong*)at != 0)
+            ThrowForeign(lane);
+        if (_publishesWithFence)
+            SharedWord.Exchange((ulong*)at, header); // P1 full: publishes and fences; pairs with P1 acquire in LogReader.
+        else
+            SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.
+        ProtocolSteps.Reach(ProtocolStep.Published);
+        lane.Next = end;
+        WakeWaiters(lane);
+        Leave(lane);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void ThrowForeign(AppendLane lane)
+    {
+        Leave(lane);
+        throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={lane.Offset}, "
+            + $"path={Store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
+    }
+}

@@ -1,0 +1,428 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.Appending;
+
+/// <summary>
+/// What both kinds of appending share: the limits, the claims for filling in place, and the end. An append is: make sure of
+/// room (one compare with the lane's bound), write the payload behind the header's place, publish by storing the header last,
+/// then read one shared word, the waiters' flag.
+/// </summary>
+internal abstract unsafe class LogAppender : IProducerLanes
+{
+    private readonly ulong* _waiterFlag;
+    private volatile bool _disposed;
+    private volatile bool _mustStayMapped;
+
+    protected LogAppender(LogStore store, LogFlusher flusher, SegmentRoller roller)
+    {
+        Store = store;
+        Flusher = flusher;
+        Roller = roller;
+        Checksum = store.Checksum;
+        WritesChecksum = store.Settings.WriteChecksum;
+        PayloadLimit = FrameHeader.PayloadLimit(store.Meta.SegmentLength);
+        _waiterFlag = store.Wake.Flag;
+    }
+
+    /// <summary>The largest payload of one frame, and the largest claimed length of a batch.</summary>
+    public int PayloadLimit { get; }
+
+    /// <summary>Where the next frame would go as far as this producer knows.</summary>
+    public abstract long TailOffset { get; }
+
+    protected LogStore Store { get; }
+
+    protected LogFlusher Flusher { get; }
+
+    protected SegmentRoller Roller { get; }
+
+    protected FrameChecksum Checksum { get; }
+
+    protected bool WritesChecksum { get; }
+
+    protected bool IsDisposed => _disposed;
+
+    /// <summary>For waits; the queue's own end is looked at beside it.</summary>
+    protected void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
+
+    /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
+    public abstract AppendLane Claim(int payloadLength);
+
+    /// <summary>
+    /// Publishes the first <paramref name="payloadLength"/> bytes of the open claim; returns the message's offset.
+    /// </summary>
+    public abstract long PublishClaim(AppendLane lane, int payloadLength);
+
+    /// <summary>Turns the open claim into nothing that anybody reads.</summary>
+    public abstract void AbandonClaim(AppendLane lane);
+
+    /// <summary>Appends messages of one size that become readable all at once; returns the first one's offset.</summary>
+    public abstract long AppendBatch(ref byte messages, int messageLength, int count);
+
+    /// <summary>
+    /// Appends messages of any lengths that become readable all at once; returns the first one's offset. Under an open claim,
+    /// because a message's memory may be a user's own: what that does here, producing or disposing, must meet the claim.
+    /// </summary>
+    public long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        long total = BatchLayout.Length(messages);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        AppendLane lane = Claim((int)(total - FrameHeader.Size));
+        int number = lane.ClaimNumber;
+        long offset = lane.Offset;
+        ulong header;
+        try
+        {
+            header = WriteBatch(lane.Next, offset, messages, total);
+        }
+        catch
+        {
+            // A user's own MemoryManager threw, or the list was changed: nothing of the batch is seen.
+            if (lane.TryEndClaim(number))
+                AbandonBatch(lane);
+            throw;
+        }
+
+        if (!lane.TryEndClaim(number))
+            throw Fenced(offset);
+        Publish(lane, header, total);
+        return offset;
+    }
+
+    /// <summary>
+    /// Before padding goes over this producer's place: zeroes on the disk what it wrote there and never published, which would
+    /// stand behind the padding as frames. Throws while a claim is open or another thread is in a call, having changed nothing;
+    /// else other calls are refused until <see cref="Restart"/>.
+    /// </summary>
+    public abstract void PrepareToMove();
+
+    /// <summary>Forgets the place, after the log's origin was moved.</summary>
+    public abstract void Restart();
+
+    /// <summary>Allocates and touches room ahead, so that appends of this process meet no page fault.</summary>
+    public void Prepare(long bytes)
+    {
+        long tail = TailOffset;
+        if (bytes > LogLimits.OffsetMax - tail)
+            throw new ArgumentOutOfRangeException(nameof(bytes), bytes, $"No log has so much room: tail={tail}.");
+        try
+        {
+            Store.Producers.Preparer?.PrepareTo(tail, tail + bytes);
+        }
+        catch (QueueDiskException)
+        {
+            Store.ThrowIfReplaced();
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// Takes the claim away that this thread itself has open: a Dispose would wait for it, for ever. To be called before
+    /// anything is waited for, since another thread's Dispose may be waiting for the same claim. Its memory stays: the caller may
+    /// be a fill callback, which goes on writing there.
+    /// </summary>
+    public void FenceOwnClaim()
+    {
+        if (FindLaneOfOwnClaim() is not { } lane || !TryFence(lane))
+            return;
+        // Said before the call ends: whoever waits for that gives the memory back unless it was said.
+        _mustStayMapped = true;
+        Leave(lane);
+    }
+
+    /// <summary>Sends every lane to its rare path, where everything is looked at that the common one leaves out.</summary>
+    public void TakeBounds()
+    {
+        foreach (AppendLane lane in Lanes())
+            lane.Bound = null;
+    }
+
+    /// <summary>
+    /// The same for the lanes that stand below an offset. Their places are read as they come by, while their threads may move
+    /// them: a wrong one costs a look on the rare path, or leaves one out.
+    /// </summary>
+    public void TakeBoundsBelow(long offset)
+    {
+        foreach (AppendLane lane in Lanes())
+        {
+            if (lane.Offset < offset)
+                lane.Bound = null;
+        }
+    }
+
+    /// <summary>
+    /// Whether this thread has a claim open: then it must not wait for one, or for a message. Takes no lock: a Dispose may be
+    /// waiting for that claim.
+    /// </summary>
+    public bool HasOwnOpenClaim() => FindLaneOfOwnClaim() is not null;
+
+    /// <summary>Gives the mappings back, after <see cref="Close"/> said that all calls are over.</summary>
+    /// <returns>False when bytes that were never published may stand beyond the tail.</returns>
+    public abstract bool TryLeaveClean();
+
+    /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
+    /// <returns>False when a claim was fenced: its mapping has to stay for the life of the process.</returns>
+    public bool Close()
+    {
+        _disposed = true;
+        FenceOwnClaim();
+        bool clean = LaneDrain.Drain(Lanes(), Store.Settings.LockTimeout, TryFence);
+        return clean && !_mustStayMapped;
+    }
+
+    /// <summary>The call, or the claim, is over.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected static void Leave(AppendLane lane) => lane.Calls.Leave();
+
+    /// <summary>
+    /// Marks a call of the rare kind and makes room for it; when it throws, the call is over.
+    /// </summary>
+    protected void Enter(AppendLane lane, long frameLength)
+    {
+        ThrowIfNotReady(lane);
+        ProtocolSteps.Reach(ProtocolStep.CallChecked);
+        MarkCall(lane);
+        try
+        {
+            RecheckDisposed(lane);
+            // Poison is a mapped word: before the mark it may be gone.
+            if (Store.Wake.IsPoisoned)
+                throw Store.Poisoned();
+            MakeRoom(lane, frameLength);
+            RecheckDisposed(lane);
+            if (Flusher.Failure.FindRefusal() is { } refusal)
+            {
+                lane.Bound = null;
+                throw refusal;
+            }
+        }
+        catch
+        {
+            Leave(lane);
+            throw;
+        }
+    }
+
+    /// <summary>Marks a call of the rare kind.</summary>
+    protected virtual void MarkCall(AppendLane lane) => lane.Calls.EnterAsOnlyThread();
+
+    /// <summary>Opens a claim on a lane that has room for it.</summary>
+    protected static AppendLane OpenClaim(AppendLane lane, long frameLength)
+    {
+        lane.ClaimLength = frameLength;
+        lane.ClaimThreadId = Environment.CurrentManagedThreadId;
+        lane.BeginClaim();
+        lane.Bound = null;
+        return lane;
+    }
+
+    /// <summary>This thread's lane, when it has a claim open.</summary>
+    protected abstract AppendLane? FindLaneOfOwnClaim();
+
+    /// <summary>The lanes that there are; a thread that asks for its first one from now on is refused.</summary>
+    protected abstract IReadOnlyList<AppendLane> Lanes();
+
+    /// <summary>As <see cref="AbandonClaim"/>, when whole frames may stand in the claim.</summary>
+    protected virtual void AbandonBatch(AppendLane lane) => AbandonClaim(lane);
+
+    /// <summary>
+    /// Turns a claim that was taken away into padding: its thread may still write there, so nobody else may.
+    /// </summary>
+    protected abstract void PadFencedClaim(AppendLane lane);
+
+    /// <summary>Publishes what stands behind the lane's place; the call is over afterwards.</summary>
+    protected abstract void Publish(AppendLane lane, ulong header, long length);
+
+    /// <summary>
+    /// The publisher's second step: whoever waits has raised the flag. The publish before it was a full fence, or the waiter
+    /// fences us.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected void WakeWaiters(AppendLane lane)
+    {
+        // P9 acquire: pairs with P9 full in WakeSignal.Prepare.
+        ulong flag = SharedWord.ReadAcquire(_waiterFlag);
+        if (flag != 0)
+            WakeRarely(lane, flag);
+    }
+
+    /// <summary>Copies a payload behind its header's place and returns the header that publishes it.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length)
+    {
+        if (!WritesChecksum)
+        {
+            Crc32C.Copy(ref at[FrameHeader.Size], ref payload, length);
+            return FrameHeader.LowHalf(length, FrameState.PublishedUnchecked);
+        }
+
+        uint low = FrameHeader.LowHalf(length, FrameState.Published);
+        uint crc = Checksum.Begin(offset, low);
+        return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
+    }
+
+    /// <summary>As <see cref="WritePayload(byte*, long, ref byte, int)"/>, for a message of a batch.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length, bool batchGoesOn)
+    {
+        if (!batchGoesOn)
+            return WritePayload(at, offset, ref payload, length);
+        if (!WritesChecksum)
+        {
+            Crc32C.Copy(ref at[FrameHeader.Size], ref payload, length);
+            return FrameHeader.LowHalf(length, FrameState.PublishedInBatchUnchecked);
+        }
+
+        uint low = FrameHeader.LowHalf(length, FrameState.PublishedInBatch);
+        uint crc = Checksum.Begin(offset, low);
+        return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
+    }
+
+    /// <summary>Writes the frames of a batch, ready but for the first header, which publishes them all.</summary>
+    /// <returns>The first header.</returns>
+    protected ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
+    {
+        long frameLength = FrameHeader.FrameLength(messageLength);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
+            *(ulong*)first = WritePayload(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
+#endif
+        for (int i = 1; i < count; i++)
+        {
+            byte* at = first + (i * frameLength);
+            ref byte message = ref Unsafe.Add(ref messages, (nint)i * messageLength);
+            *(ulong*)at = WritePayload(at, offset + (i * frameLength), ref message, messageLength, batchGoesOn: i < count - 1);
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
+        }
+
+        return WritePayload(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
+    }
+
+    /// <summary>As the other, for messages of any lengths.</summary>
+    /// <returns>The first header.</returns>
+    /// <exception cref="InvalidOperationException">The list was changed meanwhile and no longer fits what was
+    /// claimed.</exception>
+    protected ulong WriteBatch(byte* first, long offset, ReadOnlySpan<ReadOnlyMemory<byte>> messages, long claimed)
+    {
+        ReadOnlySpan<byte> head = messages[0].Span;
+        long position = FrameHeader.FrameLength(head.Length);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
+        {
+            *(ulong*)first = WritePayload(
+                first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
+        }
+#endif
+        int i = 1;
+        for (; i < messages.Length; i++)
+        {
+            byte* at = first + position;
+            ReadOnlySpan<byte> message = messages[i].Span;
+            if (position + FrameHeader.FrameLength(message.Length) > claimed)
+                break;
+            *(ulong*)at = WritePayload(
+                at, offset + position, ref MemoryMarshal.GetReference(message), message.Length, i < messages.Length - 1);
+            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
+            position += FrameHeader.FrameLength(message.Length);
+        }
+
+        if (position != claimed || i != messages.Length)
+            throw new InvalidOperationException("The batch was changed by another thread while it was appended; nothing was.");
+        return WritePayload(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
+    }
+
+    /// <summary>The header for a payload that stands in place already.</summary>
+    protected ulong SealPayload(byte* at, long offset, int length)
+    {
+        uint low = FrameHeader.LowHalf(length, WritesChecksum ? FrameState.Published : FrameState.PublishedUnchecked);
+        return WritesChecksum
+            ? FrameHeader.Make(low, Crc32C.Append(Checksum.Begin(offset, low), ref at[FrameHeader.Size], length))
+            : low;
+    }
+
+    /// <summary>
+    /// Throws for a disposed producer and for a thread that would wait for its own claim. The call is not marked yet, so nothing
+    /// that is mapped may be looked at.
+    /// </summary>
+    private void ThrowIfNotReady(AppendLane lane)
+    {
+        PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
+        if (lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId)
+            throw new InvalidOperationException("This thread has an open claim on this producer. Publish or dispose it first.");
+    }
+
+    /// <summary>Refuses a message that can never fit, before anything is written.</summary>
+    protected void ThrowIfTooLong(long payloadLength)
+    {
+        if ((ulong)payloadLength > (ulong)PayloadLimit)
+            throw new ArgumentOutOfRangeException(nameof(payloadLength), payloadLength,
+                $"The message, or the whole batch with its headers, does not fit a segment: length={payloadLength}, "
+                + $"limit={PayloadLimit}, segmentLength={Store.Meta.SegmentLength}. Nothing was written. "
+                + "Use a store with larger segments.");
+    }
+
+    /// <summary>
+    /// After a bound was set: a Dispose that came in between must not be missed (it takes the bound away, then fences).
+    /// </summary>
+    protected void RecheckDisposed(AppendLane lane)
+    {
+        // P33 full: the bound comes before the look whether flushes fail too; pairs with P33 full in FlushFailure.
+        Interlocked.MemoryBarrier(); // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain.
+        if (!_disposed)
+            return;
+        lane.Bound = null;
+        throw new ObjectDisposedException(PublicNames.Producer);
+    }
+
+    /// <summary>The claim at that offset was taken away.</summary>
+    protected ProducerFencedException Fenced(long offset) =>
+        new($"The claim was taken away from this producer; the message was not published: offset={offset}, "
+            + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
+
+    private void MakeRoom(AppendLane lane, long frameLength)
+    {
+        try
+        {
+            Roller.MakeRoom(lane, frameLength);
+        }
+        catch (QueueDiskException)
+        {
+            // A folder in which no file can be made may be gone, and the store with it.
+            Store.ThrowIfReplaced();
+            throw;
+        }
+    }
+
+    /// <summary>False when the claim's thread has ended it meanwhile: its lane may have moved on.</summary>
+    private bool TryFence(AppendLane lane)
+    {
+        if (!lane.TryFenceClaim())
+            return false;
+        PadFencedClaim(lane);
+        return true;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void WakeRarely(AppendLane lane, ulong flag)
+    {
+        if ((flag & ~ControlLayout.PoisonBit) != 0)
+        {
+            Store.Wake.Wake(flag);
+            // Readers have caught up: perhaps the last message before a pause, in which others may write and bytes may be lost.
+            // The next append looks closely (SharedAppender); beside a wake that costs nothing that counts.
+            if (!lane.IsExclusive)
+                lane.Bound = null;
+        }
+
+        if ((flag & ControlLayout.PoisonBit) == 0)
+            return;
+        Leave(lane);
+        throw Store.Poisoned();
+    }
+}

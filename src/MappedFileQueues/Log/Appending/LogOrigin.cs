@@ -1,0 +1,204 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Appending;
+
+/// <summary>
+/// Lets an empty log begin at another offset: from the start of that offset's segment padding leads up to it. Only before the
+/// first message, and under `open` from the first step to the last.
+/// <code>
+/// step                                                  killed after it
+/// 1 make the new first segment                          an unused file
+/// 2 raise low water to it: nobody enters a segment      taken back
+///   any more, but who is in the old first one may
+///   append there
+/// 3 the old first header, free to padding: from here    taken back: the log goes on behind the padding
+///   on nobody appends there; a message that came
+///   first wins, and low water goes back
+/// 4 sync the padding, write the checkpoint: decided     carried on
+/// 5 padding up to the offset                            carried on: the log begins at its segment's start
+/// 6 raise the hint: whoever waits goes on there         moved; the old segments are left over
+/// 7 remove the old segments, flush the directory        -
+/// </code>
+/// A hint below low water says that somebody is between 2 and 6, or died there. Who meets it takes `open`, which waits for him,
+/// and then ends what a dead one began, one way or the other (<see cref="SettleUnderOpen"/>); a lone opener does the same.
+/// Low water was once raised behind the padding: a message that came in between was appended to a segment that step 7 removed.
+/// </summary>
+internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
+{
+    /// <summary>The first offset that the log holds, as nobody can take it back.</summary>
+    public long FindFirst()
+    {
+        while (true)
+        {
+            long lowWater = store.LowWater;
+            if (Hint() >= lowWater)
+                return lowWater;
+            store.ThrowIfClosing();
+            Settle();
+        }
+    }
+
+    /// <summary>Waits for whoever moves the origin, and ends what a dead one began.</summary>
+    public void Settle()
+    {
+        using Platform.PlatformLock open = store.TakeOpenLock();
+        SettleUnderOpen();
+    }
+
+    /// <summary>With `open` in hand a hint below low water is a dead one's; the checkpoint tells how far he came.</summary>
+    public void SettleUnderOpen()
+    {
+        long lowWater = store.LowWater;
+        if (Hint() >= lowWater)
+            return;
+        if (new CheckpointFile(store.Directory, store.Meta.StoreId).Read()?.Offset >= lowWater)
+            CarryOn(lowWater);
+        else
+            SetLowWater(OldestOffset.OfRun(store.Directory, store.Meta, Hint()));
+    }
+
+    public void Move(LogAppender appender, long offset)
+    {
+        if (offset % FrameHeader.Size != 0)
+            throw new OffsetOutOfRangeException(
+                $"An offset is a multiple of {FrameHeader.Size}: offset={offset}, path={store.Path}.");
+        if (offset > LogLimits.OriginMax)
+            throw new OffsetOutOfRangeException($"No log has room at this offset: offset={offset}, last={LogLimits.OriginMax}, "
+                + $"path={store.Path}.");
+        // Its own would be in the way of the padding, and would make this thread wait for itself.
+        store.Producers.ThrowIfOwnClaimIsOpen();
+        if (appender.TailOffset == offset)
+            return;
+        using Platform.PlatformLock open = store.TakeOpenLock();
+        SettleUnderOpen();
+        long origin = store.LowWater;
+        if (appender.TailOffset != origin || offset < origin)
+            throw NotEmpty(offset);
+        appender.PrepareToMove();
+        long start = store.Window.StartOf(offset);
+        try
+        {
+            bool done = start == store.Window.StartOf(origin)
+                ? TryPad(origin, offset)
+                : TryMoveToSegment(origin, start, offset);
+            if (!done)
+                throw NotEmpty(offset);
+            SegmentRoller.Raise(store, offset);
+            store.Wake.WakeIfAwaited();
+        }
+        finally
+        {
+            // Also after an error: the log may begin elsewhere all the same.
+            appender.Restart();
+        }
+    }
+
+    private bool TryMoveToSegment(long origin, long start, long offset)
+    {
+        store.Maker.Make(start, SegmentMaker.FirstBlocks);
+        store.Maker.EnsureDirectoryFlushed(start);
+        SetLowWater(start);
+        ProtocolSteps.Reach(ProtocolStep.OriginRaised);
+        try
+        {
+            if (!TryPad(origin, origin + store.Window.SegmentLength))
+                return false;
+            ProtocolSteps.Reach(ProtocolStep.OriginPadded);
+            // Before the checkpoint passes it: else a cut could bring the old first segment back without its padding.
+            flusher.SyncAhead(origin);
+            flusher.CheckpointAt(start);
+            ProtocolSteps.Reach(ProtocolStep.OriginCheckpointed);
+            SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: nobody goes there; pairs with P20 acquire.
+            if (offset > start && !TryPad(start, offset))
+                return false;
+        }
+        finally
+        {
+            // Also after an error: those who wait for this call must find the log at one place or the other.
+            SettleUnderOpen();
+        }
+
+        DeleteSegments(origin, start);
+        return true;
+    }
+
+    /// <summary>
+    /// The log begins at low water. The checkpoint says so; it is synced (again: its writer may have died before) before anybody
+    /// may append there.
+    /// </summary>
+    private void CarryOn(long lowWater)
+    {
+        flusher.CheckpointAt(lowWater);
+        SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: nobody goes there; pairs with P20 acquire.
+        // P18 full: nothing lies before it; pairs with P18 acquire in LogStore.
+        SharedWord.RaiseTo(store.Control.Confirmed, lowWater);
+        SegmentRoller.Raise(store, lowWater);
+    }
+
+    private void SetLowWater(long offset)
+    {
+        SharedWord.WriteRelease(store.Control.LowWater, offset); // P16 release: pairs with P16 acquire in SegmentRoller.
+        store.Control.SealColdBlock(store.Meta.StoreId);
+    }
+
+    private long Hint() =>
+        SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
+
+    /// <summary>
+    /// The first segment, and those that were made ahead of a tail which never came there: left in front of the new start they
+    /// would pass for the beginning of the log when the store is next opened alone. The nearest goes first, so that a crash
+    /// leaves a gap before the start.
+    /// </summary>
+    private void DeleteSegments(long origin, long start)
+    {
+        IEnumerable<long> old = store.Directory.List(StoreNames.CommitLog)
+            .Select(name => StoreNames.TryParseSegment(name, out long at) ? at : -1)
+            .Where(at => at >= origin && at < start)
+            .OrderDescending();
+        foreach (long at in old)
+            store.Directory.Delete(StoreNames.Segment(at));
+        // Else a cut brings them back.
+        store.Directory.FlushEntries(StoreNames.CommitLog);
+    }
+
+    /// <summary>
+    /// Padding from one offset to another of the same segment; several frames where one cannot be so long. Each takes a free
+    /// place: a message that came in between stays, behind the padding before it, and the answer is false.
+    /// </summary>
+    private bool TryPad(long from, long to)
+    {
+        store.Maker.EnsureAllocated(Math.Min(to + FrameHeader.Size, store.Window.StartOf(from) + store.Window.SegmentLength));
+        SegmentMapping segment = store.Window.TryAcquire(store.Window.StartOf(from))
+            ?? throw new QueueDeletedException($"A segment has disappeared: offset={from}, path={store.Path}.");
+        try
+        {
+            for (long at = from, length; at < to; at += length)
+            {
+                length = Math.Min(FrameHeader.FrameLengthMax, to - at);
+                long position = at - segment.Start;
+                if (segment.MakeReadable(position, position + FrameHeader.Size, position + FrameHeader.Size) <= position)
+                    throw LogErrors.Truncated(segment, at);
+                ulong padding = store.Checksum.PaddingHeader(at, length);
+                // P4 full: free to padding; pairs with P4 acquire in SegmentRoller and LogReader.
+                if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
+                    return false;
+            }
+
+            return true;
+        }
+        finally
+        {
+            store.Window.Release(segment);
+        }
+    }
+
+    private InvalidOperationException NotEmpty(long offset) => new(
+        $"The producer's offset can be adjusted only before the first message of an empty store: "
+        + $"offset={offset}, path={store.Path}.");
+}

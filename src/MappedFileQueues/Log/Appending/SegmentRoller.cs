@@ -1,0 +1,287 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Appending;
+
+/// <summary>
+/// The rare path of every append: brings a lane to a free place with room for a frame. It walks over others' frames, allocates
+/// blocks, rolls to the next segment.
+/// <para>Rolling, and what a crash after each step leaves: 1 make segment N + 1 (an unused file), 2 pad the rest of N by one
+/// compare-and-swap from free (walkers go on to N + 1), 3 enter N + 1: flush the directory unless that was done, and read low
+/// water again, because retention may have removed the segment while this producer was stopped; below it, begin anew at the
+/// tail hint.</para>
+/// </summary>
+internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, FlushThread flushThread)
+{
+    /// <summary>
+    /// How far the bound is set at most: each time it is reached the preparer hears of it and the tail hint is raised.
+    /// </summary>
+    private const long BoundStep = 256 * 1024;
+
+    /// <summary>
+    /// Far longer than a process takes from the closing of one descriptor to the closing of the next, also where it has to wait
+    /// for its turn.
+    /// </summary>
+    private static readonly TimeSpan OwnerExitMax = TimeSpan.FromSeconds(5);
+
+    /// <summary>
+    /// On return the lane stands at a free header (when it was looked at) with room for the frame in its segment, blocks
+    /// included.
+    /// </summary>
+    public void MakeRoom(AppendLane lane, long frameLength)
+    {
+        if (lane.Segment is null)
+            Enter(lane, SharedWord.ReadAcquire(store.Control.TailHint)); // P14 acquire: pairs with P14 full in Raise.
+        var walk = new Reach();
+        while (true)
+        {
+            SegmentMapping segment = lane.Segment!;
+            long position = lane.Position;
+            if (position == segment.SegmentLength)
+            {
+                Enter(lane, segment.End);
+                continue;
+            }
+
+            ThrowIfTruncated(segment, position);
+            bool hasBlock = TryEnsureAllocated(lane, segment, position + FrameHeader.Size);
+            if (TryStepOver(lane, segment, position, ref walk))
+                continue;
+            // The rest of a segment that cannot grow becomes padding, for which the header's own place needs a block.
+            if (!hasBlock)
+                store.Maker.EnsureAllocated(segment.Start + position + FrameHeader.Size, lane.LookWhileWaiting);
+            long end = position + frameLength;
+            if (end > segment.SegmentLength || !TryEnsureAllocated(lane, segment, Math.Min(end + 8, segment.SegmentLength)))
+            {
+                if (TryPadRest(lane, segment, position))
+                    lane.Next += segment.SegmentLength - position;
+                continue;
+            }
+
+            SetBound(lane, segment, position, frameLength);
+            return;
+        }
+    }
+
+    /// <summary>Moves a lane to an offset, which is a frame's start, or past it when retention has overtaken it.</summary>
+    public void Enter(AppendLane lane, long offset)
+    {
+        if (lane.Segment is not null)
+            store.ThrowIfReplaced();
+        while (true)
+        {
+            long start = store.Window.StartOf(offset);
+            SegmentMapping? segment = store.Window.TryAcquire(start);
+            // P16 acquire: read after the segment was opened; pairs with P16 release in LogOrigin, which raises it before a
+            // segment is unlinked.
+            bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
+            if (segment is null && !isBelowLowWater)
+            {
+                store.Maker.Make(start, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);
+                continue;
+            }
+
+            if (isBelowLowWater)
+            {
+                if (segment is not null)
+                    store.Window.Release(segment);
+                store.ThrowIfClosing();
+                _ = origin.FindFirst();
+                offset = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in Raise.
+                continue;
+            }
+
+            try
+            {
+                store.Maker.EnsureDirectoryFlushed(start);
+            }
+            catch
+            {
+                store.Window.Release(segment!);
+                throw;
+            }
+
+            // P20 full: what a walker has passed needs no blocks, also where the one who padded it died before he said so; pairs
+            // with P20 acquire in SegmentMaker.
+            SharedWord.RaiseTo(store.Control.Allocated, start);
+            bool hasRolled = lane.Segment is not null;
+            Leave(lane);
+            lane.MoveTo(segment!, offset - start);
+            ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
+            Raise(store, offset);
+            // Here and not at the padding, which a segment that was filled exactly has none of; behind the hint, which says how
+            // far there is something to flush.
+            if (hasRolled)
+                flushThread.NoticeRoll();
+            return;
+        }
+    }
+
+    /// <summary>Gives the lane's segment back.</summary>
+    public void Leave(AppendLane lane)
+    {
+        lane.Bound = null;
+        lane.WritableTo = 0;
+        SegmentMapping? left = lane.Segment;
+        lane.Segment = null;
+        if (left is not null)
+            store.Window.Release(left);
+    }
+
+    /// <summary>Raises the tail hint to a frame's start that a walker reached.</summary>
+    // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom.
+    public static void Raise(LogStore store, long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
+
+    /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made, say).</summary>
+    private bool TryEnsureAllocated(AppendLane lane, SegmentMapping segment, long position) =>
+        store.Maker.TryEnsureAllocated(segment.Start + position, lane.LookWhileWaiting);
+
+    private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position, ref Reach walk)
+    {
+        if (segment.Start + position + FrameHeader.Size > lane.WritableTo)
+            walk.Cover(store, segment, position);
+        // P4 acquire: free, or a whole frame; pairs with P3 full and P4 full.
+        ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
+        if (header == 0)
+        {
+            if (!IsPassed(segment, position))
+                return false;
+            // P4 acquire: once more, behind the word that says so; pairs with P3 full and P4 full.
+            header = SharedWord.ReadAcquire(segment.HeaderAt(position));
+            // A frame stood here. What lies behind it was published, and a claim would go over it.
+            if (header == 0)
+                throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+        }
+
+        if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
+            throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+        if (lane.IsExclusive)
+            ThrowIfForeign(lane, segment, position, header);
+        lane.Next += FrameHeader.FrameLength(FrameHeader.Length(header));
+        return true;
+    }
+
+    /// <summary>Whether walkers, or a flush, have come beyond a place, so that no header there is free.</summary>
+    private bool IsPassed(SegmentMapping segment, long position) =>
+        segment.Start + position < store.PassedTo && segment.Start >= store.LowWater;
+
+    /// <summary>
+    /// False when another producer was faster: then a frame stands here. A rest that is longer than any frame is left only by
+    /// a segment that cannot grow, and no padding covers it.
+    /// </summary>
+    private bool TryPadRest(AppendLane lane, SegmentMapping segment, long position)
+    {
+        long rest = segment.SegmentLength - position;
+        if (rest > FrameHeader.FrameLengthMax)
+            throw store.Maker.CannotGrow(segment.Start + position);
+        EnsureNext(lane, segment);
+        ulong padding = store.Checksum.PaddingHeader(segment.Start + position, rest);
+        // P4 full: the next segment exists before the rest is padding; pairs with P4 acquire in TryStepOver and LogReader.
+        if (!SharedWord.CompareExchange(segment.HeaderAt(position), 0, padding))
+            return false;
+        ProtocolSteps.Reach(ProtocolStep.RestPadded);
+        SharedWord.RaiseTo(store.Control.Allocated, segment.End); // P20 full: the rest needs no blocks; pairs with P20 acquire.
+        SharedWord.Add(store.Control.RollCount, 1); // P13 full: a counter; pairs with P13 acquire in StoreStatus.
+        store.Wake.WakeIfAwaited();
+        return true;
+    }
+
+    private void EnsureNext(AppendLane lane, SegmentMapping segment)
+    {
+        // P20 acquire: pairs with P20 full in SegmentMaker.
+        if (SharedWord.ReadAcquire(store.Control.Allocated) > segment.End)
+            return;
+        store.Maker.Make(segment.End, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);
+    }
+
+    private void SetBound(AppendLane lane, SegmentMapping segment, long position, long frameLength)
+    {
+        // P20 acquire: pairs with P20 full in SegmentMaker.
+        long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
+        long limit = Math.Min(Math.Min(segment.SegmentLength, allocated - segment.Start), position + BoundStep);
+        // The frame, and the header behind it: a store into a page that the disk cannot give would end the process.
+        // A claim takes the bound away each time, and what was looked at stays.
+        long needed = Math.Min(position + frameLength + FrameHeader.Size, segment.SegmentLength);
+        long there = lane.WritableTo - segment.Start;
+        if (there < needed)
+        {
+            there = segment.MakeWritable(
+                position, needed, Math.Max(needed, limit), singly: store.Producers.Preparer?.MayWantSinglePages == true);
+            if (there < needed)
+                throw LogErrors.Truncated(segment, segment.Start + position);
+            lane.WritableTo = segment.Start + there;
+        }
+
+        lane.Bound = segment.Pointer + Math.Min(limit, there);
+        Raise(store, segment.Start + position);
+        // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.
+        // Not for each page that was not ready: a lead that doubles with each notice would take all the room that there is.
+        if (segment.Start + position < lane.NoticeFrom)
+            return;
+        lane.NoticeFrom = segment.Start + Math.Max(position, Math.Min(limit, position + BoundStep));
+        store.Producers.Preparer?.Notice(segment.Start + position + frameLength, allocated);
+    }
+
+    /// <summary>
+    /// An Exclusive producer walks only once, to find the tail at its start; with the producers' lock in its hand every claim
+    /// on the way is a dead one's. Later a frame at its own place means that somebody writes without the lock.
+    /// </summary>
+    private void ThrowIfForeign(AppendLane lane, SegmentMapping segment, long position, ulong header)
+    {
+        long offset = segment.Start + position;
+        bool isLiving = FrameHeader.State(header) == FrameState.Claimed && !TryRepairPatiently(segment, position, header);
+        if (isLiving || lane.HasStarted)
+            throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={offset}, "
+                + $"path={store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
+    }
+
+    /// <summary>
+    /// The kernel closes a dying process's files one after the other: the producers' lock may be free already while the lock on
+    /// its slot still says that it lives.
+    /// </summary>
+    private bool TryRepairPatiently(SegmentMapping segment, long position, ulong header)
+    {
+        long began = Stopwatch.GetTimestamp();
+        while (!store.Holes.TryRepair(segment.HeaderAt(position), header, segment.Start + position))
+        {
+            if (Stopwatch.GetElapsedTime(began) >= OwnerExitMax)
+                return false;
+            store.ThrowIfClosing();
+            Thread.Sleep(1);
+        }
+
+        return true;
+    }
+
+    private void ThrowIfTruncated(SegmentMapping segment, long position)
+    {
+        if (segment.Usable < segment.SegmentLength)
+            throw LogErrors.Truncated(segment, segment.Start + position);
+    }
+
+    /// <summary>How far a walk over others' frames may look: the pages that the system was asked for.</summary>
+    private struct Reach()
+    {
+        private PageSteps _steps = new(PageSteps.ForWalking);
+        private SegmentMapping? _segment;
+        private long _readable;
+
+        /// <summary>Sees to it that the header at a position, which is allocated, can be looked at.</summary>
+        public void Cover(LogStore store, SegmentMapping segment, long position)
+        {
+            long needed = position + FrameHeader.Size;
+            if (segment == _segment && needed <= _readable)
+                return;
+            _segment = segment;
+            long limit = Math.Max(needed, Math.Min(store.Allocated - segment.Start, segment.Usable));
+            _readable = _steps.MakeReadable(segment, position, needed, limit, store.WrittenTo);
+            if (_readable < needed)
+                throw LogErrors.Truncated(segment, segment.Start + position);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+using System.Diagnostics;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.Flushing;
+
+/// <summary>
+/// What the leader of a flush does under the lock: walk, mark, sync, checkpoint, confirm, and what follows when the disk fails.
+/// </summary>
+internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
+{
+    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
+
+    private long _lastCheckpoint;
+
+    /// <summary>The last checkpoint of this queue is older than a second.</summary>
+    public bool IsCheckpointDue => Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
+
+    /// <summary>Up to where there is nothing that a checkpoint would have to say.</summary>
+    // P18 acquire: as it stood at opening; pairs with P18 full in Run.
+    public long Checkpointed { get; private set; } = SharedWord.ReadAcquire(store.Control.Confirmed);
+
+    /// <summary>One flush, under the lease: everything from confirmed to the first hole or the limit.</summary>
+    public void Run(long limit, bool checkpoint)
+    {
+        store.ThrowIfSeenReplaced();
+        store.ThrowIfDamaged("confirmed");
+        var walk = new FlushWalk(store);
+        // P18 acquire: this leader alone raises it; pairs with P18 full below.
+        long from = SharedWord.ReadAcquire(store.Control.Confirmed);
+        long to = walk.FindContiguousEnd(from, limit);
+        if (to <= from)
+            return;
+        // P19 release: under the lease; pairs with P19 acquire in FlushLead.
+        SharedWord.WriteRelease(store.Control.FlushTarget, to);
+        ProtocolSteps.Reach(ProtocolStep.FlushMarked);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.CheckpointBeforeSync))
+            WriteCheckpoint(to);
+#endif
+        Sync(from, to);
+        ProtocolSteps.Reach(ProtocolStep.FlushSynced);
+        if (checkpoint || walk.SawUnchecked)
+            WriteCheckpoint(to);
+        if (store.Wake.IsPoisoned)
+            throw store.Poisoned();
+        // P18 full: after the sync; pairs with P18 acquire in LogStore.
+        SharedWord.RaiseTo(store.Control.Confirmed, to);
+        ProtocolSteps.Reach(ProtocolStep.ConfirmedRaised);
+        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in FlushLead.
+        store.Window.ForgetFlushed(to);
+    }
+
+    /// <summary>Under the lease; everything before the offset was synced.</summary>
+    public void WriteCheckpoint(long offset)
+    {
+        // Whatever failed since the lease was taken may have been reported to others alone: nothing is written down after it.
+        if (store.Wake.IsPoisoned)
+            throw store.Poisoned();
+        try
+        {
+            store.Checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
+            _lastCheckpoint = Stopwatch.GetTimestamp();
+            Checkpointed = offset;
+        }
+        catch (QueueDiskException error)
+        {
+            GiveUp(error);
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// Syncs a segment of which nothing new is to be confirmed: room ahead of the tail, whose blocks count as written afterwards.
+    /// </summary>
+    public void SyncAhead(long start)
+    {
+        try
+        {
+            store.Window.FlushApart(start);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // What the kernel reports may have happened to messages.
+            store.Poison();
+            throw;
+        }
+    }
+
+    private void Sync(long from, long to)
+    {
+        try
+        {
+            for (long start = store.Window.StartOf(from); start < to; start += store.Window.SegmentLength)
+            {
+                store.Maker.EnsureDirectoryFlushed(start);
+                store.Window.Flush(start, Math.Max(0, from - start), Math.Min(store.Window.SegmentLength, to - start));
+            }
+        }
+        catch (QueueDiskException error)
+        {
+            GiveUp(error);
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// The kernel reports a failed write-back once and may drop the pages: nothing after it can be confirmed truthfully. What
+    /// failed before the disk was asked (no descriptor left in this process, say) is this caller's trouble and nobody else's.
+    /// </summary>
+    private void GiveUp(QueueDiskException error)
+    {
+        if (error.MayHaveLostData)
+        {
+            store.Poison();
+            failure.Note(error, isAttempt: false);
+            return;
+        }
+
+        SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: not died; pairs with P19 acquire in FlushLead.
+    }
+}

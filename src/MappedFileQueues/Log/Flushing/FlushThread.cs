@@ -1,0 +1,265 @@
+using System.Diagnostics;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Flushing;
+
+/// <summary>
+/// What is flushed without anybody waiting in a call, on a thread of its own: checkpoints behind completed segments, once a
+/// second at most; the flushes of the level Interval; the asynchronous calls.
+/// <para>Its ticks come twice an interval, or once while nothing is there to be flushed. It flushes one interval after its own
+/// last flush, or half an interval after it saw that somebody else had flushed: several attached processes share the work, and no
+/// message waits longer than the interval. A consumer's queue ticks too: the writer may be dead. Nothing unflushed: no
+/// sync.</para>
+/// <para>What happens here promises nothing to a caller, so errors are not thrown here. A failed sync has poisoned the queue, and
+/// every caller hears of that; what fails otherwise is kept (<see cref="FlushFailure"/>): appends throw it when the promise of
+/// the interval is broken.</para>
+/// </summary>
+internal sealed class FlushThread : IDisposable
+{
+    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan TickMin = TimeSpan.FromMilliseconds(1);
+    private static readonly TimeSpan TickMax = TimeSpan.FromDays(1);
+
+    private readonly LogStore _store;
+    private readonly LogFlusher _flusher;
+    private readonly Lock _lock = new();
+    private readonly AutoResetEvent _noticed = new(false);
+    private readonly TimeSpan _halfInterval;
+    private readonly WriteBehind _writeBehind;
+    private Thread? _thread;
+    private volatile bool _stopping;
+    private volatile bool _ticks;
+    private volatile bool _rolled;
+    private long _lastTick;
+    private long _lastRoll;
+    private int _ticksLeft;
+    private bool _isIdle = true;
+    private long _seenConfirmed;
+
+    public FlushThread(LogStore store, LogFlusher flusher)
+    {
+        _store = store;
+        _flusher = flusher;
+        Pending = new PendingFlushes(store, flusher);
+        _writeBehind = new WriteBehind(store);
+        TimeSpan half = store.Settings.FlushInterval / 2;
+        _halfInterval = half < TickMin ? TickMin : half > TickMax ? TickMax : half;
+    }
+
+    /// <summary>The asynchronous calls that wait.</summary>
+    public PendingFlushes Pending { get; }
+
+    /// <summary>Begins to write complete segments before they are flushed.</summary>
+    public WriteBehind WriteBehind => _writeBehind;
+
+    /// <summary>Everything is flushed within the interval: the level says so, or a message asked for it.</summary>
+    public bool Ticks => _ticks;
+
+    /// <summary>From now on everything is flushed within the interval.</summary>
+    /// <exception cref="MappedFileQueueException">The system gives no thread: nothing is promised.</exception>
+    public void StartTicking()
+    {
+        if (_ticks)
+            return;
+        EnsureStarted();
+        _ticks = true;
+        Notice();
+    }
+
+    /// <summary>
+    /// A segment was completed. Never waits, and never fails: without a thread the next roll tries again, and until then the next
+    /// opener has more to walk over.
+    /// </summary>
+    public void NoticeRoll()
+    {
+        _rolled = true;
+        try
+        {
+            Notice();
+        }
+        catch (MappedFileQueueException error)
+        {
+            _flusher.Failure.Note(error, isAttempt: false);
+        }
+    }
+
+    /// <summary>There is something to do.</summary>
+    public void Notice()
+    {
+        if (ProtocolSteps.Background is { } background)
+        {
+            background(ServeAtOnce);
+            return;
+        }
+
+        EnsureStarted();
+        _noticed.Set();
+    }
+
+    /// <summary>Before anything is promised that only the thread can keep.</summary>
+    public void EnsureStarted()
+    {
+        if (_thread is null && ProtocolSteps.Background is null)
+            Start();
+    }
+
+    /// <summary>Ends the thread; what it has under way ends first.</summary>
+    public void Dispose()
+    {
+        Thread? thread;
+        lock (_lock)
+        {
+            _stopping = true;
+            thread = _thread;
+        }
+
+        _noticed.Set();
+        thread?.Join();
+        _noticed.Dispose();
+    }
+
+    private TimeSpan Tick => _isIdle ? _halfInterval * 2 : _halfInterval;
+
+    private void Start()
+    {
+        lock (_lock)
+        {
+            if (_thread is not null || _stopping)
+                return;
+            _lastTick = Stopwatch.GetTimestamp();
+            _thread = BackgroundThread.Start(Run, "flusher");
+        }
+    }
+
+    private void Run()
+    {
+        while (!_stopping)
+        {
+            _noticed.WaitOne(TimeToWait());
+            Serve();
+        }
+    }
+
+    private void Serve()
+    {
+        try
+        {
+            Pending.Serve();
+            ServeRoll();
+            ServeTick();
+        }
+        catch (QueueDeletedException error)
+        {
+            // Whoever reads or flushes meets it; whoever appends only where he enters a segment. There is nothing to flush any
+            // more.
+            if (_ticks)
+                _flusher.Failure.NoteEnd(error);
+            _ticks = false;
+        }
+        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        {
+            // Poisoned: callers meet it. Noted where it was met. Or the queue is closing.
+        }
+    }
+
+    /// <summary>For who has taken the background over: every interval is over, and the next one begins.</summary>
+    private void ServeAtOnce()
+    {
+        if (_stopping)
+            return;
+        (_lastTick, _lastRoll, _ticksLeft, _isIdle) = (0, 0, 0, true);
+        Serve();
+        if (_ticks)
+            Notice();
+    }
+
+    private TimeSpan TimeToWait()
+    {
+        if (Pending.IsAnyThere)
+            return TimeSpan.Zero;
+        TimeSpan wait = Timeout.InfiniteTimeSpan;
+        if (_rolled)
+            wait = Left(_lastRoll, CheckpointInterval);
+        if (_ticks && !_store.Wake.IsPoisoned)
+        {
+            TimeSpan tick = Left(_lastTick, Tick);
+            wait = wait < TimeSpan.Zero || tick < wait ? tick : wait;
+        }
+
+        // Whole milliseconds is what the event knows; rounded down, the rest would be spent spinning.
+        return wait < TimeSpan.Zero ? wait : TimeSpan.FromMilliseconds(Math.Ceiling(wait.TotalMilliseconds));
+    }
+
+    private void ServeRoll()
+    {
+        if (!_rolled)
+            return;
+        _writeBehind.Start();
+        if (Left(_lastRoll, CheckpointInterval) > TimeSpan.Zero)
+            return;
+        _rolled = false;
+        _lastRoll = Stopwatch.GetTimestamp();
+        try
+        {
+            _flusher.FlushCompletedSegments();
+            if (!_ticks)
+                _flusher.Failure.Clear();
+        }
+        catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
+        {
+            _flusher.Failure.Note(error, isAttempt: false);
+        }
+    }
+
+    private void ServeTick()
+    {
+        if (!_ticks || Left(_lastTick, Tick) > TimeSpan.Zero)
+            return;
+        _lastTick = Stopwatch.GetTimestamp();
+        // After half an interval somebody's flush is recent enough; after a whole one it may lie that far back.
+        bool isRecent = !_isIdle && _store.ConfirmedOffset != _seenConfirmed;
+        _isIdle = false;
+        if (isRecent)
+        {
+            _flusher.Failure.Clear();
+            _ticksLeft = 1;
+        }
+        else if (--_ticksLeft <= 0)
+        {
+            BackgroundFlush flush = TryFlush();
+            _ticksLeft = flush == BackgroundFlush.Done ? 2 : 1;
+            _isIdle = flush == BackgroundFlush.Nothing;
+        }
+
+        long confirmed = _store.ConfirmedOffset;
+        if (confirmed != _seenConfirmed)
+            _store.Producers.TakeBoundsBelow(confirmed);
+        _seenConfirmed = confirmed;
+        _flusher.CheckpointIfDue();
+    }
+
+    /// <summary>The interval's flush.</summary>
+    private BackgroundFlush TryFlush()
+    {
+        try
+        {
+            BackgroundFlush flush = _flusher.TryFlush();
+            if (flush != BackgroundFlush.Elsewhere)
+                _flusher.Failure.Clear();
+            return flush;
+        }
+        catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
+        {
+            _flusher.Failure.Note(error, isAttempt: true);
+            throw;
+        }
+    }
+
+    private static TimeSpan Left(long since, TimeSpan whole)
+    {
+        TimeSpan left = whole - Stopwatch.GetElapsedTime(since);
+        return left > TimeSpan.Zero ? left : TimeSpan.Zero;
+    }
+}

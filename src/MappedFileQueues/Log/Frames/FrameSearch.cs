@@ -1,0 +1,147 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Frames;
+
+/// <summary>
+/// Finds where the log goes on behind a damaged frame, inside its segment. A checksum covers the frame's own offset, so a frame
+/// that fits its place was written there as a frame. In this order:
+/// <code>
+/// 1 the damaged header is plausible, and a good frame stands where it ends: on with that one, but for a message that is
+///   damaged in its length and hides others: then with the first whole frame in between. Padding hides none: in it may lie the
+///   frames of a batch that nobody ever published
+/// 2 the header's high half is the checksum of padding up to some good frame: its low half is damaged, on with that frame
+/// 3 the first whole frame behind it, but never into a claim: what lies in the claim of a living owner is not published yet
+///   (the search is blocked until it is), what lies in a dead one's never will be
+/// </code>
+/// By positioned reads: beyond what is allocated a load from the mapping could fault. One search is one look; the log may go on
+/// meanwhile.
+/// </summary>
+/// <param name="log">Whose.</param>
+/// <param name="segment">The damaged frame's.</param>
+/// <param name="limit">No frame counts that begins or ends above this offset.</param>
+/// <param name="passed">A frame's start that a walker reached; a free place there is the end of the log.</param>
+internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limit, long passed)
+{
+    /// <summary>
+    /// A checksum passes by chance once in 2^32 times. Behind so many candidates a frame counts only if a good one follows it.
+    /// </summary>
+    private const int TrustAloneMax = 1024;
+
+    private const int ZerosPiece = 4096;
+
+    private readonly SegmentScanner _words = new(segment.File, segment.Start, segment.SegmentLength, log.Checksum);
+    private readonly SegmentScanner _landings = new(segment.File, segment.Start, segment.SegmentLength, log.Checksum);
+    private readonly long _end = Math.Min(limit - segment.Start, segment.Usable);
+    private int _candidateCount;
+
+    /// <summary>A claim of a living owner is in the way.</summary>
+    public bool IsBlocked { get; private set; }
+
+    /// <summary>The offset of the next frame, or of the segment's end; -1 when none is certain.</summary>
+    public long Find(long at)
+    {
+        long position = at - segment.Start;
+        ulong header = _words.HeaderAt(position);
+        long found = FindLanding(header, position);
+        if (found >= 0 && FrameHeader.State(header) != FrameState.Padding)
+        {
+            long hidden = FindWhole(position, found);
+            if (hidden >= 0 && FindPaddedEnd(header, position) is >= 0 and var paddedEnd)
+                return segment.Start + paddedEnd;
+            found = hidden >= 0 ? hidden : found;
+        }
+        else if (found < 0)
+        {
+            found = FindPaddedEnd(header, position);
+            if (found < 0)
+                found = FindWhole(position, _end);
+        }
+
+        return found < 0 || IsBlocked ? -1 : segment.Start + found;
+    }
+
+    private long FindLanding(ulong header, long position)
+    {
+        if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position)
+            || FrameHeader.State(header) == FrameState.Claimed)
+            return -1;
+        long end = position + FrameHeader.FrameLength(FrameHeader.Length(header));
+        return IsGood(end) ? end : -1;
+    }
+
+    private long FindPaddedEnd(ulong header, long position)
+    {
+        if (header == 0)
+            return -1;
+        long last = Math.Min(segment.SegmentLength, position + FrameHeader.FrameLength(FrameHeader.PayloadLengthMax));
+        for (long end = position + FrameHeader.Size; end <= last; end += FrameHeader.Size)
+        {
+            ulong padding = log.Checksum.PaddingHeader(segment.Start + position, end - position);
+            if (FrameHeader.HighHalf(padding) == FrameHeader.HighHalf(header) && IsGood(end))
+                return end;
+        }
+
+        return -1;
+    }
+
+    /// <summary>The first whole frame behind a position that ends at or before another.</summary>
+    private long FindWhole(long position, long end)
+    {
+        var sums = new RangeChecksum(segment.File, segment.Start, position, log.Checksum);
+        for (long at = position + FrameHeader.Size; at < end; at += FrameHeader.Size)
+        {
+            ulong header = _words.HeaderAt(at);
+            if (header == 0)
+            {
+                // Piece by piece: a look further ahead would fill the buffer anew at each free word.
+                long pieceEnd = Math.Min(end, at + ZerosPiece);
+                long next = _words.FindNonZero(at, pieceEnd);
+                // Where the file ends within a word that word counts as free.
+                at = Math.Max(at, (next < 0 ? pieceEnd : next & ~(FrameHeader.Size - 1L)) - FrameHeader.Size);
+                continue;
+            }
+
+            if (!FrameHeader.IsPlausible(header, end - at))
+                continue;
+            FrameState state = FrameHeader.State(header);
+            if (state == FrameState.Claimed)
+            {
+                ClaimOwner owner = log.OwnerOf(header);
+                IsBlocked |= owner == ClaimOwner.Living;
+                if (IsBlocked)
+                    return -1;
+                if (owner == ClaimOwner.Dead)
+                    at += FrameHeader.FrameLength(FrameHeader.Length(header)) - FrameHeader.Size;
+            }
+            else if (FrameHeader.HasChecksum(state) && IsTrusted(header, at, sums))
+            {
+                return at;
+            }
+        }
+
+        return -1;
+    }
+
+    private bool IsTrusted(ulong header, long position, RangeChecksum sums)
+    {
+        _candidateCount++;
+        return sums.Matches(header, position)
+            && (_candidateCount <= TrustAloneMax || IsGood(position + FrameHeader.FrameLength(FrameHeader.Length(header))));
+    }
+
+    /// <summary>Whether a frame may be believed to begin there, or the segment to end.</summary>
+    private bool IsGood(long position)
+    {
+        if (position == segment.SegmentLength || segment.Start + position == passed)
+            return true;
+        ulong header = position < _end ? _landings.HeaderAt(position) : 0;
+        if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
+            return false;
+        FrameState state = FrameHeader.State(header);
+        return state == FrameState.Claimed
+            ? log.OwnerOf(header) != ClaimOwner.Nobody
+            : FrameHeader.HasChecksum(state) && _landings.IsWhole(header, position);
+    }
+}

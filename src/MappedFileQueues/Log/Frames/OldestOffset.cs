@@ -1,0 +1,69 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Frames;
+
+/// <summary>
+/// The oldest offset that a store still holds: low water, when the control page can be believed, else the start of the
+/// contiguous run of segments that ends at the checkpoint's.
+/// </summary>
+internal static unsafe class OldestOffset
+{
+    public static long Find(StoreDirectory directory, StoreMeta meta, ControlPage? control)
+    {
+        if (control is not null && control.IsColdBlockValid(meta.StoreId))
+            return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 release in LogOrigin.
+        SegmentStarts segments = List(directory, meta);
+        long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? (segments.Count == 0 ? 0 : segments.Min);
+        return OfRun(directory, segments, checkpoint, meta.SegmentLength);
+    }
+
+    /// <summary>The same run for an offset, of the segments that are there now.</summary>
+    public static long OfRun(StoreDirectory directory, StoreMeta meta, long offset) =>
+        OfRun(directory, List(directory, meta), offset, meta.SegmentLength);
+
+    /// <summary>
+    /// The start of the contiguous run of segments that an offset lies in, or lies just behind. A segment that is all zero
+    /// is none of the log before that offset: it was made ahead, or removed, and a cut brought it back. Whoever began there would
+    /// wait for ever.
+    /// </summary>
+    public static long OfRun(StoreDirectory directory, SegmentStarts segments, long offset, long segmentLength)
+    {
+        long start = offset - (offset % segmentLength);
+        if (!segments.Contains(start) && segments.Contains(start - segmentLength))
+            start -= segmentLength;
+        while (segments.Contains(start - segmentLength) && HasFrame(directory, start - segmentLength, segmentLength))
+            start -= segmentLength;
+        return start;
+    }
+
+    /// <summary>The starts of the segment files that are there.</summary>
+    public static SegmentStarts List(StoreDirectory directory, StoreMeta meta)
+    {
+        var segments = new SegmentStarts();
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (StoreNames.TryParseSegment(name, out long start) && start % meta.SegmentLength == 0
+                && start <= LogLimits.OffsetMax)
+                segments.Add(start);
+        }
+
+        return segments;
+    }
+
+    /// <summary>
+    /// A file that is too short for a header was made whole and is damaged: it hides nothing of what lies before it, and
+    /// whoever comes there hears of it. The same holds for one whose first header is zero and not all of the rest.
+    /// </summary>
+    private static bool HasFrame(StoreDirectory directory, long start, long segmentLength)
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        if (file is null)
+            return false;
+        var scanner = new SegmentScanner(file, start, segmentLength, checksum: default);
+        return !scanner.Reaches(FrameHeader.Size) || scanner.FindNonZero(0, segmentLength) >= 0;
+    }
+}

@@ -1,0 +1,149 @@
+using System.Buffers.Binary;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Frames;
+
+/// <summary>
+/// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should
+/// be, and after a power cut what a mapping shows may not be what the disk holds. Reads ahead, from 4 KiB (a clean store is
+/// looked at in one place) to 1 MiB, with a buffer of as much: thousands of segments may be looked at in a row.
+/// </summary>
+internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
+{
+    private const int ReadAheadFirst = 4096;
+    private const int ReadAheadMax = 1 << 20;
+
+    private byte[] _buffer = [];
+    private int _readAhead = ReadAheadFirst;
+    private long _bufferStart = -1;
+    private long _fileLength = -1;
+    private int _buffered;
+
+    public long Start => start;
+
+    public long SegmentLength => segmentLength;
+
+    /// <summary>The header at a position; 0 where the file has ended.</summary>
+    public ulong HeaderAt(long position)
+    {
+        if (position + FrameHeader.Size > segmentLength)
+            return 0;
+        ReadOnlySpan<byte> bytes = Bytes(position, FrameHeader.Size);
+        return bytes.Length < FrameHeader.Size ? 0 : BinaryPrimitives.ReadUInt64LittleEndian(bytes);
+    }
+
+    /// <summary>
+    /// Whether the file goes as far as this position. Its length is asked once: asked for each frame it made opening a store
+    /// take most of its time.
+    /// </summary>
+    public bool Reaches(long position)
+    {
+        if (_fileLength < 0)
+            _fileLength = file.Length;
+        return position <= _fileLength;
+    }
+
+    /// <summary>Whether a plausible frame's checksum fits, or it has none.</summary>
+    public bool IsWhole(ulong header, long position)
+    {
+        FrameState state = FrameHeader.State(header);
+        if (!FrameHeader.HasChecksum(state))
+            return true;
+        if (state == FrameState.Padding)
+        {
+            byte none = 0;
+            return checksum.Matches(header, start + position, ref none);
+        }
+
+        // In pieces, whose lengths are multiples of 8 but for the last one: a message of 256 MiB needs no such buffer.
+        uint crc = checksum.Begin(start + position, (uint)header);
+        position += FrameHeader.Size;
+        for (int left = FrameHeader.Length(header); left > 0;)
+        {
+            int piece = Math.Min(left, ReadAheadMax);
+            ReadOnlySpan<byte> bytes = Bytes(position, piece);
+            if (bytes.Length < piece)
+                return false;
+            crc = Crc32C.Append(crc, ref MemoryMarshal.GetReference(bytes), piece);
+            position += piece;
+            left -= piece;
+        }
+
+        return crc == FrameHeader.HighHalf(header);
+    }
+
+    /// <summary>The first byte at or after a position, below a limit, that is not zero; -1 when all are zero.</summary>
+    public long FindNonZero(long position, long limit)
+    {
+        while (position < limit)
+        {
+            ReadOnlySpan<byte> bytes = Bytes(position, (int)Math.Min(_readAhead, limit - position));
+            if (bytes.IsEmpty)
+                return -1;
+            int found = bytes.IndexOfAnyExcept((byte)0);
+            if (found >= 0)
+                return position + found;
+            position += bytes.Length;
+        }
+
+        return -1;
+    }
+
+    /// <summary>
+    /// The same, without a look at what the file system says is a hole: most of a segment that is made ready is.
+    /// </summary>
+    public long FindNonZeroData(long position, long limit)
+    {
+        const int PieceMax = 256 * 1024;
+        while ((position = file.FindData(position)) < limit)
+        {
+            long end = Math.Min(limit, position + PieceMax);
+            long found = FindNonZero(position, end);
+            if (found >= 0)
+                return found;
+            position = end;
+        }
+
+        return -1;
+    }
+
+    /// <summary>Forgets what was buffered: the file was changed.</summary>
+    public void Invalidate()
+    {
+        _bufferStart = -1;
+        _fileLength = -1;
+    }
+
+    private ReadOnlySpan<byte> Bytes(long position, int length)
+    {
+        if (_bufferStart < 0 || position < _bufferStart || position + length > _bufferStart + _buffered)
+        {
+            int wanted = (int)Math.Min(Math.Max(length, _readAhead), segmentLength - position);
+            if (_buffer.Length < wanted)
+                _buffer = GC.AllocateUninitializedArray<byte>(wanted);
+            _bufferStart = position;
+            _readAhead = Math.Min(2 * _readAhead, ReadAheadMax);
+            _buffered = ReadAhead(position, length, wanted);
+        }
+
+        int at = (int)(position - _bufferStart);
+        return _buffer.AsSpan(at, Math.Clamp(_buffered - at, 0, length));
+    }
+
+    /// <summary>What was not asked for may be what the disk cannot give: it is read again when it is.</summary>
+    private int ReadAhead(long position, int length, int wanted)
+    {
+        try
+        {
+            return file.ReadAt(_buffer.AsSpan(0, wanted), position);
+        }
+        catch (QueueDiskException) when (wanted > length)
+        {
+            _readAhead = ReadAheadFirst;
+            return file.ReadAt(_buffer.AsSpan(0, length), position);
+        }
+    }
+}

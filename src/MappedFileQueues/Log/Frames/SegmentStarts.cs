@@ -1,0 +1,76 @@
+namespace MappedFileQueues.Log.Frames;
+
+/// <summary>
+/// Where the segments of a store start, in order. Neither a SortedSet nor a List: the runtime has no ready code for those of
+/// numbers, and a fresh process would compile some sixty methods before its first message.
+/// </summary>
+internal sealed class SegmentStarts
+{
+    private long[] _starts = new long[16];
+
+    public int Count { get; private set; }
+
+    /// <summary>The first one; there must be one.</summary>
+    public long Min => Count > 0 ? _starts[0] : throw new InvalidOperationException("There is no segment.");
+
+    /// <summary>The last one; there must be one.</summary>
+    public long Max => Count > 0 ? _starts[Count - 1] : throw new InvalidOperationException("There is no segment.");
+
+    public bool Contains(long start)
+    {
+        int place = PlaceOf(start);
+        return place < Count && _starts[place] == start;
+    }
+
+    public void Add(long start)
+    {
+        if (Contains(start))
+            return;
+        if (Count == _starts.Length)
+        {
+            long[] larger = new long[2 * Count];
+            Array.Copy(_starts, larger, Count);
+            _starts = larger;
+        }
+
+        int place = PlaceOf(start);
+        Array.Copy(_starts, place, _starts, place + 1, Count - place);
+        _starts[place] = start;
+        Count++;
+    }
+
+    public void Remove(long start)
+    {
+        if (!Contains(start))
+            return;
+        int place = PlaceOf(start);
+        Count--;
+        Array.Copy(_starts, place + 1, _starts, place, Count - place);
+    }
+
+    /// <summary>Those at or above an offset, in order; a copy.</summary>
+    public long[] From(long offset)
+    {
+        int place = PlaceOf(offset);
+        long[] found = new long[Count - place];
+        Array.Copy(_starts, place, found, 0, found.Length);
+        return found;
+    }
+
+    /// <summary>The place of the first one that is not below.</summary>
+    private int PlaceOf(long start)
+    {
+        int low = 0;
+        int high = Count;
+        while (low < high)
+        {
+            int middle = (low + high) / 2;
+            if (_starts[middle] < start)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+
+        return low;
+    }
+}

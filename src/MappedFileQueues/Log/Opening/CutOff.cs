@@ -1,0 +1,175 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Opening;
+
+/// <summary>
+/// After a power cut: what lies behind the tail goes, before the first append. In this order: 1 copy what is not zero into
+/// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (else their old frames come
+/// back one day), or delete it when it was only prepared and is all zero, 4 clamp every cursor to the tail (else new messages
+/// are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after this; a crash in
+/// between makes the next opener do the same again. What was
+/// set aside then is left as it is: the segment may be half zeroed by now.
+/// </summary>
+/// <param name="directory">The store.</param>
+/// <param name="meta">Its geometry.</param>
+/// <param name="checksum">Of its frames.</param>
+/// <param name="epoch">The new one: it tells the files of one cut from those of another at the same offset.</param>
+internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
+{
+    public void Apply(long tail, SegmentStarts segments)
+    {
+        long start = tail - (tail % meta.SegmentLength);
+        if (segments.Contains(start))
+            CutSegment(start, tail - start);
+        foreach (long later in segments.From(start + 1))
+        {
+#if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.LaterSegmentsLeft))
+                continue;
+#endif
+            if (IsAllZero(later))
+                directory.Delete(StoreNames.Segment(later));
+            else
+                SetAside(later, StoreNames.Cut(later, tail, epoch));
+            segments.Remove(later);
+            ProtocolSteps.Reach(ProtocolStep.LaterMoved);
+        }
+
+        // The segment before the tail may have been completed, and never synced, in the boot that was cut.
+        foreach (long earlier in segments.From(0))
+        {
+            using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)
+                ?? throw LogErrors.Missing(directory.Path, earlier, earlier);
+            file.Sync();
+        }
+
+        ClampCursors(tail);
+        ProtocolSteps.Reach(ProtocolStep.CursorsClamped);
+        if (directory.Identify(StoreNames.Salvage) is not null)
+            directory.FlushEntries(StoreNames.Salvage);
+        directory.FlushEntries(StoreNames.CommitLog);
+        directory.FlushEntries("");
+    }
+
+    /// <summary>Stores zeros over what is not zero in [from, to), page by page: clean pages stay clean.</summary>
+    public static void ZeroFrom(PlatformFile file, SegmentScanner scanner, long from, long to)
+    {
+        const int page = 4096;
+        byte[] zeros = new byte[page];
+        while ((from = scanner.FindNonZero(from, to)) >= 0)
+        {
+            long end = Math.Min(to, (from | (page - 1)) + 1);
+            file.WriteAt(zeros.AsSpan(0, (int)(end - from)), from);
+            from = end;
+            ProtocolSteps.Reach(ProtocolStep.PageZeroed);
+        }
+
+        scanner.Invalidate();
+    }
+
+    /// <summary>Each cut would leave some of these for good otherwise. What cannot be read is never deleted.</summary>
+    private bool IsAllZero(long start)
+    {
+        try
+        {
+            using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+            return file is not null
+                && new SegmentScanner(file, start, meta.SegmentLength, checksum).FindNonZero(0, meta.SegmentLength) < 0;
+        }
+        catch (QueueDiskException)
+        {
+            return false;
+        }
+    }
+
+    private void SetAside(long start, string name)
+    {
+        directory.CreateSubdirectory(StoreNames.Salvage);
+        try
+        {
+            directory.Rename(StoreNames.Segment(start), name);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.EXDEV)
+        {
+            // `commitlog` is a link to another file system.
+            using (PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read))
+            {
+                if (file is not null)
+                    CopyAside(file, name, 0);
+            }
+
+            directory.Delete(StoreNames.Segment(start));
+        }
+    }
+
+    private void CutSegment(long start, long position)
+    {
+        using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
+        if (file.Length < meta.SegmentLength)
+            file.SetLength(meta.SegmentLength);
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        if (scanner.FindNonZero(position, meta.SegmentLength) >= 0)
+        {
+            directory.CreateSubdirectory(StoreNames.Salvage);
+            CopyAside(file, StoreNames.Cut(start, start + position, epoch), position);
+#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.RestNotZeroed))
+#endif
+            ZeroFrom(file, scanner, position, meta.SegmentLength);
+        }
+
+        file.Sync();
+    }
+
+    private void CopyAside(PlatformFile file, string name, long position)
+    {
+        if (directory.Identify(name) is not null)
+            return;
+        using (PlatformFile copy = directory.Open(name + StoreNames.TemporarySuffix, FileOpening.ReadWriteOrCreate)!)
+            CopyNonZero(file, copy, position);
+        directory.Rename(name + StoreNames.TemporarySuffix, name);
+        directory.FlushEntries(StoreNames.Salvage);
+        ProtocolSteps.Reach(ProtocolStep.SalvageCopied);
+    }
+
+    private void CopyNonZero(PlatformFile file, PlatformFile copy, long position)
+    {
+        byte[] buffer = new byte[Math.Min(1 << 20, meta.SegmentLength)];
+        for (long from = position; from < meta.SegmentLength;)
+        {
+            int read = file.ReadAt(buffer.AsSpan(0, (int)Math.Min(buffer.Length, meta.SegmentLength - from)), from);
+            if (read == 0)
+                break;
+            ReadOnlySpan<byte> bytes = buffer.AsSpan(0, read);
+            if (bytes.ContainsAnyExcept((byte)0))
+                copy.WriteAt(bytes, from - position);
+            from += read;
+        }
+
+        copy.Sync();
+    }
+
+    private void ClampCursors(long tail)
+    {
+        Span<byte> word = stackalloc byte[8];
+        foreach (string name in CursorFile.Names(directory))
+        {
+            using PlatformFile? file = directory.Open(name, FileOpening.ReadWrite);
+            if (file is null || file.ReadAt(word, 0) < 8)
+                continue;
+            ulong cursor = BitConverter.ToUInt64(word);
+#if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.CursorsNotClamped))
+                continue;
+#endif
+            if (CursorWord.IsValid(cursor) && CursorWord.Offset(cursor) > tail)
+                file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
+            file.Sync();
+        }
+    }
+}

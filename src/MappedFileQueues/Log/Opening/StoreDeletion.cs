@@ -1,0 +1,122 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Opening;
+
+/// <summary>
+/// Deletes a store while nobody is attached.
+/// <code>
+/// step                                                    killed after it
+/// 1 under `open` and alone: `queue.meta` gets another     no store any more; nobody makes one here, and whoever deletes
+///   name, the directory is flushed                        again goes on
+/// 2 everything but `locks` and that file goes             the same
+/// 3 the locks are let go (Windows deletes no file that    the same
+///   is held), `locks` goes
+/// 4 the renamed file goes                                 an empty folder
+/// 5 the folder goes, if it is still empty                 -
+/// </code>
+/// </summary>
+internal static class StoreDeletion
+{
+    /// <summary>How long openers may be in the way of the last folder's removal.</summary>
+    private static readonly TimeSpan Patience = TimeSpan.FromSeconds(5);
+
+    public static void Delete(string path)
+    {
+        using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
+        if (directory is null)
+            return;
+        ThrowIfNoStore(directory);
+        try
+        {
+            Empty(directory);
+            RemoveLocks(directory);
+            directory.Delete(StoreNames.DeletedMeta);
+            RemoveFolder(directory);
+        }
+        catch (Exception error) when (error is (IOException and not MappedFileQueueException) or UnauthorizedAccessException)
+        {
+            throw new QueueDiskException(
+                $"The store's folder could not be removed: path={path}. Its messages are gone; delete it again.", 0, path, error);
+        }
+    }
+
+    private static void Empty(StoreDirectory directory)
+    {
+        using PlatformLock open = OpenLock.Take(directory, TimeSpan.Zero);
+        using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
+            ?? throw directory.InUse(
+                StoreNames.AttachedLock, "The store is open, so it cannot be deleted", "Close every queue on it first.");
+        // Somebody else may have deleted it meanwhile, and a third one may have put something else in its place.
+        ThrowIfNoStore(directory);
+        if (!directory.IsStillInPlace)
+            throw new QueueDeletedException($"The store was moved away while it was being deleted: path={directory.Path}. "
+                + "Nothing was deleted.");
+        if (directory.Identify(StoreNames.Meta) is not null)
+        {
+            directory.Rename(StoreNames.Meta, StoreNames.DeletedMeta);
+            directory.FlushEntries("");
+        }
+
+        foreach (string name in directory.List(""))
+        {
+            if (name is not (StoreNames.Locks or StoreNames.DeletedMeta))
+                Remove(directory, name);
+        }
+    }
+
+    /// <summary>A link stays, and the empty folder that it leads to: whoever made it chose the place.</summary>
+    private static void RemoveFolder(StoreDirectory directory)
+    {
+        if (new DirectoryInfo(directory.Path).LinkTarget is not null)
+            return;
+        try
+        {
+            System.IO.Directory.Delete(directory.Path, recursive: false);
+        }
+        catch (IOException) when (directory.List("").Count > 0)
+        {
+            // The store is gone; somebody begins to make a new one.
+        }
+    }
+
+    /// <summary>
+    /// An opener that waits for a lock makes the lock's file again until it sees that the store is deleted, and one that came
+    /// between the emptying of the folder and its removal made the deletion fail. Nobody makes the folder itself again.
+    /// </summary>
+    private static void RemoveLocks(StoreDirectory directory)
+    {
+        long began = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            try
+            {
+                Remove(directory, StoreNames.Locks);
+                return;
+            }
+            catch (IOException error) when (error is not MappedFileQueueException && Stopwatch.GetElapsedTime(began) < Patience)
+            {
+                Thread.Sleep(1);
+            }
+        }
+    }
+
+    private static void ThrowIfNoStore(StoreDirectory directory)
+    {
+        if (directory.Identify(StoreNames.DeletedMeta) is null && StoreMetaFile.Read(directory) is null)
+            throw new QueueFormatException($"The folder holds no store: path={directory.Path}. Nothing was deleted.");
+    }
+
+    /// <summary>Removes a file, or a folder with what is in it; a link, not what it leads to.</summary>
+    private static void Remove(StoreDirectory directory, string name)
+    {
+        string path = Path.Combine(directory.Path, name);
+        var folder = new DirectoryInfo(path);
+        if (folder.Exists && folder.LinkTarget is null)
+            folder.Delete(recursive: true);
+        else
+            File.Delete(path);
+    }
+}

@@ -1,0 +1,326 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Opening;
+
+/// <summary>
+/// What a lone opener does under `open` before anybody appends: finds the tail from the checkpoint on (never from the hint:
+/// producers walk over living claims, so it may stand above a hole), and writes every word of the control page anew.
+/// <code>
+/// which recovery
+/// the last one was cutting and did not end    after a cut
+/// another boot, an unknown one, poison        after a cut
+/// this boot                                   after deaths; what cannot be while memory is whole (below, and beyond the tail:
+///                                             MemoryWitness) makes one after a cut of it
+///
+/// met on the way             after deaths, flushed      after deaths, not flushed   after a cut
+/// free header                the tail, if nothing is beyond it (MemoryWitness)      the tail
+/// claimed                    damage                     its owner is dead: padding  the tail
+/// checksum right             on                         on                          on
+/// checksum wrong             on: readers hear of it     after a cut                 the tail
+/// message without checksum   on                         on                          the tail (recovery trusts those below the
+///                                                                                   checkpoint only), in the same boot on;
+///                                                                                   with no checkpoint left: damage
+/// not plausible              damage                     after a cut                 the tail
+/// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
+/// file too short             damage                     damage                      the tail
+/// after the tail             dirty bytes of a dead Exclusive producer are zeroed    set aside in salvage/, zeroed; later
+///                                                                                   segments moved away, cursors clamped,
+///                                                                                   epoch raised
+/// </code>
+/// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse, readers read
+/// up to it, nothing is cut off. Without a control page that can be believed only the checkpoint is known, and the epoch is
+/// raised all the same: an end of the log may have been lost that nothing tells of.
+/// Killed at any point and run again it finds the same tail: until the last step it only changes what lies at or beyond it. From
+/// before its first change to behind its last the stage in the control page says that the store is not recovered.
+/// </summary>
+internal sealed unsafe class StoreRecovery(
+    OperatingSystemServices os,
+    StoreDirectory directory,
+    StoreMeta meta,
+    ControlPage control,
+    SlotTable slots,
+    CheckpointFile checkpoints)
+{
+    private readonly FrameChecksum _checksum = new(meta.StoreId);
+
+    /// <summary>The boot as the files hold it; empty where the system does not tell.</summary>
+    public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
+
+    /// <summary>Recovers. Where a frame cannot be, the control page says so afterwards.</summary>
+    public void Run()
+    {
+        try
+        {
+            Recover();
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The next opener would find the same pages, clean by now, and its own syncs would succeed.
+            PoisonFile.Make(directory);
+            throw;
+        }
+    }
+
+    private void Recover()
+    {
+        Guid boot = BootOf(os);
+        checkpoints.Sync();
+        CheckpointRecord? checkpoint = checkpoints.Read();
+        bool isControlValid = control.IsColdBlockValid(meta.StoreId);
+        bool isPoisoned = IsPoisoned();
+        Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
+        SegmentStarts segments = OldestOffset.List(directory, meta);
+        bool wasCutting = control.Stage == RecoveryStage.AfterCut;
+        bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned && !HasCursors()
+            && !(isControlValid && control.Stage == RecoveryStage.Finished);
+        bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned || wasCutting);
+        BeginStage(isCut, isNew && !isControlValid ? boot : null);
+
+        // "Exclusive at work" counts as set, and the bound as the segment's end, when the cold block cannot be believed.
+        // P17 acquire: alone; pairs with P17 release.
+        bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
+        long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
+        long from = CheckStart(checkpoint, segments);
+        long flushedTo = FindFlushedTo(from, isControlValid);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
+            from = Math.Max(from, *control.TailHint);
+#endif
+        // A cut in the same boot that did not end: what spoke for the loss may be gone by now.
+        bool goesOnCutting = wasCutting && boot != Guid.Empty && recoveredIn == boot && !isPoisoned;
+        long uncheckedTo = 0;
+        TailSearchResult tail = default;
+        if (!isCut || goesOnCutting)
+        {
+            var search = new TailSearch(directory, meta, _checksum);
+            tail = search.FindAfterDeaths(from, flushedTo, segments);
+            if (tail.Fault == TailFault.None)
+                tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
+                    .Judge(tail.Offset, flushedTo, segments);
+            isCut |= tail.Fault == TailFault.MemoryLoss;
+            uncheckedTo = tail.Offset;
+            if (isCut)
+                NoteLoss();
+            else
+                search.PadClaims();
+        }
+
+        if (isPoisoned)
+            new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
+        if (isCut)
+            tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, uncheckedTo, segments);
+        long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
+        if (isCut && tail.CorruptAt < 0)
+        {
+            epoch++;
+            new CutOff(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
+            checkpoints.WriteBoth(tail.Offset, epoch, boot);
+            directory.Delete(StoreNames.Poison);
+        }
+        else if (mayBeDirty && tail.CorruptAt < 0)
+        {
+            ZeroDirtyBytes(tail.Offset, allocatedBefore, segments);
+        }
+
+        if (isNew && checkpoint!.BootId != boot)
+            checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
+        if (!isNew && !isCut && !isControlValid && checkpoint is not null && tail.CorruptAt < 0)
+            checkpoints.WriteBoth(checkpoint.Offset, ++epoch, boot);
+        if (segments.Count == 0)
+            segments.Add(MakeFirstSegment(from));
+        else
+            directory.FlushEntries(StoreNames.CommitLog);
+        slots.ResetWornOut();
+        long lowWater = FindLowWater(tail.Offset, segments, isTrusted: isControlValid && !isCut);
+        bool isWholeAgain = tail.CorruptAt < 0;
+        var words = new ColdWords(
+            isCut && !isWholeAgain ? Guid.Empty : boot, epoch, lowWater, isCut && isWholeAgain ? tail.Offset : flushedTo);
+        var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
+        long confirmed = isCut && isWholeAgain ? tail.Offset : checkpoint?.Offset ?? lowWater;
+        Rebuild(tail, confirmed, words, dirt, segments);
+    }
+
+    /// <summary>
+    /// From here on nobody attaches beside us, should we die: the kernel may let go of the two locks in any order. The page of a
+    /// store that is just being made is sealed, so that the next opener knows it for one.
+    /// </summary>
+    private void BeginStage(bool isCut, Guid? bootOfNew)
+    {
+        if (bootOfNew is { } boot)
+        {
+            control.Clear(keepsColdBlock: false);
+            control.BootId = boot;
+            control.SealColdBlock(meta.StoreId);
+        }
+
+        control.SetStage(isCut ? RecoveryStage.AfterCut : RecoveryStage.AfterDeaths);
+        ProtocolSteps.Reach(ProtocolStep.RecoveryBegun);
+    }
+
+    /// <summary>
+    /// On disk too: the cut takes away what told of the loss, and whoever comes after another one must go on with it.
+    /// </summary>
+    private void NoteLoss()
+    {
+        control.SetStage(RecoveryStage.AfterCut);
+        using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.ReadWrite);
+        file?.Sync();
+    }
+
+    /// <summary>
+    /// Below it everything was flushed. Of the words that may be taken for true by mistake, one that is too high only makes
+    /// damage of a loss.
+    /// </summary>
+    private long FindFlushedTo(long checkpoint, bool isControlValid) => isControlValid
+        // P18 acquire: alone; pairs with P18 full in FlushRound.
+        ? Math.Max(checkpoint, Math.Max(SharedWord.ReadAcquire(control.Confirmed), control.FlushedBelow))
+        : checkpoint;
+
+    /// <summary>
+    /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
+    /// what it was, and a segment that is missing above it hides nothing of what lies before it; but above the tail it belongs
+    /// to a move of the log's origin that died before its checkpoint, and nobody has appended there.
+    /// </summary>
+    private long FindLowWater(long tail, SegmentStarts segments, bool isTrusted)
+    {
+        // P16 acquire: alone; pairs with P16 release in LogOrigin.
+        long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
+        return lowWater <= tail ? lowWater : OldestOffset.OfRun(directory, segments, tail, meta.SegmentLength);
+    }
+
+    /// <summary>
+    /// A store that lost the name of its first segment in a cut looks like one that is just being made, but for its consumers.
+    /// </summary>
+    private bool HasCursors() => directory.Identify(StoreNames.Cursor("")) is not null
+        || directory.List(StoreNames.Consumers).Count > 0;
+
+    /// <summary>
+    /// The file may be missing: the disk that failed refused it, or the process died before. The bit in the control page counts
+    /// too, whatever the cold block's checksum says; taken for poison by mistake it costs a verification.
+    /// </summary>
+    private bool IsPoisoned() => PoisonFile.Exists(directory)
+        // P11 acquire: alone, and not cleared yet; pairs with P11 full in WakeSignal.Poison.
+        || (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
+
+    /// <summary>Where the walk begins: the checkpoint, or the first segment when there is none. Never "empty".</summary>
+    private long CheckStart(CheckpointRecord? checkpoint, SegmentStarts segments)
+    {
+        if (checkpoint is null)
+            return segments.Count == 0 ? 0 : segments.Min;
+        long start = checkpoint.Offset - (checkpoint.Offset % meta.SegmentLength);
+        // A checkpoint on a segment's edge may be older than the segment that begins there.
+        bool isThere = segments.Contains(start)
+            || (checkpoint.Offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
+        if (!isThere)
+            throw new QueueCorruptException($"The segment of the checkpoint is missing: checkpoint={checkpoint.Offset}, "
+                + $"file={StoreNames.Segment(start)}, path={directory.Path}. Restore the file; what it held was flushed.",
+                StoreNames.Segment(start), checkpoint.Offset);
+        return checkpoint.Offset;
+    }
+
+    private long MakeFirstSegment(long offset)
+    {
+        long start = offset - (offset % meta.SegmentLength);
+        var window = new SegmentWindow(directory, meta.SegmentLength, writable: true);
+        var maker = new SegmentMaker(directory, window, control, allocatesInPlace: !os.IsPortable);
+        // Of a segment that is gone.
+        *control.DirectoryFlushed = 0;
+        maker.Make(start, SegmentMaker.FirstBlocks);
+        return start;
+    }
+
+    /// <summary>
+    /// Zeroes what a dead Exclusive producer left between the tail and what was allocated, and syncs, also when all is zero by
+    /// now: frames of a batch that nobody published may be on the disk already. A message that ends where one begins would
+    /// bring it back, if the power went while that message is on the disk and the zeros are not.
+    /// </summary>
+    private void ZeroDirtyBytes(long tail, long allocated, SegmentStarts segments)
+    {
+        long start = tail - (tail % meta.SegmentLength);
+        if (!segments.Contains(start))
+            return;
+        using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
+        long limit = Math.Min(Math.Min(allocated - start, meta.SegmentLength), file.Length);
+        CutOff.ZeroFrom(file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), tail - start, limit);
+        file.Sync();
+    }
+
+    /// <summary>Every word anew; nothing of what stood there is merged in.</summary>
+    private void Rebuild(TailSearchResult tail, long confirmed, ColdWords cold, Dirt dirt, SegmentStarts segments)
+    {
+        long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
+        long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments));
+        control.Clear(keepsColdBlock: control.IsColdBlockValid(meta.StoreId));
+        ProtocolSteps.Reach(ProtocolStep.ControlCleared);
+        *control.TailHint = tail.Offset;
+        *control.Confirmed = Math.Min(confirmed, tail.Offset);
+        *control.Allocated = allocated;
+        *control.LowWater = cold.LowWater;
+        // A tail on a segment's edge may be where no file is yet: whoever makes it has its name to flush.
+        *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
+        control.BootId = cold.Boot;
+        control.Epoch = cold.Epoch;
+        control.FlushedBelow = cold.FlushedBelow;
+        control.CorruptAt = tail.CorruptAt;
+        if (dirt.Remains)
+        {
+            // A damaged log is left as it is: whoever recovers it once the damage is repaired still has to zero this.
+            *control.ExclusiveAtWork = 1;
+            *control.Allocated = Math.Max(*control.Allocated, Math.Min(dirt.AllocatedBefore, segmentStart + meta.SegmentLength));
+        }
+
+        control.SealColdBlock(meta.StoreId);
+        control.SetStage(RecoveryStage.Finished);
+    }
+
+    /// <summary>What the cold block says from now on.</summary>
+    /// <param name="Boot">This one; none when the next opener has to do it all again.</param>
+    /// <param name="Epoch">Of the offsets that are handed out now.</param>
+    /// <param name="LowWater">Offsets below it are gone.</param>
+    /// <param name="FlushedBelow">What is known to be on disk.</param>
+    private readonly record struct ColdWords(Guid Boot, long Epoch, long LowWater, long FlushedBelow);
+
+    /// <summary>What a dead Exclusive producer left beyond the tail of a log that cannot be repaired now.</summary>
+    /// <param name="Remains">It was not zeroed.</param>
+    /// <param name="AllocatedBefore">How far it may reach.</param>
+    private readonly record struct Dirt(bool Remains, long AllocatedBefore);
+
+    /// <summary>
+    /// Gives the tail's piece its blocks, so that whoever comes may at least pad the rest of the segment. Where blocks cannot be
+    /// allocated in place the segment gets all of its own now, and the later ones their first: nobody could give them any
+    /// once others are attached. Returns the offset up to which there are blocks; a segment's start is left to who enters it.
+    /// On a full disk none are given: the store can be read, and a producer meets the same error itself.
+    /// </summary>
+    private long AllocateTail(long tail, SegmentStarts segments)
+    {
+        long start = tail - (tail % meta.SegmentLength);
+        try
+        {
+            long end = 0;
+            foreach (long segment in segments.From(start))
+            {
+                using PlatformFile? file = directory.Open(StoreNames.Segment(segment), FileOpening.ReadWrite);
+                if (file is null || file.Length < meta.SegmentLength)
+                    return end;
+                long page = Math.Max(0, tail - segment) & ~4095L;
+                long piece = page & -SegmentMaker.PieceLength;
+                long pieceLength = Math.Min(SegmentMaker.PieceLength, meta.SegmentLength - piece);
+                if (file.TryAllocate(piece, tail == start ? 4096 : pieceLength))
+                    return tail == start ? tail : start + page + 4096;
+                file.Allocate(0, segment == start ? meta.SegmentLength : Math.Min(meta.SegmentLength, SegmentMaker.FirstBlocks));
+                end = segment == start ? start + meta.SegmentLength : end;
+            }
+
+            return end;
+        }
+        catch (QueueDiskException full) when (full.Errno is DiskErrors.ENOSPC or DiskErrors.EDQUOT)
+        {
+            return 0;
+        }
+    }
+}

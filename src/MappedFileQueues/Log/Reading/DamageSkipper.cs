@@ -1,0 +1,74 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Reading;
+
+/// <summary>
+/// Where a reader goes on behind damage, as its <see cref="CorruptionPolicy"/> says. It only goes where the log is certain to
+/// have been before: to places below what walkers have passed, or, while no Exclusive producer may have left anything beyond
+/// that, to any frame whose checksum fits (an Exclusive batch stands there as whole frames before it is published).
+/// </summary>
+internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action<QueueCorruptException, long, long>? report)
+{
+    /// <summary>Somebody wants to hear of it.</summary>
+    public bool Reports => report is not null;
+
+    /// <summary>Tells that everything between two offsets was stepped over.</summary>
+    public void Report(QueueCorruptException error, long offset, long nextOffset) => report?.Invoke(error, offset, nextOffset);
+
+    /// <summary>Where to go on; -1 while nothing behind the damage is certain.</summary>
+    /// <param name="at">Where the damage was met.</param>
+    /// <param name="segment">The segment of that place; null when its file is missing.</param>
+    /// <param name="visible">The reader sees nothing from here on, published or not.</param>
+    public long FindWayOn(long at, SegmentMapping? segment, long visible)
+    {
+        long next = log.Window.StartOf(at) + log.Window.SegmentLength;
+        long passed = Math.Min(log.PassedTo, visible);
+        bool isOpenEnded = visible == long.MaxValue && !log.MayHoldUnpublished;
+        if (policy == CorruptionPolicy.SkipMessage && segment is not null)
+        {
+            long limit = isOpenEnded ? next : Math.Min(next, passed);
+            var search = new FrameSearch(log, segment, limit, passed);
+            long found = search.Find(at);
+            if (search.IsBlocked)
+                return -1;
+            if (found >= 0 && found != next)
+                return IsStill(found, at, segment, limit, passed) ? found : -1;
+        }
+
+        return next <= passed || (isOpenEnded && IsBegun(next)) ? next : -1;
+    }
+
+    /// <summary>
+    /// Somebody may have claimed a free place behind the look at it, and have written a batch's inner frames before they were
+    /// looked at: the claim shows at the second look, because it came before what was seen at the first.
+    /// </summary>
+    private bool IsStill(long found, long at, SegmentMapping segment, long limit, long passed) =>
+        new FrameSearch(log, segment, limit, passed).Find(at) == found && (found < passed || !log.MayHoldUnpublished);
+
+    /// <summary>Whether a segment begins with a frame: then the log has gone on there.</summary>
+    private bool IsBegun(long start)
+    {
+        SegmentMapping? segment = log.Window.TryAcquire(start);
+        if (segment is null)
+            return false;
+        try
+        {
+            var scanner = new SegmentScanner(segment.File, start, segment.SegmentLength, log.Checksum);
+            ulong header = scanner.HeaderAt(0);
+            if (!FrameHeader.IsPlausible(header, segment.SegmentLength))
+                return false;
+            FrameState state = FrameHeader.State(header);
+            return state == FrameState.Claimed
+                ? log.OwnerOf(header) != ClaimOwner.Nobody
+                : !FrameHeader.HasChecksum(state) || scanner.IsWhole(header, 0);
+        }
+        finally
+        {
+            log.Window.Release(segment);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
+
+namespace MappedFileQueues.Log.Reading;
+
+/// <summary>
+/// Whether an offset that a caller names, or that a cursor holds, is a frame's start or the tail; and where the newest message
+/// ends. A walk over the headers says so; behind damage, for those whose policy steps over it, reading as they do.
+/// </summary>
+internal static unsafe class FrameStarts
+{
+    public static bool Contains(LogStore store, CorruptionPolicy policy, long offset)
+    {
+        if (offset > LogLimits.OffsetMax)
+            return false;
+        try
+        {
+            if (new FlushWalk(store).IsFrameStart(offset))
+                return true;
+        }
+        catch (QueueCorruptException) when (policy != CorruptionPolicy.Throw)
+        {
+        }
+
+        return IsReached(store, policy, offset);
+    }
+
+    /// <summary>Whether a reader with this policy comes to the offset, from the start of its segment or the one before.</summary>
+    public static bool IsReached(LogView log, CorruptionPolicy policy, long offset)
+    {
+        if (policy == CorruptionPolicy.Throw || offset < log.LowWater || offset > LogLimits.OffsetMax)
+            return false;
+        long start = log.Window.StartOf(offset);
+        if (start == offset)
+            start -= log.Window.SegmentLength;
+        return ReadOn(log, policy, Math.Max(start, log.LowWater), offset) == offset;
+    }
+
+    /// <summary>
+    /// Where the damage begins that a reader with this policy steps over at the offset; -1 when there is none. What lies before
+    /// that is below the offset, so whoever had come to the offset had it.
+    /// </summary>
+    public static long FindDamageOver(LogView log, CorruptionPolicy policy, long offset)
+    {
+        long found = -1;
+        if (policy != CorruptionPolicy.Throw && offset <= LogLimits.OffsetMax)
+            ReadOn(log, policy, Math.Max(log.Window.StartOf(offset), log.LowWater), offset,
+                (_, from, to) => found = from <= offset && offset < to ? from : found);
+        return found;
+    }
+
+    /// <summary>Where the newest message ends; at a claim, where that begins.</summary>
+    public static long FindEnd(LogStore store, CorruptionPolicy policy, long from)
+    {
+        try
+        {
+            var walk = new FlushWalk(store);
+            return walk.FindContiguousEnd(from, walk.NowLimit);
+        }
+        catch (QueueCorruptException) when (policy != CorruptionPolicy.Throw)
+        {
+            return FindEndBehindDamage(store, policy, from);
+        }
+    }
+
+    /// <summary>As <see cref="FindEnd"/>, reading. A fast producer is not chased for ever.</summary>
+    public static long FindEndBehindDamage(LogView log, CorruptionPolicy policy, long from) =>
+        ReadOn(log, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
+
+    /// <summary>
+    /// Reads from a frame's start to the first message at or above the limit, or as far as it can; returns that offset.
+    /// </summary>
+    private static long ReadOn(
+        LogView log, CorruptionPolicy policy, long from, long limit, Action<QueueCorruptException, long, long>? report = null)
+    {
+        var reader = new LogReader(log, skipper: new DamageSkipper(log, policy, report));
+        reader.MoveTo(from);
+        try
+        {
+            while (reader.Offset < limit && IsMessage(reader) && reader.Offset < limit)
+                reader.Advance();
+        }
+        catch (QueueCorruptException)
+        {
+            // Nothing can be read behind this, and nobody will append there.
+        }
+        finally
+        {
+            reader.PutBack();
+            reader.ReleaseSegment();
+        }
+
+        return reader.Offset;
+    }
+
+    private static bool IsMessage(LogReader reader) => reader.TryRead(out _, out _) == ReadStatus.Message;
+}

@@ -1,0 +1,121 @@
+using System.Diagnostics;
+using MappedFileQueues.Log.Waiting;
+
+namespace MappedFileQueues.Log.Reading;
+
+/// <summary>How a consumer waits: it looks, spins for a while, then sleeps by the steps of <see cref="WakeSignal"/>.</summary>
+internal sealed unsafe partial class LogConsumer
+{
+    /// <summary>
+    /// The longest sleep before a claimed frame, whose owner may be dead and wakes nobody. Only tests change it.
+    /// </summary>
+    public static TimeSpan HoleSleepMax { get; set; } = TimeSpan.FromMilliseconds(2);
+
+    private ReadStatus TryLook(out byte* payload, out int length)
+    {
+        ReadStatus status = Reader.TryRead(out payload, out length);
+        while (status == ReadStatus.Hole && Reader.TryRepairHole())
+            status = Reader.TryRead(out payload, out length);
+        return status;
+    }
+
+    private bool TryTake(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        bool found = TryLook(out payload, out length) == ReadStatus.Message
+            || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out length));
+        if (found)
+            Reader.EndSpan();
+        return found;
+    }
+
+    /// <summary>Spins, then goes through the waiter's steps of <see cref="WakeSignal"/>.</summary>
+    private bool TryWaitLong(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
+        // A Shared producer's open claim is in the log and is met there; an Exclusive one's is not, and the wait would never end.
+        if (Store.Settings.Exclusive)
+            Store.Producers.ThrowIfOwnClaimIsOpen();
+        long began = Stopwatch.GetTimestamp();
+        if (TrySpin(began, timeout, cancellationToken, out payload, out length))
+            return true;
+        using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
+            ? cancellationToken.UnsafeRegister(static consumer => ((LogConsumer)consumer!).InterruptByToken(), this)
+            : default;
+        bool timedOut = false;
+        long looked = began;
+        while (true)
+        {
+            TimeSpan sleep = _signal.Prepare(out ulong sequence);
+            ReadStatus status = TryLook(out payload, out length);
+            if (status == ReadStatus.Message)
+                return true;
+            cancellationToken.ThrowIfCancellationRequested();
+            Store.ThrowIfReadingEnded(Reader.IsClosed);
+            if (timedOut)
+                return false;
+            ulong* free = status == ReadStatus.Empty ? Reader.FreeHeader : null;
+            // A short sleep has its reason; the longest may be longer still, because SleeperWatch looks after it.
+            if (free != null && sleep == SleeperWatch.Interval)
+                sleep = LookAfterStore;
+            sleep = Shorter(sleep, Store.Settings.RetryInterval);
+            if (status == ReadStatus.Hole)
+                sleep = Shorter(sleep, HoleSleepMax);
+            if (timeout != Timeout.InfiniteTimeSpan)
+            {
+                TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
+                timedOut = left <= sleep;
+                // Nothing left is one more look without a sleep; below zero would mean for ever.
+                sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
+            }
+
+            long slept = Stopwatch.GetTimestamp();
+            if (free == null)
+                _signal.Sleep(sequence, sleep);
+            else
+                _signal.SleepWatched(sequence, sleep, free);
+            // Woken by nobody: time to see whether the store is still the one that was opened.
+            bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
+            timedOut &= !wasWoken;
+            if (!wasWoken && status == ReadStatus.Empty && Stopwatch.GetElapsedTime(looked) >= LookAfterStore)
+            {
+                Store.ThrowIfReplaced();
+                looked = Stopwatch.GetTimestamp();
+            }
+        }
+    }
+
+    private bool TrySpin(long began, TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        TimeSpan spin = Store.Settings.SpinDuration;
+        if (timeout != Timeout.InfiniteTimeSpan && (spin == Timeout.InfiniteTimeSpan || spin > timeout))
+            spin = timeout;
+        if (spin == TimeSpan.Zero)
+            return false;
+        long end = spin == Timeout.InfiniteTimeSpan
+            ? long.MaxValue
+            : began + (long)(spin.TotalSeconds * Stopwatch.Frequency);
+        long looked = began;
+        while (true)
+        {
+            for (int i = 0; i < 64; i++)
+            {
+                if (Reader.HasSomething() && TryLook(out payload, out length) == ReadStatus.Message)
+                    return true;
+            }
+
+            long now = Stopwatch.GetTimestamp();
+            if (cancellationToken.IsCancellationRequested || now >= end)
+                return false;
+            // As a sleeper does, which the spinning may never become.
+            Store.ThrowIfReadingEnded(Reader.IsClosed);
+            if (Stopwatch.GetElapsedTime(looked, now) < LookAfterStore)
+                continue;
+            Store.ThrowIfReplaced();
+            looked = now;
+        }
+    }
+
+    private static TimeSpan Shorter(TimeSpan a, TimeSpan b) => b < TimeSpan.Zero || a < b ? a : b;
+}

@@ -1,0 +1,338 @@
+using System.Diagnostics;
+using System.Diagnostics.CodeAnalysis;
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.Reading;
+
+/// <summary>
+/// A named consumer: a reader, its stored cursor, and waiting. The public consumers are thin shells over it. One thread at a
+/// time; <see cref="Dispose"/> may come from any thread.
+/// </summary>
+internal sealed unsafe partial class LogConsumer : IDisposable
+{
+    /// <summary>How often a waiting consumer looks whether the store is still the one that it opened.</summary>
+    public static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
+
+    private readonly WakeSignal _signal;
+    private readonly AsyncWaiter _asyncWaits;
+    private readonly CursorFile _cursorFile;
+    private readonly ulong* _cursor;
+    private readonly Lock _disposing = new();
+    private readonly Lock _interrupting = new();
+    private bool _disposed;
+    private bool _isInterruptible = true;
+    private long _committed;
+
+    /// <param name="store">Whose messages.</param>
+    /// <param name="asyncWaits">Where its asynchronous calls wait.</param>
+    /// <param name="name">Under which name.</param>
+    /// <param name="cursor">Its stored offset.</param>
+    /// <param name="offset">Where it begins.</param>
+    /// <param name="durableOnly">It sees nothing before it is on disk, and is woken by flushes instead of publishers.</param>
+    /// <param name="policy">What it does where the log is damaged.</param>
+    /// <param name="report">Hears of damage that was stepped over: what it was, from where, to where.</param>
+    public LogConsumer(
+        LogStore store,
+        AsyncWaiter asyncWaits,
+        string name,
+        CursorFile cursor,
+        long offset,
+        bool durableOnly = false,
+        CorruptionPolicy policy = CorruptionPolicy.Throw,
+        Action<QueueCorruptException, long, long>? report = null)
+    {
+        Store = store;
+        Name = name;
+        _signal = durableOnly ? store.FlushWake : store.Wake;
+        _asyncWaits = asyncWaits;
+        _cursorFile = cursor;
+        _cursor = cursor.Word;
+        Policy = policy;
+        DamageSkipper? skipper = policy == CorruptionPolicy.Throw ? null : new DamageSkipper(store, policy, report);
+        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper);
+        Reader.MoveTo(offset);
+        StoreCursor(offset);
+    }
+
+    public LogStore Store { get; }
+
+    public string Name { get; }
+
+    public LogReader Reader { get; }
+
+    public CorruptionPolicy Policy { get; }
+
+    /// <summary>
+    /// The stored offset: what lies before it is done. A copy: this consumer alone writes the cursor, and a look from another
+    /// thread must not meet a page that is gone.
+    /// </summary>
+    public long CommittedOffset => Volatile.Read(ref _committed); // P15 acquire: pairs with P15 release in StoreCursor.
+
+    /// <summary>
+    /// Waits for a message as long as the time-out says (infinite: <see cref="Timeout.InfiniteTimeSpan"/>); false when it ran
+    /// out.
+    /// </summary>
+    public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        Reader.EnterLongCall();
+        try
+        {
+            ThrowIfBarred();
+            Reader.NoteSpan();
+            return TryTake(timeout, cancellationToken, out payload, out length);
+        }
+        finally
+        {
+            Reader.LeaveCallIfEntered();
+        }
+    }
+
+    /// <summary>
+    /// Whether a read would find a message. One that is only looked for is not in hand afterwards: a Commit before it is read
+    /// must not take it along.
+    /// </summary>
+    public bool IsMessageThere()
+    {
+        Reader.EnterLongCall();
+        try
+        {
+            ThrowIfBarred();
+            if (Reader.HasMessage)
+                return true;
+            bool found = TryLook(out _, out _) == ReadStatus.Message;
+            Reader.PutBack();
+            return found;
+        }
+        finally
+        {
+            Reader.LeaveCallIfEntered();
+        }
+    }
+
+    /// <summary>As the other; copies the message, while the mapping is held.</summary>
+    public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
+        where T : unmanaged
+    {
+        Reader.EnterLongCall();
+        try
+        {
+            return TryTake(timeout, cancellationToken, out message);
+        }
+        finally
+        {
+            Reader.LeaveCallIfEntered();
+        }
+    }
+
+    /// <summary>The same in a call that is marked already.</summary>
+    public bool TryTake<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
+        where T : unmanaged
+    {
+        ThrowIfBarred();
+        bool found = TryTake(timeout, cancellationToken, out byte* payload, out _);
+        message = found ? Unsafe.ReadUnaligned<T>(payload) : default;
+        return found;
+    }
+
+    /// <summary>Everything read so far, the message in hand too, is done. A release store; the page is the file.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void Commit()
+    {
+        LogReader reader = Reader;
+        reader.EnterCall();
+        if (reader.IsBarred)
+            LeaveAndThrowBarred();
+        StoreCursor(reader.AdvanceToNext());
+        ProtocolSteps.Reach(ProtocolStep.CursorStored);
+        reader.LeaveCall();
+    }
+
+    /// <summary>Stores an offset that is at or before what was read; the reading place stays.</summary>
+    public void Commit(long nextOffset)
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfBarred();
+            if (nextOffset > Reader.OffsetBehind || nextOffset < 0)
+                throw new OffsetOutOfRangeException($"Only what was read can be committed: offset={nextOffset}, "
+                    + $"read={Reader.OffsetBehind}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
+            ThrowIfNoFrameStart(nextOffset);
+            StoreCursor(nextOffset);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>Goes on behind the message in hand without committing.</summary>
+    public void Advance()
+    {
+        LogReader reader = Reader;
+        reader.EnterCall();
+        if (reader.IsBarred)
+            LeaveAndThrowBarred();
+        reader.Advance();
+        reader.LeaveCall();
+    }
+
+    /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
+    public void Move(long offset)
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfBarred();
+            ThrowIfNoFrameStart(offset);
+            Reader.MoveTo(offset);
+            StoreCursor(offset);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>Back to the stored offset.</summary>
+    public void Rewind()
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfBarred();
+            Reader.MoveTo(CommittedOffset);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>Completes when a look would find a message, or something to throw.</summary>
+    public Task WaitAsync(CancellationToken cancellationToken)
+    {
+        Reader.EnterCall();
+        try
+        {
+            ThrowIfBarred();
+            return _asyncWaits.WaitAsync(Reader, cancellationToken);
+        }
+        finally
+        {
+            Reader.LeaveCall();
+        }
+    }
+
+    /// <summary>
+    /// Makes the stored offset survive a power cut. On any thread; Dispose waits for it. An error says nothing against the stored
+    /// offset, which survives the death of processes all the same, and the next commit writes the page again.
+    /// </summary>
+    public void FlushCursor()
+    {
+        lock (_disposing)
+        {
+            PublicNames.ThrowIfDisposed(_disposed, PublicNames.Consumer);
+            try
+            {
+                _cursorFile.Flush();
+            }
+            catch (QueueDiskException)
+            {
+                // The folder whose names cannot be flushed may be gone with the store.
+                Store.ThrowIfReplaced();
+                throw;
+            }
+        }
+    }
+
+    /// <summary>
+    /// In a call, because it may end the reader's last span: throws when the consumer is disposed, or an asynchronous call of it
+    /// is waiting, which owns the reader.
+    /// </summary>
+    public void ThrowIfBarred()
+    {
+        if (Reader.IsBarred)
+            throw Barred();
+    }
+
+    /// <summary>
+    /// Ends waiting calls, waits for the call under way, lets the name go last. A span that is out ends here when this is the
+    /// thread that read it; otherwise its mapping stays until that thread's next call.
+    /// </summary>
+    public void Dispose()
+    {
+        // A second caller, the queue's own end say, returns only when the first is through: afterwards the store is unmapped.
+        lock (_disposing)
+        {
+            if (_disposed)
+                return;
+            _disposed = true;
+            Close();
+        }
+    }
+
+    private void Close()
+    {
+        Reader.Close(_signal.Interrupt);
+        lock (_interrupting)
+            _isInterruptible = false;
+        _asyncWaits.Forget(Reader);
+        if (!Reader.MayHaveSpanOfOther)
+            Reader.ReleaseSegment();
+
+        _cursorFile.Dispose();
+    }
+
+    /// <summary>
+    /// Called back by a token. A wait whose handler (<see cref="LogReader.TryRead"/> tells it of damage) disposes the queue is
+    /// still registered when the signal's page is gone.
+    /// </summary>
+    private void InterruptByToken()
+    {
+        lock (_interrupting)
+        {
+            if (_isInterruptible)
+                _signal.Interrupt();
+        }
+    }
+
+    private void ThrowIfNoFrameStart(long offset)
+    {
+        if (offset >= Store.LowWater && offset % FrameHeader.Size == 0
+            && (offset == Reader.Offset || offset == Reader.OffsetBehind || FrameStarts.Contains(Store, Policy, offset)))
+            return;
+        throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
+            + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
+    }
+
+    private void StoreCursor(long offset)
+    {
+        Volatile.Write(ref _committed, offset); // P15 release: pairs with P15 acquire in LogConsumer.CommittedOffset.
+        // P15 release: the messages before it were read; pairs with P15 acquire in CursorFile.
+        SharedWord.WriteRelease(_cursor, CursorWord.From(offset));
+    }
+
+    /// <summary>Nothing but a throw: so the compiler knows that it does not return, and keeps registers over it.</summary>
+    [DoesNotReturn]
+    private void LeaveAndThrowBarred()
+    {
+        Exception error = Barred();
+        Reader.LeaveCall();
+        throw error;
+    }
+
+    /// <summary>In a call: why it is refused.</summary>
+    private Exception Barred()
+    {
+        if (!Reader.IsClosed)
+            return AsyncWaiter.AlreadyWaiting();
+        Reader.ReleaseOrphan();
+        return new ObjectDisposedException(PublicNames.Consumer);
+    }
+}

@@ -1,0 +1,103 @@
+using System.Diagnostics;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Reading;
+
+/// <summary>
+/// Reading on behind damage, for a reader that was given a <see cref="DamageSkipper"/>. All damage shows as an exception of the
+/// slow path and is met here, so the fast paths know nothing of it. Where nothing behind the damage is certain yet the reader
+/// stands as at the end of the log, and whoever waits looks again now and then.
+/// </summary>
+internal sealed unsafe partial class LogReader
+{
+    /// <summary>A look at the rest of a segment may take milliseconds: who waits gives it one part of so many at most.</summary>
+    private const int LookShare = 8;
+
+    private long _stalledAt = -1;
+    private long _lookAgainAt;
+    private QueueCorruptException? _stalledBy;
+
+    /// <summary>The damage that this reader stands before, because nothing behind it is certain yet; null elsewhere.</summary>
+    public QueueCorruptException? DamageAhead => _stalledAt >= 0 && _stalledAt == Offset ? _stalledBy : null;
+
+    /// <summary>Before damage, with nothing certain behind it, and too early to look again.</summary>
+    private bool IsStalled => _stalledAt >= 0 && _stalledAt == Offset && Stopwatch.GetTimestamp() < _lookAgainAt;
+
+    private ReadStatus ReadOverDamage(out byte* payload, out int length)
+    {
+        while (true)
+        {
+            try
+            {
+                return Read(out payload, out length);
+            }
+            catch (QueueCorruptException damage)
+            {
+                if (TryGoBehind(damage))
+                    continue;
+                if (!log.MayGrow)
+                    throw;
+                payload = null;
+                length = 0;
+                return ReadStatus.Empty;
+            }
+        }
+    }
+
+    /// <summary>Damage is something to act on, but while the reader is stalled before it.</summary>
+    private bool HasSomethingOrDamage()
+    {
+        if (IsStalled)
+            return false;
+        try
+        {
+            return IsSomethingHere();
+        }
+        catch (QueueCorruptException)
+        {
+            return true;
+        }
+    }
+
+    private bool TryGoBehind(QueueCorruptException damage)
+    {
+        long began = Stopwatch.GetTimestamp();
+        long at = Offset;
+        long start = log.Window.StartOf(at);
+        SegmentMapping? segment = _segment is { } here && here.Start == start ? here : null;
+        // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+        long visible = confirmed == null ? long.MaxValue : SharedWord.ReadAcquire(confirmed);
+        long next = skipper!.FindWayOn(at, segment, visible);
+        if (next <= at)
+        {
+            long now = Stopwatch.GetTimestamp();
+            _stalledAt = at;
+            _stalledBy = damage;
+            _lookAgainAt = now + ((now - began) * LookShare);
+            return false;
+        }
+
+        MoveTo(next);
+        if (skipper.Reports)
+            Report(damage, at, next);
+        return true;
+    }
+
+    /// <summary>
+    /// The handler is the user's: outside of the marked call it may use the consumer, and dispose it. What it throws ends the
+    /// call; the place is behind the damage by then.
+    /// </summary>
+    private void Report(QueueCorruptException damage, long at, long next)
+    {
+        LeaveCall();
+        try
+        {
+            skipper!.Report(damage, at, next);
+        }
+        finally
+        {
+            EnterLongCall();
+        }
+    }
+}

@@ -1,0 +1,260 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Reading;
+
+/// <summary>
+/// What of the log is mapped for this reader, and how far it may look: entering and leaving segments, the bound, the end.
+/// </summary>
+internal sealed unsafe partial class LogReader
+{
+    /// <summary>Segments in which threads that took turns with others may still read, one for each.</summary>
+    private readonly List<(CallMark Owner, SegmentMapping Segment)> _spansOfOthers = [];
+
+    /// <summary>
+    /// Moves to a frame's start that the caller has verified. A message in hand may be out as a span, which the next read ends:
+    /// its segment stays until then.
+    /// </summary>
+    public void MoveTo(long offset)
+    {
+        if (_inHand != 0)
+        {
+            EndSpan();
+            _segmentOfSpan = log.Window.Share(_segment!);
+        }
+
+        Advance();
+        LeaveSegment();
+        _pendingOffset = offset;
+    }
+
+    /// <summary>A message was read since the place was moved.</summary>
+    public void EndSpan()
+    {
+        if (_segmentOfSpan is null)
+            return;
+        log.Window.Release(_segmentOfSpan);
+        _segmentOfSpan = null;
+    }
+
+    /// <summary>
+    /// Refuses new calls and waits for the one under way.
+    /// </summary>
+    /// <param name="wake">Wakes a call that sleeps.</param>
+    public void Close(Action wake)
+    {
+        Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
+        _bound = null;
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in SingleCaller.
+        wake();
+        var spinner = new SpinWait();
+        while (_calls.IsInCall)
+        {
+            spinner.SpinOnce();
+            if (spinner.NextSpinWillYield && spinner.Count % 64 == 0)
+                wake();
+        }
+    }
+
+    /// <summary>
+    /// Gives the mappings back; this thread's spans into them end here. The end of the reader and the next call of a thread may
+    /// both come here at once.
+    /// </summary>
+    public void ReleaseSegment()
+    {
+        byte here;
+        nint stack = (nint)(&here);
+        lock (_spansOfOthers)
+        {
+            EndSpan();
+            LeaveSegment();
+            EndSpansOf(mark => mark.IsOf((byte*)stack) || mark.Thread is not { IsAlive: true });
+        }
+    }
+
+    /// <summary>
+    /// After the end: a thread whose span was out calls once more, so that nobody needs the memory any longer. In its call.
+    /// </summary>
+    public void ReleaseOrphan()
+    {
+        if (!MayHaveSpanOfOther)
+            ReleaseSegment();
+    }
+
+    /// <summary>
+    /// Takes the reader over from the thread that called last. That one may still read a message in place, though its turn is
+    /// over; its memory stays until that thread's next call.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeOver(byte* stack)
+    {
+        if (!_calls.Take(stack))
+            throw new InvalidOperationException("Two threads call a consumer or reader at once; this call did nothing: "
+                + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each under a name of its own.");
+        if (IsClosed)
+            return;
+        EndSpansOf(mark => mark == _calls.Owner || !mark.Thread!.IsAlive);
+        if (!MayHaveSpanOfOther)
+            return;
+        EndSpansOf(mark => mark == _spanOwner);
+        KeepForOther(_segmentOfSpan);
+        if (_inHand != 0)
+            KeepForOther(_segment);
+    }
+
+    private void KeepForOther(SegmentMapping? segment)
+    {
+        if (segment is null)
+            return;
+        lock (_spansOfOthers)
+            _spansOfOthers.Add((_spanOwner!, log.Window.Share(segment)));
+    }
+
+    private void EndSpansOf(Predicate<CallMark> owner)
+    {
+        lock (_spansOfOthers)
+        {
+            foreach ((CallMark _, SegmentMapping segment) in _spansOfOthers.FindAll(span => owner(span.Owner)))
+                log.Window.Release(segment);
+            _spansOfOthers.RemoveAll(span => owner(span.Owner));
+        }
+    }
+
+    private void LeaveSegment()
+    {
+        SegmentMapping? left = _segment;
+        if (left is null)
+            return;
+        _pendingOffset = Offset;
+        _segment = null;
+        _next = null;
+        _bound = null;
+        _reach = null;
+        log.Window.Release(left);
+    }
+
+    /// <summary>
+    /// Sees to it that a header may be loaded at the place: inside a mapped segment, below what is allocated.
+    /// </summary>
+    private bool TryReachHeader(out long room)
+    {
+        while (true)
+        {
+            room = 0;
+            if (_segment is null && !TryEnter(_pendingOffset))
+                return false;
+            SegmentMapping segment = _segment!;
+            long position = _next - segment.Pointer;
+            room = segment.SegmentLength - position;
+            if (room == 0)
+            {
+                if (!TryEnter(segment.End))
+                    return false;
+                continue;
+            }
+
+            if (_next + FrameHeader.Size <= _bound)
+                return true;
+            if (_next + FrameHeader.Size <= _reach && !IsClosed)
+            {
+                SetBound(_reach);
+                return true;
+            }
+
+            if (!TryRaiseBound(segment, position))
+                return false;
+        }
+    }
+
+    private bool TryEnter(long offset)
+    {
+        log.ThrowIfReadingEnded(IsClosed);
+        long start = log.Window.StartOf(offset);
+        SegmentMapping? segment = log.Window.TryAcquire(start);
+        // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are
+        // gone, also when a file of that name is there: a slow producer may have made it anew, and nobody will ever append to it.
+        bool isGone = start < log.LowWater;
+        if (segment is null || isGone)
+        {
+            if (segment is not null)
+                log.Window.Release(segment);
+            if (isGone)
+                throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
+                    + $"first={log.LowWater}, path={log.Path}. Move the consumer with SeekToStart or AdjustOffset.");
+            return false;
+        }
+
+        LeaveSegment();
+        _segment = segment;
+        _next = segment.Pointer + (offset - start);
+        _addressToOffset = start - (long)segment.Pointer;
+        return true;
+    }
+
+    /// <summary>
+    /// The allocated bound may be stale, or damaged in the file: a look past it by pread, which touches no mapping, decides.
+    /// </summary>
+    private bool TryRaiseBound(SegmentMapping segment, long position)
+    {
+        log.ThrowIfReadingEnded(IsClosed);
+        if (position + FrameHeader.Size > segment.Usable)
+            throw LogErrors.Truncated(segment, segment.Start + position);
+        long bound = Math.Min(log.Allocated - segment.Start, segment.Usable);
+        if (bound < position + FrameHeader.Size)
+        {
+            ulong header = 0;
+            int read = segment.File.ReadAt(new Span<byte>(&header, sizeof(ulong)), position);
+            if (read < sizeof(ulong) || header == 0)
+                return false;
+            bound = segment.Usable;
+        }
+
+        if (confirmed != null)
+        {
+            // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+            bound = Math.Min(bound, SharedWord.ReadAcquire(confirmed) - segment.Start);
+            if (bound < position + FrameHeader.Size)
+                return false;
+        }
+
+        _limit = segment.Pointer + bound;
+        RaiseBound(segment, position, position + FrameHeader.Size);
+        log.ThrowIfReadingEnded(IsClosed);
+        return true;
+    }
+
+    /// <summary>Sees to it that all of the message can be looked at whose header was.</summary>
+    private void ReachFrame(int length)
+    {
+        long frameLength = FrameHeader.FrameLength(length);
+        if (_next + frameLength > _reach)
+            RaiseBound(_segment!, _reach - _segment!.Pointer, _next - _segment.Pointer + frameLength);
+    }
+
+    /// <summary>
+    /// By a step of pages: what the system cannot give is an exception here, and would be the end of the process at the load. A
+    /// page may leave memory once more in between; docs/DURABILITY.md says what is left of that.
+    /// </summary>
+    private void RaiseBound(SegmentMapping segment, long from, long needed)
+    {
+        long there = _steps.MakeReadable(segment, from, needed, _limit - segment.Pointer, log.WrittenTo);
+        if (there < needed)
+            throw LogErrors.Truncated(segment, Offset);
+        SetBound(segment.Pointer + there);
+    }
+
+    /// <summary>For the fast paths too, unless the reader is closed or a wait owns it.</summary>
+    private void SetBound(byte* bound)
+    {
+        _reach = bound;
+        if (IsBarred)
+            return;
+        _bound = bound;
+        Interlocked.MemoryBarrier(); // P7 full: bound before the look at the bars; pairs with P7 full in Close.
+        if (IsBarred)
+            _bound = null;
+    }
+}

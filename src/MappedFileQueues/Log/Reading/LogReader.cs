@@ -1,0 +1,363 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Reading;
+
+/// <summary>What a look at the log found.</summary>
+internal enum ReadStatus
+{
+    /// <summary>A whole, verified message is in hand.</summary>
+    Message,
+
+    /// <summary>Nothing is published here yet.</summary>
+    Empty,
+
+    /// <summary>A claimed frame stands here: its owner is writing, stopped, or dead.</summary>
+    Hole,
+}
+
+/// <summary>
+/// One reader's place in the log.
+/// <code>
+/// 1 load the header once (acquire); 0: nothing yet
+/// 2 check state and length against the room that is left: what comes from the file is hostile
+/// 3 verify the checksum, which covers the offset too
+/// 4 hand out the payload; the place moves only by Advance
+/// </code>
+/// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system),
+/// for the pages that the system was asked for (a load from a bad sector would end the process), for Dispose and for an
+/// asynchronous wait that owns the reader: that one looks below <see cref="_reach"/>, which the fast paths do not know; for a
+/// reader of what is on disk alone, for the confirmed offset too. One thread at a time; Dispose may come from any.
+/// </summary>
+/// <param name="log">What it reads.</param>
+/// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>
+/// <param name="skipper">Steps over damage; null for a reader that throws there.</param>
+internal sealed unsafe partial class LogReader(LogView log, long* confirmed = null, DamageSkipper? skipper = null)
+{
+    private const int BarClosed = 1;
+    private const int BarAwaited = 2;
+
+    private readonly FrameChecksum _checksum = log.Checksum;
+    private readonly bool _verifies = log.VerifiesChecksum;
+    private readonly int _fixedLength = log.FixedLength;
+    private byte* _next;
+    private byte* _bound;
+    private byte* _reach;
+    private byte* _limit;
+    private long _addressToOffset;
+    private PageSteps _steps = new(PageSteps.ForReading);
+    private SegmentMapping? _segment;
+    private SegmentMapping? _segmentOfSpan;
+    private long _inHand;
+    private long _pendingOffset;
+    private long _messageOffset = -1;
+    private SingleCaller _calls = new();
+    private CallMark? _spanOwner;
+    private int _bars;
+
+    /// <summary>The offset of the message in hand, or else of the next one to read.</summary>
+    public long Offset => _segment is null ? _pendingOffset : (long)_next + _addressToOffset;
+
+    /// <summary>The offset behind the message in hand, or <see cref="Offset"/> when there is none.</summary>
+    public long OffsetBehind => Offset + _inHand;
+
+    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    public long MessageOffset => _inHand != 0 ? Offset : _messageOffset;
+
+    /// <summary>True between a read and the Advance or Commit that follows it.</summary>
+    public bool HasMessage => _inHand != 0;
+
+    /// <summary>True while a message that was read may still be out as a span of another thread.</summary>
+    public bool MayHaveSpanOfOther
+    {
+        get
+        {
+            byte here;
+            return (_inHand != 0 || _segmentOfSpan is not null) && _spanOwner is { Thread.IsAlive: true } owner
+                && !owner.IsOf(&here);
+        }
+    }
+
+    /// <summary>True once the reader is closed, and while an asynchronous wait owns it: calls are refused.</summary>
+    public bool IsBarred => Volatile.Read(ref _bars) != 0; // P7 acquire: pairs with P7 full in Close.
+
+    public bool IsClosed => (Volatile.Read(ref _bars) & BarClosed) != 0; // P7 acquire: pairs with P7 full in Close.
+
+    /// <summary>
+    /// True while the thread of <see cref="AsyncWaiter"/> looks through this reader. The bound goes with it: a call that takes
+    /// the fast path beside the wait must end on the slow one, which refuses it.
+    /// </summary>
+    public bool IsAwaited
+    {
+        set
+        {
+            // P7 full: calls of others are refused from here on; pairs with P7 acquire in IsBarred.
+            _ = value ? Interlocked.Or(ref _bars, BarAwaited) : Interlocked.And(ref _bars, ~BarAwaited);
+            if (value)
+                _bound = null;
+        }
+    }
+
+    /// <summary>Marks a call, so that Dispose waits for it and no other thread comes in between.</summary>
+    /// <exception cref="InvalidOperationException">Another thread is in a call.</exception>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
+    public void EnterCall()
+    {
+        byte here;
+        if (!_calls.TryEnter(&here))
+            TakeOver(&here);
+    }
+
+    /// <summary>As <see cref="EnterCall"/>, for calls that end in <see cref="LeaveCallIfEntered"/>.</summary>
+    public void EnterLongCall()
+    {
+        EnterCall();
+        _calls.TakeFromEnded();
+    }
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void LeaveCall() => _calls.Leave();
+
+    /// <summary>
+    /// As <see cref="LeaveCall"/>, for calls that may have told a handler of damage: that is told outside of the call, which may
+    /// find another thread's call behind it and end there.
+    /// </summary>
+    public void LeaveCallIfEntered()
+    {
+        byte here;
+        _calls.LeaveIfEntered(&here);
+    }
+
+    /// <summary>False behind a handler that was told of damage, when another thread's call has come in between.</summary>
+    public bool IsInOwnCall
+    {
+        get
+        {
+            byte here;
+            return _calls.IsInOwnCall(&here);
+        }
+    }
+
+    /// <summary>
+    /// The message that is read in this call is given out as a span or reference into the mapping, to this thread. A Dispose from
+    /// another thread, which waits for the call, must know.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void NoteSpan()
+    {
+        _calls.TakeFromEnded();
+        _spanOwner = _calls.Owner;
+    }
+
+    /// <summary>The span was copied, and nobody has it any more.</summary>
+    public void ForgetSpan()
+    {
+        EnterCall();
+        _spanOwner = null;
+        LeaveCall();
+    }
+
+    /// <summary>
+    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. False means: ask <see
+    /// cref="TryRead"/>.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool TryCopyFixed(ref byte destination, int length)
+    {
+        byte* at = _next;
+        long frameLength = FrameHeader.FrameLength(length);
+        if (at + frameLength > _bound)
+            return false;
+        // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        ulong header = SharedWord.ReadAcquire((ulong*)at);
+        uint low = (uint)header;
+        if (_verifies)
+        {
+            bool isChecked = low == FrameHeader.LowHalf(length, FrameState.Published)
+                || low == FrameHeader.LowHalf(length, FrameState.PublishedInBatch);
+            if (!isChecked || !Verify(at, header, length))
+                return false;
+        }
+        else if ((low & ~FrameHeader.StateMask) != (uint)length || !FrameHeader.IsMessage(FrameHeader.State(header)))
+        {
+            return false;
+        }
+
+        // One wide copy: the caller may load the message at any width, and a wide load over narrow stores would wait for them.
+        Unsafe.CopyBlockUnaligned(ref destination, ref at[FrameHeader.Size], (uint)length);
+        _inHand = frameLength;
+        return true;
+    }
+
+    /// <summary>
+    /// The fast path for messages of any length: verifies one where it lies. False means: ask <see cref="TryRead"/>.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool TryReadInPlace(out byte* payload, out int length)
+    {
+        byte* at = _next;
+        payload = at + FrameHeader.Size;
+        length = 0;
+        if (payload > _bound)
+            return false;
+        // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        ulong header = SharedWord.ReadAcquire((ulong*)at);
+        length = FrameHeader.Length(header);
+        long frameLength = FrameHeader.FrameLength(length);
+        bool isForeign = ((uint)header & FrameHeader.Extended) != 0 || (_fixedLength >= 0 && length != _fixedLength);
+        if (isForeign || at + frameLength > _bound)
+            return false;
+        FrameState state = FrameHeader.State(header);
+        if (state is FrameState.Published or FrameState.PublishedInBatch)
+        {
+            if (_verifies && !Verify(at, header, length))
+                return false;
+        }
+        else if (state is not (FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked)
+            || FrameHeader.HighHalf(header) != 0)
+        {
+            return false;
+        }
+
+        _inHand = frameLength;
+        return true;
+    }
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private bool Verify(byte* at, ulong header, int length)
+    {
+        uint crc = _checksum.Begin((long)at + _addressToOffset, (uint)header);
+        return Crc32C.Append(crc, ref at[FrameHeader.Size], length) == FrameHeader.HighHalf(header);
+    }
+
+    /// <summary>Looks for the next message without waiting. The payload stays valid as the public API says.</summary>
+    public ReadStatus TryRead(out byte* payload, out int length) =>
+        skipper is null ? Read(out payload, out length) : ReadOverDamage(out payload, out length);
+
+    private ReadStatus Read(out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        bool wasPassed = false;
+        while (true)
+        {
+            // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+            ulong header = TryReachHeader(out long room) ? SharedWord.ReadAcquire((ulong*)_next) : 0;
+            if (header == 0)
+            {
+                if (!IsPassed)
+                    return ReadStatus.Empty;
+                // It may have been published between the two looks; what is not there at the next one is lost.
+                if (wasPassed)
+                {
+                    log.ThrowIfReplaced();
+                    throw room == 0
+                        ? LogErrors.Missing(log.Path, log.Window.StartOf(Offset), Offset)
+                        : log.Corrupt(Offset, header, room);
+                }
+
+                wasPassed = true;
+                continue;
+            }
+
+            if (!FrameHeader.IsPlausible(header, room))
+                throw log.Corrupt(Offset, header, room);
+            FrameState state = FrameHeader.State(header);
+            if (state == FrameState.Claimed)
+                return log.IsDamage((ulong*)_next, header, Offset) ? throw log.Corrupt(Offset, header, room) : ReadStatus.Hole;
+            length = FrameHeader.Length(header);
+            ThrowIfTruncated(length);
+            if (state != FrameState.Padding)
+                ReachFrame(length);
+            if ((_verifies || state == FrameState.Padding) && !_checksum.Matches(header, Offset, ref _next[FrameHeader.Size]))
+                throw log.Corrupt(Offset, header, room);
+            if (state == FrameState.Padding)
+            {
+                _next += FrameHeader.FrameLength(length);
+                wasPassed = false;
+                continue;
+            }
+
+            log.ThrowIfWrongLength(length, Offset);
+            _inHand = FrameHeader.FrameLength(length);
+            payload = _next + FrameHeader.Size;
+            return ReadStatus.Message;
+        }
+    }
+
+    /// <summary>Whether a <see cref="TryRead"/> would find a message, a hole or damage: something to act on.</summary>
+    public bool HasSomething() => skipper is null ? IsSomethingHere() : HasSomethingOrDamage();
+
+    private bool IsSomethingHere()
+    {
+        // P1 acquire: pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        return (TryReachHeader(out _) && SharedWord.ReadAcquire((ulong*)_next) != 0) || IsPassed;
+    }
+
+    /// <summary>
+    /// Whether the log goes on here, so that nothing would be damage; what is not on disk yet is no business of ours.
+    /// </summary>
+    // P18 acquire: pairs with P18 full in FlushRound.
+    private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
+
+    /// <summary>
+    /// The header that the next message will have, for a waiter to look at; null while it cannot be reached, and before damage.
+    /// </summary>
+    public ulong* FreeHeader => _next + FrameHeader.Size <= _bound && _stalledAt != Offset ? (ulong*)_next : null;
+
+    /// <summary>Looks after the claim in the way; true when it no longer is.</summary>
+    public bool TryRepairHole()
+    {
+        // A wait may come here because the log goes on, before the place was reached: behind the end of a segment, say. What
+        // cannot be reached is for the read to tell.
+        if (!TryReachHeader(out _))
+            return true;
+        // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
+        ulong claim = SharedWord.ReadAcquire((ulong*)_next);
+        if (FrameHeader.State(claim) != FrameState.Claimed)
+            return true;
+        HoleFate fate = log.Repair((ulong*)_next, claim, Offset);
+        if (fate == HoleFate.StepOver)
+            _next += FrameHeader.FrameLength(FrameHeader.Length(claim));
+        return fate != HoleFate.Living;
+    }
+
+    /// <summary>Goes on behind the message in hand, if there is one.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void Advance()
+    {
+        if (_inHand == 0)
+            return;
+        _messageOffset = (long)_next + _addressToOffset;
+        _next += _inHand;
+        _inHand = 0;
+    }
+
+    /// <summary>As <see cref="Advance"/>, when a message is in hand; returns the offset of the next one.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public long AdvanceToNext()
+    {
+        long inHand = _inHand;
+        if (inHand == 0)
+            return Offset;
+        long offset = (long)_next + _addressToOffset;
+        _messageOffset = offset;
+        _next += inHand;
+        _inHand = 0;
+        return offset + inHand;
+    }
+
+    /// <summary>The message in hand was not taken: nothing is in hand.</summary>
+    public void PutBack() => _inHand = 0;
+
+    private void ThrowIfTruncated(int length)
+    {
+        if (_next - _segment!.Pointer + FrameHeader.FrameLength(length) > _segment.Usable)
+            throw LogErrors.Truncated(_segment, Offset);
+    }
+}

@@ -1,0 +1,192 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Store;
+
+/// <summary>
+/// What one queue holds of a store: its files, mappings and locks, the words of its control page, and the guards that every call
+/// goes through. It knows nobody who appends, flushes or reads; `LogAttachment` owns it and them.
+/// </summary>
+internal sealed unsafe class LogStore : LogView, IDisposable
+{
+    private readonly PlatformLock _attached;
+    private readonly MetaWatch _metaWatch;
+    private volatile bool _closing;
+    private volatile bool _ended;
+
+    public LogStore(OpenedStore opened, LogSettings settings)
+        : base(opened.Directory, opened.Meta, settings.VerifyChecksum)
+    {
+        Os = opened.Os;
+        Control = opened.Control;
+        Settings = settings;
+        Slots = opened.Slots;
+        Checkpoints = opened.Checkpoints;
+        _attached = opened.Attached;
+        _metaWatch = opened.MetaWatch;
+        Wake = new WakeSignal(Os, Control);
+        FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
+        Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
+        Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
+        {
+            NamesLost = Poison,
+            LookWhileWaiting = ThrowIfClosing,
+            LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
+        };
+        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
+    }
+
+    public OperatingSystemServices Os { get; }
+
+    public LogSettings Settings { get; }
+
+    public ControlPage Control { get; }
+
+    public override SegmentWindow Window { get; }
+
+    public SegmentMaker Maker { get; }
+
+    public SlotTable Slots { get; }
+
+    public CheckpointFile Checkpoints { get; }
+
+    public WakeSignal Wake { get; }
+
+    /// <summary>Wakes those who wait for the confirmed offset, or for the lead of a flush.</summary>
+    public WakeSignal FlushWake { get; }
+
+    public HoleRepair Holes { get; }
+
+    public OwnProducers Producers { get; } = new();
+
+    /// <summary>
+    /// Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, nothing is
+    /// confirmed any more, readers read up to it.
+    /// </summary>
+    public long CorruptAt => Control.CorruptAt;
+
+    /// <summary>Everything before it is on disk.</summary>
+    // P18 acquire: pairs with P18 full in FlushRound.
+    public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Confirmed);
+
+    // P16 acquire: pairs with P16 release in LogOrigin.
+    public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
+
+    // P20 acquire: pairs with P20 full in SegmentMaker.
+    public override long Allocated => SharedWord.ReadAcquire(Control.Allocated);
+
+    // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+    public override long PassedTo => Math.Max(SharedWord.ReadAcquire(Control.TailHint), ConfirmedOffset);
+
+    // P14 acquire: pairs with P14 full in SegmentRoller.
+    public override long WrittenTo => SharedWord.ReadAcquire(Control.TailHint);
+
+    // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
+    public override bool MayHoldUnpublished => SharedWord.ReadAcquire(Control.ExclusiveAtWork) != 0;
+
+    public override bool MayGrow => CorruptAt < 0;
+
+    /// <inheritdoc/>
+    // P14 acquire: read before low water, which goes up first; pairs with P14 full in SegmentRoller.
+    public override bool HasPassed(long offset) =>
+        offset < SharedWord.ReadAcquire(Control.TailHint) && Window.StartOf(offset) >= LowWater;
+
+    public override ClaimOwner OwnerOf(ulong claim) => Producers.Own(claim) ? ClaimOwner.Living : Holes.OwnerOf(claim);
+
+    public override bool IsDamage(ulong* header, ulong claim, long offset) => Holes.IsDamage(header, claim, offset);
+
+    /// <summary>Damage is for the next look to tell, which knows what the reader does about it.</summary>
+    public override HoleFate Repair(ulong* header, ulong claim, long offset) =>
+        IsDamage(header, claim, offset) || TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
+
+    /// <summary>Turns a dead owner's claim into padding; true when the header is no longer this claim.</summary>
+    public bool TryRepair(ulong* header, ulong claim, long offset)
+    {
+        if (Producers.Own(claim))
+        {
+            Producers.ThrowIfOwnClaimIsOpen();
+            // Of another thread of this queue.
+            // P3 acquire: whether it was published meanwhile; pairs with P3 full in SharedAppender.
+            return SharedWord.ReadAcquire(header) != claim;
+        }
+
+        return IsDamage(header, claim, offset)
+            ? throw Corrupt(offset, claim, Window.StartOf(offset) + Window.SegmentLength - offset)
+            : Holes.TryRepair(header, claim, offset);
+    }
+
+    /// <summary>A sync has failed, whoever asked for it: nothing is confirmed any more, in any process.</summary>
+    public void Poison()
+    {
+        Wake.Poison();
+        FlushWake.Interrupt();
+        PoisonFile.Make(Directory);
+    }
+
+    /// <summary>From here on calls that wait for others give up with <see cref="ObjectDisposedException"/>.</summary>
+    public void BeginClosing() => _closing = true;
+
+    /// <summary>From here on nothing new begins.</summary>
+    public void End() => _ended = true;
+
+    /// <summary>Called in every loop that waits for another process or thread.</summary>
+    public void ThrowIfClosing() => PublicNames.ThrowIfDisposed(_closing, PublicNames.Queue);
+
+    /// <summary>Throws when recovery found the log damaged.</summary>
+    public void ThrowIfDamaged(string whatNot)
+    {
+        long at = CorruptAt;
+        if (at >= 0)
+            throw new QueueCorruptException(
+                $"The log is damaged, so nothing can be {whatNot}: offset={at}, path={Path}. Consumers read up to the damage.",
+                StoreNames.Segment(Window.StartOf(at)), at);
+    }
+
+    public override void ThrowIfReadingEnded(bool isClosed)
+    {
+        PublicNames.ThrowIfDisposed(isClosed || _ended, PublicNames.Consumer);
+        if (Wake.IsPoisoned)
+            throw Poisoned();
+    }
+
+    /// <inheritdoc cref="MetaWatch.ThrowIfReplaced"/>
+    public override void ThrowIfReplaced() => _metaWatch.ThrowIfReplaced();
+
+    /// <inheritdoc cref="MetaWatch.ThrowIfSeenReplaced"/>
+    public void ThrowIfSeenReplaced() => _metaWatch.ThrowIfSeenReplaced();
+
+    public QueuePoisonedException Poisoned(Exception? cause = null) => new(
+        $"A flush of this store failed, so nothing is confirmed any more: path={Path}. Close every queue on it, in all "
+        + "processes, then open it again: that looks at what the disk really holds.", cause);
+
+    /// <summary>
+    /// Takes `open` for a call of this queue; the queue's end ends the wait.
+    /// </summary>
+    public PlatformLock TakeOpenLock() => OpenLock.Take(Directory, Settings.LockTimeout, ThrowIfClosing);
+
+    /// <summary>
+    /// Closes the files and lets the locks go. A thread that has a span in hand still, or memory of a claim that was taken away,
+    /// keeps that segment mapped and nothing else: all that is left to it is to read or write there, and to meet a disposed
+    /// object at its next call, which looks at no shared word.
+    /// </summary>
+    public void Dispose()
+    {
+        try
+        {
+            Checkpoints.Dispose();
+            _metaWatch.Dispose();
+            Window.CloseFiles();
+            Slots.Dispose();
+            Control.Dispose();
+        }
+        finally
+        {
+            _attached.Dispose();
+            Directory.Dispose();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Store;
+
+/// <summary>The lanes of one producer, as those see them who do not append.</summary>
+internal interface IProducerLanes
+{
+    /// <summary>True while the calling thread has an open claim.</summary>
+    bool HasOwnOpenClaim();
+
+    /// <summary>Sends every lane to its rare path, where everything is looked at that the common one leaves out.</summary>
+    void TakeBounds();
+
+    /// <summary>The same for the lanes that stand below an offset.</summary>
+    void TakeBoundsBelow(long offset);
+}
+
+/// <summary>
+/// The producers of this queue, for those who meet their claims: a flush, a repair, a consumer that waits. A flush asks at a
+/// claim in its way, so the lock guards the list alone. Any thread.
+/// </summary>
+internal sealed class OwnProducers
+{
+    private readonly Lock _lock = new();
+    private readonly List<IProducerLanes> _producers = [];
+
+    /// <summary>Whose claims this queue's are; null while it has no producers.</summary>
+    public OwnerSlot? Slot { get; set; }
+
+    /// <summary>Works while this queue has producers.</summary>
+    public SegmentPreparer? Preparer { get; set; }
+
+    public void Add(IProducerLanes producer)
+    {
+        lock (_lock)
+            _producers.Add(producer);
+    }
+
+    public void Remove(IProducerLanes producer)
+    {
+        lock (_lock)
+            _producers.Remove(producer);
+    }
+
+    /// <summary>Whether a claim is of this queue, whose slot is held: alive, without a probe.</summary>
+    public bool Own(ulong claim) => Slot is { } own && FrameHeader.HighHalf(claim) == own.Owner;
+
+    /// <summary>Throws when this thread has an open claim on this queue: it would wait for itself.</summary>
+    public void ThrowIfOwnClaimIsOpen()
+    {
+        lock (_lock)
+        {
+            bool isOpen = false;
+            foreach (IProducerLanes producer in _producers)
+                isOpen |= producer.HasOwnOpenClaim();
+            if (isOpen)
+                throw new InvalidOperationException(
+                    "This thread has an open claim on this queue and would wait for itself. Publish or dispose the claim first.");
+        }
+    }
+
+    /// <summary>Sends every lane of this queue's producers to its rare path.</summary>
+    public void TakeBounds()
+    {
+        lock (_lock)
+        {
+            foreach (IProducerLanes producer in _producers)
+                producer.TakeBounds();
+        }
+    }
+
+    /// <summary>The same for the lanes that have stood still below an offset while others wrote.</summary>
+    public void TakeBoundsBelow(long offset)
+    {
+        lock (_lock)
+        {
+            foreach (IProducerLanes producer in _producers)
+                producer.TakeBoundsBelow(offset);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Log.Store;
+
+/// <summary>
+/// The calls of an object that is for one thread at a time: an Exclusive producer's lane, a reader. It marks them, so that a
+/// Dispose can wait for the one under way, and refuses a thread that calls while another one is in a call. Threads may take
+/// turns; the object belongs to the one that called last.
+/// <code>
+/// a call of the owner                           another thread takes the object over, under the lock
+/// 1 the stack is the owner's                    1 announce the own mark
+/// 2 mark: in call                               2 fence all threads of the process
+/// 3 look that nobody else is announced          3 the owner's mark says "in call": announce the owner again, refuse
+/// 4 what the call does                          4 become the owner, mark: in call
+/// 5 mark: not in call
+/// </code>
+/// The fence makes one of two things true: step 3 of the taker sees the mark, or step 3 of the owner sees the announcement.
+/// Both sides by interlocked operations would cost 5 ns a message; a plain look at one common mark would let two threads through
+/// that come within the same few nanoseconds, and messages that were acknowledged would be lost. Each thread has a mark of its
+/// own: a common one would be cleared by a thread that finds itself too late, under the call of the other.
+/// <para>A thread is known by its stack, because to ask the runtime for it costs a call: two addresses of one stack are one
+/// thread's, or the earlier one has ended.</para>
+/// </summary>
+internal unsafe struct SingleCaller
+{
+    private readonly Lock _taking = new();
+    private CallMark _owner;
+    private CallMark _announced;
+
+    /// <summary>The marks of threads that called, by their numbers, which the runtime gives again: who comes again allocates
+    /// nothing.</summary>
+    private Dictionary<int, CallMark>? _marks;
+
+    public SingleCaller() => _announced = _owner = new CallMark(thread: null);
+
+    /// <summary>The mark of the thread that called last; in a call, this thread's.</summary>
+    public readonly CallMark Owner => _owner;
+
+    /// <summary>Whether a call of this thread is under way.</summary>
+    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    public readonly bool IsInOwnCall(byte* stack) => _owner.IsOf(stack) && _owner.InCall != 0;
+
+    /// <summary>Whether a call is under way. For the side that has refused further calls and has fenced all threads.</summary>
+    public readonly bool IsInCall
+    {
+        get
+        {
+            lock (_taking)
+                // P7 acquire: its last use is over; pairs with P7 release in SingleCaller.
+                return Volatile.Read(ref _owner.InCall) != 0;
+        }
+    }
+
+    /// <summary>Marks a call; false when this thread has to <see cref="Take"/> the object first.</summary>
+    /// <param name="stack">The address of a local variable.</param>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public readonly bool TryEnter(byte* stack)
+    {
+        CallMark mark = _owner;
+        if (!mark.HasStack(stack))
+            return false;
+        // P7 release: before the announcement and the bound are looked at; pairs with P7 full in SingleCaller and LaneDrain.
+        Volatile.Write(ref mark.InCall, 1);
+        return Volatile.Read(in _announced) == mark; // P7 acquire: behind the mark; pairs with P7 full in SingleCaller.
+    }
+
+    /// <summary>Marks a call of an object that belongs to one thread for ever: nobody else is looked for.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public readonly void EnterAsOnlyThread() =>
+        Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+
+    /// <summary>The call is over.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public readonly void Leave() =>
+        // P7 release: nothing of the mapping is used after it; pairs with P7 acquire in SingleCaller.
+        Volatile.Write(ref _owner.InCall, 0);
+
+    /// <summary>As <see cref="Leave"/>, where the call may be over already and another thread have come.</summary>
+    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    public readonly void LeaveIfEntered(byte* stack)
+    {
+        if (IsInOwnCall(stack))
+            Leave();
+    }
+
+    /// <summary>Takes the object over for this thread and marks its call.</summary>
+    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    /// <returns>False when a call of another thread is under way.</returns>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    public bool Take(byte* stack)
+    {
+        Thread thread = Thread.CurrentThread;
+        lock (_taking)
+        {
+            // This thread's own mark, in TryEnter: the stack is that of a thread that has ended.
+            if (_owner.Thread != thread && _owner.HasStack(stack))
+                _owner.InCall = 0;
+            if (_owner.Thread != thread && !TryTakeFromOther(thread))
+                return false;
+            _owner.StackStart = RuntimeHelpers.TryEnsureSufficientExecutionStack() ? stack - CallMark.StackLength : null;
+            Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
+            return true;
+        }
+    }
+
+    /// <summary>
+    /// In a call: makes the mark this thread's own, when it is that of a thread that has ended and whose stack this one got. What
+    /// outlives the call, or goes on deeper in the stack, needs to know the thread.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void TakeFromEnded()
+    {
+        if (_owner.Thread != Thread.CurrentThread)
+            TakeFromEndedRarely();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeFromEndedRarely()
+    {
+        lock (_taking)
+        {
+            CallMark ended = _owner;
+            CallMark mine = MarkOf(Thread.CurrentThread);
+            mine.StackStart = ended.StackStart;
+            mine.InCall = 1;
+            Volatile.Write(ref _announced, mine); // P7 release: as in a takeover; pairs with P7 acquire in SingleCaller.
+            _owner = mine;
+            ended.InCall = 0;
+        }
+    }
+
+    private CallMark MarkOf(Thread thread)
+    {
+        ref CallMark? mark = ref CollectionsMarshal.GetValueRefOrAddDefault(_marks ??= [], thread.ManagedThreadId, out _);
+        // A mark of a thread that has ended may be in use, by one that got its stack.
+        if (mark?.Thread != thread)
+            mark = new CallMark(thread);
+        return mark;
+    }
+
+    private bool TryTakeFromOther(Thread thread)
+    {
+        CallMark mine = MarkOf(thread);
+        // What this thread has marked in TryEnter, when it came too late, is no call.
+        mine.InCall = 0;
+        Volatile.Write(ref _announced, mine); // P7 release: before the fence; pairs with P7 acquire in SingleCaller.
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: announced before the look; pairs with P7 release in SingleCaller.
+        if (Volatile.Read(ref _owner.InCall) != 0) // P7 acquire: pairs with P7 release in SingleCaller.
+        {
+            Volatile.Write(ref _announced, _owner); // P7 release: as before; pairs with P7 acquire in SingleCaller.
+            return false;
+        }
+
+        _owner = mine;
+        return true;
+    }
+}
+
+/// <summary>
+/// One thread's mark, written by that thread alone, as long as its object belongs to it each time that a message is produced or
+/// read: so it shares its cache line with no other object.
+/// </summary>
+[StructLayout(LayoutKind.Explicit, Size = 192)]
+internal sealed unsafe class CallMark
+{
+    /// <summary>
+    /// So much of the stack below a call is the thread's for sure: the runtime has looked that 64 KiB are left.
+    /// </summary>
+    public const nuint StackLength = 32 * 1024;
+
+    /// <summary>1 while the thread is in a call or has an open claim.</summary>
+    [FieldOffset(80)]
+    public int InCall;
+
+    /// <summary>The lowest address of the stack at which a call is the thread's for sure; null while there is none.</summary>
+    [FieldOffset(88)]
+    public byte* StackStart;
+
+    /// <summary>Which thread; null: nobody yet.</summary>
+    [FieldOffset(96)]
+    public readonly Thread? Thread;
+
+    public CallMark(Thread? thread) => Thread = thread;
+
+    /// <summary>Whether the address lies in the part of the stack that is known to be the thread's.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool HasStack(byte* stack) => (nuint)(stack - StackStart) <= StackLength;
+
+    /// <summary>Whether the calling thread is the mark's, or has its stack because that one has ended.</summary>
+    /// <param name="stack">The address of a local variable.</param>
+    public bool IsOf(byte* stack) => HasStack(stack) || Thread == System.Threading.Thread.CurrentThread;
+}

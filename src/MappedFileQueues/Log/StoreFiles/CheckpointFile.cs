@@ -1,0 +1,93 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.StoreFiles;
+
+/// <summary>
+/// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. One is synced before the other is used
+/// again, so that a cut in the middle of a write leaves the older one. Written under the flush lock, or by a lone opener.
+/// </summary>
+internal sealed class CheckpointFile(StoreDirectory directory, Guid storeId) : IDisposable
+{
+    /// <summary>Stays open from the first record on: a process that runs out of descriptors can still flush.</summary>
+    private PlatformFile? _file;
+
+    /// <summary>
+    /// The newer valid record; null when the file is missing or both slots are bad: then the log is read from its first segment.
+    /// </summary>
+    public CheckpointRecord? Read()
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Checkpoint, FileOpening.Read);
+        return file is null ? null : ReadNewest(file);
+    }
+
+    /// <summary>Makes the file with its blocks, so that a full disk cannot fail a later checkpoint for want of room.</summary>
+    public void Create(Guid bootId)
+    {
+        using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        file.WriteAt(new byte[2 * CheckpointRecord.SlotDistance], 0);
+        file.WriteAt(new CheckpointRecord(0, 0, 0, bootId).ToBytes(storeId), 0);
+        file.FlushData();
+    }
+
+    /// <summary>Writes the next record and syncs it. The offset's data was synced before.</summary>
+    public void Write(long offset, long epoch, Guid bootId)
+    {
+        PlatformFile file = _file ??= directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        CheckpointRecord? newest = ReadNewest(file);
+        bool isCovered = newest is not null && newest.Offset >= offset && newest.Epoch == epoch && newest.BootId == bootId;
+        if (!isCovered)
+        {
+            var record = new CheckpointRecord(offset, epoch, (newest?.Sequence ?? 0) + 1, bootId);
+            if (file.Length < 2 * CheckpointRecord.SlotDistance)
+                file.WriteAt(new byte[2 * CheckpointRecord.SlotDistance], 0);
+            file.WriteAt(record.ToBytes(storeId), record.Position);
+        }
+
+        // Also what is covered already: whoever wrote that record may have died before its sync.
+        file.Sync();
+    }
+
+    /// <summary>
+    /// Syncs what stands there, if anything does: a record that a leader wrote and died over counts for the opener that reads it.
+    /// </summary>
+    public void Sync()
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWrite);
+        file?.Sync();
+    }
+
+    /// <summary>After a recovery: both slots say the new epoch, one synced after the other.</summary>
+    public void WriteBoth(long offset, long epoch, Guid bootId)
+    {
+        long sequence = Read()?.Sequence ?? 0;
+        using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        if (file.Length < 2 * CheckpointRecord.SlotDistance)
+            file.SetLength(2 * CheckpointRecord.SlotDistance);
+        for (int i = 1; i <= 2; i++)
+        {
+            var record = new CheckpointRecord(offset, epoch, sequence + i, bootId);
+            file.WriteAt(record.ToBytes(storeId), record.Position);
+            file.Sync();
+            ProtocolSteps.Reach(ProtocolStep.CheckpointSlotWritten);
+        }
+    }
+
+    public void Dispose() => _file?.Dispose();
+
+    private CheckpointRecord? ReadNewest(PlatformFile file)
+    {
+        CheckpointRecord? newest = null;
+        Span<byte> bytes = stackalloc byte[CheckpointRecord.Length];
+        for (int slot = 0; slot < 2; slot++)
+        {
+            int read = file.ReadAt(bytes, slot * CheckpointRecord.SlotDistance);
+            CheckpointRecord? record = CheckpointRecord.Parse(bytes[..read], storeId);
+            if (record is not null && (newest is null || record.Sequence > newest.Sequence))
+                newest = record;
+        }
+
+        return newest;
+    }
+}

@@ -1,0 +1,109 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.StoreFiles;
+
+/// <summary>
+/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written and synced
+/// when it is made, so a full disk cannot turn a commit into SIGBUS.
+/// </summary>
+internal sealed unsafe class CursorFile : IDisposable
+{
+    private readonly PlatformLock _name;
+    private readonly PlatformFile _file;
+    private readonly MappedRegion _region;
+    private readonly StoreDirectory _directory;
+    private readonly string _folder;
+    private bool _isNameFlushed;
+
+    private CursorFile(StoreDirectory directory, string folder, PlatformLock name, PlatformFile file)
+    {
+        _directory = directory;
+        _folder = folder;
+        _name = name;
+        _file = file;
+        _region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
+    }
+
+    /// <summary>The word; written by the consumer, read by info and retention.</summary>
+    public ulong* Word => _region.Word(0);
+
+    /// <summary>False while the consumer is new.</summary>
+    // P15 acquire: pairs with P15 release in LogConsumer.
+    public bool HasOffset => CursorWord.IsValid(SharedWord.ReadAcquire(Word));
+
+    // P15 acquire: pairs with P15 release in LogConsumer.
+    public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word));
+
+    /// <summary>The cursor files of all consumers, as far as the folder knows them.</summary>
+    public static IEnumerable<string> Names(StoreDirectory directory)
+    {
+        yield return StoreNames.Cursor("");
+        foreach (string name in directory.List(StoreNames.Consumers))
+        {
+            if (name.EndsWith(".cursor", StringComparison.Ordinal))
+                yield return $"{StoreNames.Consumers}/{name}";
+        }
+    }
+
+    /// <summary>The offset that a cursor file holds; null when there is none.</summary>
+    public static long? Read(StoreDirectory directory, string fileName)
+    {
+        using PlatformFile? file = directory.Open(fileName, FileOpening.Read);
+        Span<byte> bytes = stackalloc byte[sizeof(ulong)];
+        if (file is null || file.ReadAt(bytes, 0) < bytes.Length)
+            return null;
+        ulong word = BitConverter.ToUInt64(bytes);
+        return CursorWord.IsValid(word) ? CursorWord.Offset(word) : null;
+    }
+
+    /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
+    public static CursorFile? TryOpen(StoreDirectory directory, string name)
+    {
+        PlatformLock? held = directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive);
+        if (held is null)
+            return null;
+        PlatformFile? file = null;
+        string folder = name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers;
+        try
+        {
+            file = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWriteOrCreate)!;
+            if (file.Length < CursorWord.FileLength)
+            {
+                file.WriteAt(new byte[CursorWord.FileLength - file.Length], file.Length);
+                file.FlushData();
+                directory.FlushEntries(folder);
+            }
+
+            return new CursorFile(directory, folder, held, file);
+        }
+        catch
+        {
+            file?.Dispose();
+            held.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// Makes the committed offset survive a power cut; the file's name too, the first time, since who made the file may have died
+    /// before he did.
+    /// </summary>
+    public void Flush()
+    {
+        _file.FlushData();
+        if (_isNameFlushed)
+            return;
+        _directory.FlushEntries(_folder);
+        _isNameFlushed = true;
+    }
+
+    /// <summary>Lets go of the page, and of the name last.</summary>
+    public void Dispose()
+    {
+        _region.Dispose();
+        _file.Dispose();
+        _name.Dispose();
+    }
+}

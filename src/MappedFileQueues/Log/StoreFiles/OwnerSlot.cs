@@ -1,0 +1,102 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.StoreFiles;
+
+/// <summary>
+/// `locks/slots`, mapped: who may own a claim. A slot is held by the kernel lock on its own file; under that lock, before its
+/// first claim, the taker raises the slot's generation. Without generations a process that takes over the slot of a dead one
+/// would keep that one's claims alive for ever.
+/// </summary>
+internal sealed unsafe class SlotTable : IDisposable
+{
+    private readonly StoreDirectory _directory;
+    private readonly OperatingSystemServices _os;
+    private readonly MappedRegion _region;
+
+    /// <summary>
+    /// Maps the table, making the file when it is missing or short; a lone opener always asks for its blocks, because one before
+    /// it may have made the file on a full disk and got none.
+    /// </summary>
+    public SlotTable(StoreDirectory directory, OperatingSystemServices os, bool isAlone)
+    {
+        _directory = directory;
+        _os = os;
+        using PlatformFile file = directory.Open(StoreNames.Slots, FileOpening.ReadWriteOrCreate)!;
+        bool isShort = file.Length < SlotLayout.FileLength;
+        if (isShort)
+            file.SetLength(SlotLayout.FileLength);
+        if (isShort || isAlone)
+            file.Allocate(0, SlotLayout.FileLength);
+
+        _region = MappedRegion.MapWhole(file, SlotLayout.FileLength, writable: true);
+    }
+
+    /// <summary>Takes a free slot; <see cref="QueueInUseException"/> when all 4,096 are held or worn out.</summary>
+    public OwnerSlot Take()
+    {
+        for (int slot = 0; slot < SlotLayout.SlotCount; slot++)
+        {
+            PlatformLock? held = _directory.TryLock(StoreNames.SlotLock(slot), LockKind.Exclusive);
+            if (held is null)
+                continue;
+            ProtocolSteps.Reach(ProtocolStep.SlotTaken);
+            // P12 acquire: the generation that the last holder raised; pairs with P12 release below.
+            uint generation = SharedWord.ReadAcquire(GenerationOf(slot));
+            if (generation >= SlotLayout.GenerationMax)
+            {
+                held.Dispose();
+                continue;
+            }
+
+#if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.GenerationNotRaised) && generation > 0)
+                generation--;
+#endif
+            *(uint*)(_region.Pointer + SlotLayout.EntryAt(slot) + 4) = (uint)Environment.ProcessId;
+            *(long*)(_region.Pointer + SlotLayout.EntryAt(slot) + 8) = _os.ProcessStartTime(Environment.ProcessId);
+            // P12 release: raised before the first claim; pairs with P12 acquire in Generation.
+            SharedWord.WriteRelease(GenerationOf(slot), generation + 1);
+            return new OwnerSlot(slot, generation + 1, held);
+        }
+
+        throw new QueueInUseException($"No free producer slot: path={_directory.Path}, slots={SlotLayout.SlotCount}. "
+            + "Close some producers, or close every queue on the store once so that worn out slots are reset.");
+    }
+
+    /// <summary>The generation that a slot has now.</summary>
+    // P12 acquire: pairs with P12 release in Take.
+    public uint Generation(int slot) => SharedWord.ReadAcquire(GenerationOf(slot));
+
+    /// <summary>The process that took the slot last, to name it in messages.</summary>
+    public int ProcessId(int slot) => *(int*)(_region.Pointer + SlotLayout.EntryAt(slot) + 4);
+
+    /// <summary>Gives worn out slots their life back. Only alone, after all claims were turned into padding.</summary>
+    public void ResetWornOut()
+    {
+        for (int slot = 0; slot < SlotLayout.SlotCount; slot++)
+        {
+            if (Generation(slot) >= SlotLayout.GenerationMax)
+                // P12 release: nobody else is attached; pairs with P12 acquire in Take.
+                SharedWord.WriteRelease(GenerationOf(slot), 0);
+        }
+    }
+
+    public void Dispose() => _region.Dispose();
+
+    private uint* GenerationOf(int slot) => (uint*)(_region.Pointer + SlotLayout.EntryAt(slot));
+}
+
+/// <summary>A slot that this queue holds from its first producer to the end of its last one's drain.</summary>
+internal sealed class OwnerSlot(int index, uint generation, PlatformLock held) : IDisposable
+{
+    public int Index => index;
+
+    public uint Generation => generation;
+
+    /// <summary>The high half of this queue's claimed headers.</summary>
+    public uint Owner => SlotLayout.Owner(index, generation);
+
+    public void Dispose() => held.Dispose();
+}

@@ -1,0 +1,112 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.StoreFiles;
+
+/// <summary>
+/// `queue.meta`: read, checked against what the opener wants, and made, once, under the `open` lock: written under a temporary
+/// name, synced, renamed without replacing, the directory synced. Before it exists the folder holds nothing but empty
+/// directories and locks.
+/// </summary>
+internal static class StoreMetaFile
+{
+    private const string Temporary = StoreNames.Meta + StoreNames.TemporarySuffix;
+
+    /// <summary>
+    /// The page; null when the folder holds none. <see cref="QueueFormatException"/> when it is damaged or of another version.
+    /// </summary>
+    public static StoreMeta? Read(StoreDirectory directory)
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Meta, FileOpening.Read);
+        if (file is null)
+            return null;
+        byte[] bytes = new byte[StoreMeta.Length + 1];
+        int read = file.ReadAt(bytes, 0);
+        return StoreMeta.Parse(bytes.AsSpan(0, read), file.Path);
+    }
+
+    public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings, Guid boot,
+        PlatformLock openLock)
+    {
+        ThrowIfHalfDeleted(directory);
+        // In this order: the deletion removes the locks first, and the mark of what is half deleted last.
+        if (!openLock.IsInPlace)
+            throw new QueueDeletedException(
+                $"The store was deleted while somebody waited to open it: path={directory.Path}. Open it again.");
+        var meta = new StoreMeta(request.Kind, request.SegmentLength, request.StructSize, request.LayoutFingerprint,
+            settings.StoreId ?? Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
+        directory.Delete(Temporary);
+        try
+        {
+            using (PlatformFile file = directory.Open(Temporary, FileOpening.ReadWriteOrCreate)!)
+            {
+                file.WriteAt(meta.ToBytes(), 0);
+                file.FlushData();
+            }
+
+            // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it. It names the
+            // boot, because it stands in for a control page that is damaged, or that an opener which died was just writing.
+            new CheckpointFile(directory, meta.StoreId).Create(boot);
+            directory.FlushEntries(StoreNames.Offsets);
+            ProtocolSteps.Reach(ProtocolStep.MetaWritten);
+            if (!directory.RenameWithoutReplacing(Temporary, StoreNames.Meta))
+                throw new QueueInUseException(
+                    $"Somebody made a store here without the `open` lock: path={directory.Path}. Open it again.");
+        }
+        catch
+        {
+            directory.Delete(Temporary);
+            throw;
+        }
+
+        ProtocolSteps.Reach(ProtocolStep.MetaRenamed);
+        directory.FlushEntries("");
+        return meta;
+    }
+
+    /// <summary>Refuses a store of another kind or struct.</summary>
+    public static void ThrowIfOther(StoreMeta meta, StoreRequest request, string path)
+    {
+        if (meta.Kind != request.Kind)
+            throw new QueueFormatException($"The store holds {Describe(meta.Kind)}, not {Describe(request.Kind)}: path={path}. "
+                + (meta.Kind == StoreKind.Struct ? "Open it as MappedFileQueue<T>." : "Open it as MappedFileQueue."));
+        if (meta.StructSize != request.StructSize || meta.LayoutFingerprint != request.LayoutFingerprint)
+            throw new QueueFormatException($"The store holds another struct: path={path}, structSize={meta.StructSize}, "
+                + $"expected={request.StructSize}, layout={meta.LayoutFingerprint:x16}, "
+                + $"expected={request.LayoutFingerprint:x16}. "
+                + "Open it with the struct that made it (same fields, types and offsets).");
+    }
+
+    /// <summary>
+    /// Refuses to make a store where other things lie: a 1.x folder, or files that are not a store's. What a crash leaves in the
+    /// middle of making one (our directories, locks, temporary files) is no obstacle.
+    /// </summary>
+    public static void ThrowIfForeign(StoreDirectory directory)
+    {
+        ThrowIfHalfDeleted(directory);
+        IReadOnlyList<string> names = directory.List("");
+        bool isOldVersion = directory.List(StoreNames.Offsets).Any(name => name.EndsWith(".offset", StringComparison.Ordinal))
+            || directory.List(StoreNames.CommitLog).Any(name => name.Length == 20 && name.All(char.IsAsciiDigit));
+        if (isOldVersion)
+            throw new QueueFormatException($"The folder holds a store of MappedFileQueues 1.x: path={directory.Path}. "
+                + "Import it with `mfq import-v1`; nothing was written.");
+        string? foreign = names.FirstOrDefault(name =>
+            name is not (StoreNames.CommitLog or StoreNames.Offsets or StoreNames.Locks or Temporary));
+        foreign ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}").FirstOrDefault();
+        // Another process may have made the store since we looked: then these files are its own.
+        if (foreign is not null && directory.Identify(StoreNames.Meta) is null)
+            throw new QueueFormatException($"The folder is not empty and holds no store: path={directory.Path}, found={foreign}. "
+                + $"Choose an empty folder, or restore {StoreNames.Meta}; nothing was written.");
+    }
+
+    /// <summary>Nobody makes a store in the middle of what somebody else is about to remove.</summary>
+    private static void ThrowIfHalfDeleted(StoreDirectory directory)
+    {
+        if (directory.Identify(StoreNames.DeletedMeta) is not null)
+            throw new QueueDeletedException($"The store is being deleted, or that was cut short: path={directory.Path}, "
+                + $"found={StoreNames.DeletedMeta}. Call MappedFileQueue.Delete again, then open it.");
+    }
+
+    private static string Describe(StoreKind kind) => kind == StoreKind.Struct ? "structs" : "messages of any length";
+}

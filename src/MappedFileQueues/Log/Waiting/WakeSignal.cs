@@ -1,0 +1,164 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Waiting;
+
+/// <summary>
+/// Sleeping and waking across processes, without a lost wake-up and without a flag that stays stuck when a waiter or a waker
+/// dies anywhere (models/wait.pml; any other order of these steps loses one). Both words are 64 bits in the control page.
+/// <code>
+/// waiter                                                waker
+/// 1 s = sequence (acquire)                              1 publish
+/// 2 raise the flag to s + 1, never lower it             2 flag = read the flag; 0: done
+/// 3 fence the producers that publish without a fence    3 sequence + 1
+/// 4 look again; found: done                             4 wake all who sleep on the sequence
+/// 5 sleep while sequence = s                            5 clear the flag, if it still holds what was read
+/// </code>
+/// A waker that dies after step 2 leaves the flag up, so the next publisher wakes; one that dies after 3 has made every sleeper's
+/// `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. All the same somebody
+/// looks again after 100 ms at most: the sleeper itself, or <see cref="SleeperWatch"/> for it. The top bit of the flag is poison
+/// and is never cleared.
+/// </summary>
+internal sealed unsafe class WakeSignal
+{
+    /// <summary>
+    /// The longest single sleep that nobody looks after, whatever the options say. Only tests change it, in processes of their
+    /// own: with a long one a lost wake-up is a hang and not a delay.
+    /// </summary>
+    public static TimeSpan SleepMax { get; set; } = SleeperWatch.Interval;
+
+    /// <summary>The longest sleep when a producer that publishes without a fence cannot be fenced from here.</summary>
+    private static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
+
+    private readonly OperatingSystemServices _os;
+    private readonly ulong* _sequence;
+    private readonly ulong* _flag;
+    private readonly ulong* _fenceNeeded;
+
+    /// <summary>The signal of publishers.</summary>
+    public WakeSignal(OperatingSystemServices os, ControlPage control)
+        : this(os, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.FenceNeeded;
+
+    /// <summary>A signal of wakers that all fence what they tell of by themselves.</summary>
+    public WakeSignal(OperatingSystemServices os, ulong* sequence, ulong* flag)
+    {
+        _os = os;
+        _sequence = sequence;
+        _flag = flag;
+    }
+
+    /// <summary>The word that sleepers sleep on.</summary>
+    public ulong* SequenceWord => _sequence;
+
+    /// <summary>The word that publishers read after each publish.</summary>
+    public ulong* Flag => _flag;
+
+    /// <summary>True once a flush of any process has failed.</summary>
+#if MFQ_PLANTED
+    // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
+    public bool IsPoisoned => _isPoisonedHere || (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
+
+    private bool _isPoisonedHere;
+#else
+    // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
+    public bool IsPoisoned => (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
+#endif
+
+    /// <summary>Waiter's steps 1 to 3. The caller looks again, then calls <see cref="Sleep"/> with the result.</summary>
+    /// <param name="sequence">To be handed to <see cref="Sleep"/>.</param>
+    /// <returns>The longest time that one sleep may last.</returns>
+    public TimeSpan Prepare(out ulong sequence)
+    {
+        // P10 acquire: read before the flag is raised; pairs with P10 full in Wake.
+        sequence = SharedWord.ReadAcquire(_sequence);
+        while (true)
+        {
+            // P9 acquire: a flag that is high enough needs no store; pairs with P9 full below and in Wake.
+            ulong flag = SharedWord.ReadAcquire(_flag);
+            if ((flag & ~ControlLayout.PoisonBit) >= sequence + 1)
+                break;
+            // P9 full: the flag is up before this waiter looks again; pairs with P9 acquire in LogAppender.
+            if (SharedWord.CompareExchange(_flag, flag, (flag & ControlLayout.PoisonBit) | (sequence + 1)))
+                break;
+        }
+
+        ProtocolSteps.Reach(ProtocolStep.WaiterFlagRaised);
+        // P8 acquire: an Exclusive producer may publish without a fence; pairs with P8 full in ProducerAdmission.
+        if (_fenceNeeded == null || SharedWord.ReadAcquire(_fenceNeeded) == 0)
+            return SleepMax;
+
+        // Also when the flag was high enough: who raised it may not have come to its own fence yet.
+        return _os.FenceOtherProcesses() ? SleepMax : UnfencedSleepMax;
+    }
+
+    /// <summary>Waiter's step 5; may return early.</summary>
+    public void Sleep(ulong sequence, TimeSpan atMost)
+    {
+        if (atMost > TimeSpan.Zero)
+            _os.WaitOnWord((uint*)_sequence, (uint)sequence, atMost);
+    }
+
+    /// <summary>
+    /// As <see cref="Sleep"/>, for a waiter that found nothing at all: what is longer than one sleep may be is looked after by
+    /// <see cref="SleeperWatch"/>.
+    /// </summary>
+    /// <param name="sequence">What <see cref="Prepare"/> gave.</param>
+    /// <param name="atMost">How long.</param>
+    /// <param name="header">The free header that the waiter looked at; mapped until this returns.</param>
+    public void SleepWatched(ulong sequence, TimeSpan atMost, ulong* header)
+    {
+        if (atMost <= SleepMax)
+            Sleep(sequence, atMost);
+        else
+            SleeperWatch.Instance.Sleep(_os, new SleeperWatch.Sleeper(this, sequence, header), atMost);
+    }
+
+    /// <summary>
+    /// Waker's steps 2 to 5, after the publish is visible. The caller has read a flag that is not 0; a publisher's own read of
+    /// it is step 2.
+    /// </summary>
+    public void Wake(ulong flag)
+    {
+        // P10 full: the publish is visible before the sequence moves; pairs with P10 acquire in Prepare.
+        SharedWord.Add(_sequence, 1);
+        ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
+        _os.WakeWord((uint*)_sequence);
+        ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
+        // P9 full: only the value that was read is cleared, so a waiter who raised it since keeps it;
+        // pairs with P9 acquire in Prepare.
+        ulong poison = flag & ControlLayout.PoisonBit;
+        SharedWord.CompareExchange(_flag, flag, poison);
+    }
+
+    /// <summary>The check after a change that may free a waiter and that ended with a full fence of its own.</summary>
+    public void WakeIfAwaited()
+    {
+        // P9 acquire: after the fence of the change; pairs with P9 full in Prepare.
+        ulong flag = SharedWord.ReadAcquire(_flag);
+        if ((flag & ~ControlLayout.PoisonBit) != 0)
+            Wake(flag);
+    }
+
+    /// <summary>Makes every sleeper look again: cancellation, Dispose, poison.</summary>
+    public void Interrupt()
+    {
+        // P10 full: what the sleepers shall see was stored before; pairs with P10 acquire in Prepare.
+        SharedWord.Add(_sequence, 1);
+        _os.WakeWord((uint*)_sequence);
+    }
+
+    /// <summary>Tells every process that a flush has failed.</summary>
+    public void Poison()
+    {
+#if MFQ_PLANTED
+        _isPoisonedHere = PlantedFaults.Has(PlantedFault.PoisonNotShared);
+        if (_isPoisonedHere)
+            return;
+#endif
+        // P11 full: sticky; pairs with P11 acquire in IsPoisoned.
+        SharedWord.SetBits(_flag, ControlLayout.PoisonBit);
+        Interrupt();
+    }
+}
