@@ -2,6 +2,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tool.Consume;
 
@@ -124,7 +125,7 @@ internal sealed class ConsumerSource : MessageSource
     private static StoreMeta ReadMeta(string storePath)
     {
         string path = Path.GetFullPath(storePath);
-        using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
+        using HeldDirectory? directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null);
         return (directory is null ? null : StoreMetaFile.Read(directory))
             ?? throw new ToolException($"There is no store: path={path}. Correct the path; `mfq produce` makes a store.");
     }

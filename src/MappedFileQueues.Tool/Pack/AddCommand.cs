@@ -2,6 +2,7 @@ using System.Buffers;
 using System.CommandLine;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -121,7 +122,7 @@ internal static class AddCommand
     {
         const long LengthMax = 256 * 1024 * 1024;
         string path = Path.GetFullPath(file.Path);
-        using StoreDirectory? folder = OperatingSystemServices.Current.OpenDirectory(
+        using HeldDirectory? folder = CurrentPlatform.Services.OpenDirectory(
             Path.GetDirectoryName(path)!, create: false, mode: null);
         using PlatformFile? opened = folder?.Open(Path.GetFileName(path), FileOpening.Read);
         if (opened is null)

@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Files;
 
@@ -17,7 +18,7 @@ namespace MappedFileQueues.Files;
 internal sealed class AppendFileSet : IDisposable
 {
     private readonly AppendFileOptions _options;
-    private readonly StoreDirectory _directory;
+    private readonly HeldDirectory _directory;
     private readonly PlatformLock _lock;
     private readonly string _name;
     private readonly string _nextName;
@@ -29,7 +30,7 @@ internal sealed class AppendFileSet : IDisposable
     private bool _areEntriesDirty;
     private long _begunTicks;
 
-    private AppendFileSet(StoreDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
+    private AppendFileSet(HeldDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
     {
         (_directory, _lock, _name, _options) = (directory, ownership, name, options);
         RolledNames names = new(name);
@@ -58,7 +59,7 @@ internal sealed class AppendFileSet : IDisposable
     public static AppendFileSet Open(string path, AppendFileOptions options)
     {
         string name = Path.GetFileName(path);
-        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
+        HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(
             Path.GetDirectoryName(path)!, create: true, options.UnixCreateMode, ownerOnly: false)!;
         PlatformLock? ownership = null;
         AppendFileSet? files = null;

@@ -1,5 +1,6 @@
 using System.Globalization;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Files;
 
@@ -18,7 +19,7 @@ internal sealed class FileSequence
 
     public FileSequence(string path)
     {
-        if (OperatingSystemServices.Current.IsPortable)
+        if (CurrentPlatform.Services.IsPortable)
         {
             throw new PlatformNotSupportedException(
                 "Files that are renamed can be told apart on Linux only: FollowRolls and ResumeAt need that. Follow the file"
@@ -51,10 +52,10 @@ internal sealed class FileSequence
         FileMark mark = position?.File ?? default;
         for (int tries = 0; ; tries++)
         {
-            ReadableFile? head = ReadableFile.TryOpen(_path);
+            ReadableFile? head = CurrentPlatform.Services.TryOpenForReading(_path);
             if (head is not null && (mark == default || head.Mark == mark))
                 return head;
-            using StoreDirectory? folder = OpenFolder(out string name);
+            using HeldDirectory? folder = OpenFolder(out string name);
             if (mark == default && head is null && mayBeMissing && folder is not null)
                 return new MissingFile(_path, LastOf(folder, name));
             if (folder is not null && mark != default && Find(folder, mark) is { } found)
@@ -78,7 +79,7 @@ internal sealed class FileSequence
     {
         for (int tries = 0; tries < TriesMax; tries++)
         {
-            ReadableFile? head = ReadableFile.TryOpen(_path);
+            ReadableFile? head = CurrentPlatform.Services.TryOpenForReading(_path);
             ReadableFile? next = null;
             try
             {
@@ -97,7 +98,7 @@ internal sealed class FileSequence
         return null;
     }
 
-    private static ReadableFile? Find(StoreDirectory folder, FileMark mark)
+    private static ReadableFile? Find(HeldDirectory folder, FileMark mark)
     {
         foreach (string name in folder.List(""))
         {
@@ -115,7 +116,7 @@ internal sealed class FileSequence
     /// <summary>Null when the name means another file by now, or none.</summary>
     private static ReadableFile? OpenIfSame(string path, ulong inode)
     {
-        ReadableFile? file = ReadableFile.TryOpen(path);
+        ReadableFile? file = CurrentPlatform.Services.TryOpenForReading(path);
         if (file is null || file.Mark?.Inode == inode)
             return file;
         file.Dispose();
@@ -126,7 +127,7 @@ internal sealed class FileSequence
     private bool TryFindNext(ReadableFile current, ReadableFile? head, out ReadableFile? next)
     {
         next = null;
-        using StoreDirectory? folder = OpenFolder(out string name);
+        using HeldDirectory? folder = OpenFolder(out string name);
         if (folder is null)
             return true;
         List<Closed> closed = List(folder, name);
@@ -150,7 +151,7 @@ internal sealed class FileSequence
     /// The file was deleted or has a name of another kind. Those that were written to later came later; of a name that bears
     /// the same time, the one that was made later.
     /// </summary>
-    private static Closed? OldestBehind(StoreDirectory folder, List<Closed> closed, ReadableFile current)
+    private static Closed? OldestBehind(HeldDirectory folder, List<Closed> closed, ReadableFile current)
     {
         Closed? oldest = null;
         (long, long) least = (long.MaxValue, long.MaxValue);
@@ -168,7 +169,7 @@ internal sealed class FileSequence
     }
 
     /// <summary>The youngest closed file there is: what comes first is what comes behind it.</summary>
-    private static (long Modified, FileMark Mark) LastOf(StoreDirectory folder, string name)
+    private static (long Modified, FileMark Mark) LastOf(HeldDirectory folder, string name)
     {
         (long Modified, FileMark Mark) last = default;
         foreach (Closed candidate in List(folder, name))
@@ -186,7 +187,7 @@ internal sealed class FileSequence
     private static (long Modified, long Birth) TimeOf(ReadableFile file) => (file.Modified, MarkOf(file).Birth);
 
     /// <summary>The closed files, each kind of names by itself, oldest first.</summary>
-    private static List<Closed> List(StoreDirectory folder, string name)
+    private static List<Closed> List(HeldDirectory folder, string name)
     {
         List<Closed> closed = [];
         RolledNames rolled = new(name);
@@ -217,16 +218,16 @@ internal sealed class FileSequence
     }
 
     /// <summary>The folder and the name in it, through symbolic links.</summary>
-    private StoreDirectory? OpenFolder(out string name)
+    private HeldDirectory? OpenFolder(out string name)
     {
         string path = FileLinks.Follow(_path);
         name = Path.GetFileName(path);
-        return OperatingSystemServices.Current.OpenDirectory(Path.GetDirectoryName(path)!, create: false, mode: null);
+        return CurrentPlatform.Services.OpenDirectory(Path.GetDirectoryName(path)!, create: false, mode: null);
     }
 
     private bool IsStill(ReadableFile? head)
     {
-        using ReadableFile? now = ReadableFile.TryOpen(_path);
+        using ReadableFile? now = CurrentPlatform.Services.TryOpenForReading(_path);
         return now?.Mark == head?.Mark;
     }
 

@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Files;
 
@@ -12,7 +13,7 @@ internal sealed record FileSource(ReadableFile First, FileSequence? Sequence)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
         if (!options.FollowRolls && options.ResumeAt is null)
-            return new FileSource(ReadableFile.Open(path), null);
+            return new FileSource(CurrentPlatform.Services.OpenForReading(path), null);
         if (options is { FollowRolls: true, MapBlocks: true })
             throw new ArgumentException("Blocks of a file that is rolled cannot be mapped: FollowRolls=true, MapBlocks=true.");
         FileSequence sequence = new(path);

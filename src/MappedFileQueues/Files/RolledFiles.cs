@@ -3,7 +3,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files;
 
 /// <summary>The closed files of a stream that are there, oldest first. Numbers are never used again.</summary>
-internal sealed class RolledFiles(StoreDirectory directory, RolledNames names)
+internal sealed class RolledFiles(HeldDirectory directory, RolledNames names)
 {
     private readonly List<long> _numbers = [.. directory.List("").Select(names.NumberOf).Where(number => number > 0).Order()];
 

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Files;
 /// copied keeps what it ends with. Portable knows no inodes, and on Linux no time of birth: what one of the two sides does not
 /// know is not compared. A mark that a power cut took leaves zeros in the file, which is no loss.</para>
 /// </summary>
-internal sealed class RoomMark(StoreDirectory directory, string name)
+internal sealed class RoomMark(HeldDirectory directory, string name)
 {
     private const ulong Magic = 0x314D_4F4F_5251_464D; // "MFQROOM1"
     private const int BodyLength = 32;

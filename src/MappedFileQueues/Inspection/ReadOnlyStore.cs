@@ -5,6 +5,7 @@ using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Inspection;
@@ -20,7 +21,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private long _checkpoint;
     private long _epoch;
 
-    private ReadOnlyStore(StoreDirectory directory, StoreMeta meta, bool verifiesChecksum)
+    private ReadOnlyStore(HeldDirectory directory, StoreMeta meta, bool verifiesChecksum)
         : base(directory, meta, verifiesChecksum)
     {
         Window = new SegmentWindow(directory, meta.SegmentLength, writable: false);
@@ -43,7 +44,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     public static ReadOnlyStore Open(string path, bool verifiesChecksum)
     {
-        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)
+        HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null)
             ?? throw Missing(path);
         try
         {
@@ -96,7 +97,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     /// <summary>The control page tells of this boot: memory is whole.</summary>
     private bool IsRecovered => _control is not null
-        && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(OperatingSystemServices.Current));
+        && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(CurrentPlatform.Services));
 
     /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
     public long FindLatest() => Status().PublishedOffset;
@@ -210,7 +211,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private long ReadCheckpoint() => new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
 
     /// <summary>The store was recovered in this boot, as the control page says, or else the checkpoint.</summary>
-    private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(OperatingSystemServices.Current);
+    private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(CurrentPlatform.Services);
 
     /// <summary>Opened in the middle of a recovery, or after one that damage has left no page of: the checkpoint's.</summary>
     private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)

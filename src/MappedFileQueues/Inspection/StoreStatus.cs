@@ -53,7 +53,7 @@ internal sealed unsafe record StoreStatus
 
     public required IReadOnlyList<int> ProducerProcesses { get; init; }
 
-    public static StoreStatus Gather(StoreDirectory directory, StoreMeta meta, ControlPage? control)
+    public static StoreStatus Gather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
     {
         List<long> segments = [];
         foreach (string name in directory.List(StoreNames.CommitLog))
@@ -96,7 +96,7 @@ internal sealed unsafe record StoreStatus
 
     /// <summary>Ends with the last segment that was there at the beginning: a fast producer is not chased for ever.</summary>
     private static (long Published, long Tail) Walk(
-        StoreDirectory directory, StoreMeta meta, long from, long lastSegment, List<OpenClaimStatus> claims)
+        HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<OpenClaimStatus> claims)
     {
         var checksum = new FrameChecksum(meta.StoreId);
         long offset = from;
@@ -126,7 +126,7 @@ internal sealed unsafe record StoreStatus
         return (published < 0 ? offset : published, offset);
     }
 
-    private static OpenClaimStatus Describe(StoreDirectory directory, ulong header, long offset)
+    private static OpenClaimStatus Describe(HeldDirectory directory, ulong header, long offset)
     {
         int slot = SlotLayout.Slot(FrameHeader.HighHalf(header));
         int processId = 0;
@@ -141,7 +141,7 @@ internal sealed unsafe record StoreStatus
         return new OpenClaimStatus(offset, FrameHeader.Length(header), slot, processId);
     }
 
-    private static List<ConsumerStatus> FindConsumers(StoreDirectory directory)
+    private static List<ConsumerStatus> FindConsumers(HeldDirectory directory)
     {
         List<ConsumerStatus> consumers = [];
         IEnumerable<string> names = directory.List(StoreNames.Consumers)
@@ -160,7 +160,7 @@ internal sealed unsafe record StoreStatus
         return consumers;
     }
 
-    private static long MeasureDisk(StoreDirectory directory)
+    private static long MeasureDisk(HeldDirectory directory)
     {
         long bytes = 0;
         string[] folders =

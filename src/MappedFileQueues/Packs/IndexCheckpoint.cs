@@ -71,7 +71,7 @@ internal static class IndexCheckpoint
     private static ReadOnlySpan<byte> Magic => "MFQPIDX1"u8;
 
     /// <summary>Writes it under a temporary name, syncs it, renames it. The volumes are synced up to what they cover.</summary>
-    public static void Write(StoreDirectory directory, PackMeta meta, CheckpointContent content, ulong[][] shards)
+    public static void Write(HeldDirectory directory, PackMeta meta, CheckpointContent content, ulong[][] shards)
     {
         const string Temporary = PackNames.Checkpoint + PackNames.TemporarySuffix;
         _ = directory.Delete(Temporary);
@@ -104,7 +104,7 @@ internal static class IndexCheckpoint
     }
 
     /// <summary>Reads the entries into an empty index; null when the file is missing, damaged or of another pack.</summary>
-    public static CheckpointContent? Read(StoreDirectory directory, PackMeta meta, PackIndex index)
+    public static CheckpointContent? Read(HeldDirectory directory, PackMeta meta, PackIndex index)
     {
         using PlatformFile? file = directory.Open(PackNames.Checkpoint, FileOpening.Read);
         if (file is null)

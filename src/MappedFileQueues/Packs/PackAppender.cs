@@ -128,7 +128,7 @@ internal sealed class PackAppender : IDisposable
     public static Volume MakeVolume(PackCore core, VolumeHeader header, Action<PlatformFile>? fill = null)
     {
         string temporary = header.Name.Path + PackNames.TemporarySuffix;
-        StoreDirectory directory = core.Directory;
+        HeldDirectory directory = core.Directory;
         _ = directory.Delete(temporary);
         using (PlatformFile file = directory.Open(temporary, FileOpening.ReadWriteOrCreate)!)
         {
@@ -176,7 +176,7 @@ internal sealed class PackAppender : IDisposable
     }
 
     /// <summary>Null when there is no room for it: then a recovery knows less.</summary>
-    private static PlatformFile? OpenMark(StoreDirectory directory)
+    private static PlatformFile? OpenMark(HeldDirectory directory)
     {
         try
         {

@@ -11,7 +11,7 @@ internal sealed class PackCore : IDisposable
 {
     private readonly List<PackDamage> _damages = [];
 
-    public PackCore(StoreDirectory directory, PackMeta meta, PackAccess? access = null)
+    public PackCore(HeldDirectory directory, PackMeta meta, PackAccess? access = null)
     {
         access ??= new PackAccess();
         Directory = directory;
@@ -23,7 +23,7 @@ internal sealed class PackCore : IDisposable
         Lookup = new PackLookup(Index, Volumes, Hidden, new KeyHash(meta.PackId));
     }
 
-    public StoreDirectory Directory { get; }
+    public HeldDirectory Directory { get; }
 
     public PackMeta Meta { get; }
 

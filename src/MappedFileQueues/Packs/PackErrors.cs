@@ -16,7 +16,7 @@ internal static class PackErrors
         new($"A pack does not belong on this file system, its locks are not dependable: path={path}, fileSystem={name}. "
             + "Put it on a local one, or set DangerouslyAllowFileSystem.");
 
-    public static QueueInUseException InUse(StoreDirectory directory) => directory.InUse(
+    public static QueueInUseException InUse(HeldDirectory directory) => directory.InUse(
         PackNames.WriterLock, "Another writer has the pack open",
         "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
 

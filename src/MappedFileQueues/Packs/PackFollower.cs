@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Packs;
 
@@ -8,10 +9,10 @@ namespace MappedFileQueues.Packs;
 /// </summary>
 internal sealed class PackFollower : IDisposable
 {
-    private readonly StoreDirectory _directory;
+    private readonly HeldDirectory _directory;
     private readonly PackMeta _meta;
     private readonly PackAccess _access;
-    private readonly bool _hasIdentities = !OperatingSystemServices.Current.IsPortable;
+    private readonly bool _hasIdentities = !CurrentPlatform.Services.IsPortable;
     private PackCore _core;
     private PlatformFile? _checkpoint;
     private Volume? _last;
@@ -26,7 +27,7 @@ internal sealed class PackFollower : IDisposable
     /// </summary>
     private byte[]? _seenBehind;
 
-    public PackFollower(StoreDirectory directory, PackMeta meta, PackAccess access)
+    public PackFollower(HeldDirectory directory, PackMeta meta, PackAccess access)
     {
         (_directory, _meta, _access) = (directory, meta, access);
         _core = Load();

@@ -17,7 +17,7 @@ internal sealed record LoadedPack(
 /// Opens a pack's volumes and makes the index: from the checkpoint and what came after it, or from the volumes alone. Changes no
 /// file.
 /// </summary>
-internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAccess access)
+internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAccess access)
 {
     /// <summary>How often a reader begins anew because a compaction removes the files that it is about to open.</summary>
     private const int TriesMax = 1000;
@@ -33,7 +33,7 @@ internal sealed class PackLoader(StoreDirectory directory, PackMeta meta, PackAc
     private long _coveredTail = VolumeHeader.Length;
 
     /// <summary>Reads `pack.meta`; null when it is missing.</summary>
-    public static PackMeta? ReadMeta(StoreDirectory directory)
+    public static PackMeta? ReadMeta(HeldDirectory directory)
     {
         using PlatformFile? file = directory.Open(PackNames.Meta, FileOpening.Read);
         if (file is null)

@@ -1,5 +1,6 @@
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Packs;
 
@@ -20,7 +21,7 @@ internal static class PackOpening
 
     public static OpenedPack OpenWriter(string path, PackOptions options, bool useCheckpoint)
     {
-        StoreDirectory directory = OpenDirectory(path, options);
+        HeldDirectory directory = OpenDirectory(path, options);
         PlatformLock? writerLock = null;
         try
         {
@@ -53,9 +54,9 @@ internal static class PackOpening
         }
     }
 
-    private static StoreDirectory OpenDirectory(string path, PackOptions options)
+    private static HeldDirectory OpenDirectory(string path, PackOptions options)
     {
-        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
+        HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(
             Path.GetFullPath(path), options.CreateIfMissing, options.UnixCreateMode) ?? throw PackErrors.NoPack(path);
         if (!options.DangerouslyAllowFileSystem && directory.UnsafeFileSystem is { } name)
         {
@@ -67,7 +68,7 @@ internal static class PackOpening
     }
 
     /// <summary>Nothing is written into a folder that holds something else.</summary>
-    private static void RefuseForeign(StoreDirectory directory, bool mayCreate)
+    private static void RefuseForeign(HeldDirectory directory, bool mayCreate)
     {
         if (directory.Identify(PackNames.Meta) is not null && directory.List("").Contains(PackNames.Meta))
             return;
@@ -83,7 +84,7 @@ internal static class PackOpening
             throw PackErrors.Foreign(directory.Path, $"{PackNames.Volumes}/{volume}");
     }
 
-    private static PackMeta Create(StoreDirectory directory, PackOptions options)
+    private static PackMeta Create(HeldDirectory directory, PackOptions options)
     {
         const string Temporary = PackNames.Meta + PackNames.TemporarySuffix;
         directory.CreateSubdirectory(PackNames.Volumes);
@@ -100,7 +101,7 @@ internal static class PackOpening
         return meta;
     }
 
-    private static void RemoveTemporaries(StoreDirectory directory)
+    private static void RemoveTemporaries(HeldDirectory directory)
     {
         directory.CreateSubdirectory(PackNames.Volumes);
         foreach (string folder in new[] { "", PackNames.Volumes })
@@ -188,7 +189,7 @@ internal static class PackOpening
     }
 
     /// <summary>Sets aside what does not count any more; a second time, after a crash, over the first.</summary>
-    private static void Salvage(StoreDirectory directory, Volume last)
+    private static void Salvage(HeldDirectory directory, Volume last)
     {
         directory.CreateSubdirectory(PackNames.Salvage);
         string name = $"{PackNames.Salvage}/{last.Name.FileName}-{last.Tail}";
@@ -222,7 +223,7 @@ internal static class PackOpening
         }
     }
 
-    private static void RemovePoison(StoreDirectory directory)
+    private static void RemovePoison(HeldDirectory directory)
     {
         if (directory.Delete(PackNames.Poison))
             directory.FlushEntries("");

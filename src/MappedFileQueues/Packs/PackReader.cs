@@ -1,6 +1,7 @@
 using System.Buffers;
 using System.Diagnostics.CodeAnalysis;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Packs;
 
@@ -10,13 +11,13 @@ namespace MappedFileQueues.Packs;
 /// </summary>
 public sealed class PackReader : IDisposable
 {
-    private readonly StoreDirectory _directory;
+    private readonly HeldDirectory _directory;
     private readonly PackFollower _follower;
     private readonly Lock _refreshing = new();
     private readonly bool _followsWriter;
     private bool _isDisposed;
 
-    private PackReader(StoreDirectory directory, PackFollower follower, bool followsWriter) =>
+    private PackReader(HeldDirectory directory, PackFollower follower, bool followsWriter) =>
         (_directory, _follower, _followsWriter) = (directory, follower, followsWriter);
 
     /// <summary>The pack's directory.</summary>
@@ -39,7 +40,7 @@ public sealed class PackReader : IDisposable
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
         options ??= new PackReaderOptions();
-        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(
+        HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(
             System.IO.Path.GetFullPath(path), create: false, mode: null) ?? throw PackErrors.NoPack(path);
         try
         {

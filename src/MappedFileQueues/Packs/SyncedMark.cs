@@ -1,6 +1,7 @@
 using System.Buffers.Binary;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Packs;
 
@@ -23,20 +24,20 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
 
     /// <summary>What this boot of the machine is called; empty when it cannot be known.</summary>
     public static Guid CurrentBoot =>
-        Guid.TryParse(OperatingSystemServices.Current.BootId, out Guid known) ? known : Guid.Empty;
+        Guid.TryParse(CurrentPlatform.Services.BootId, out Guid known) ? known : Guid.Empty;
 
     /// <summary>
     /// The machine has not been without power since the writer began, so what processes wrote is there. A sync that failed may
     /// have taken it all the same.
     /// </summary>
-    public bool IsMemoryWhole(StoreDirectory directory) =>
+    public bool IsMemoryWhole(HeldDirectory directory) =>
         Boot != Guid.Empty && Boot == CurrentBoot && directory.Identify(PackNames.Poison) is null;
 
     /// <summary>Up to where this volume was on disk, as far as the mark knows.</summary>
     public long SyncedOf(VolumeName volume) => volume.Generation == 0 && volume.Last == VolumeNumber ? Position : 0;
 
     /// <summary>Reads the mark; one that says nothing when it is missing, damaged or of another pack.</summary>
-    public static SyncedMark Read(StoreDirectory directory, Guid packId)
+    public static SyncedMark Read(HeldDirectory directory, Guid packId)
     {
         var nothing = new SyncedMark(Guid.Empty, 0, 0);
         using PlatformFile? file = directory.Open(PackNames.Synced, FileOpening.Read);

@@ -20,7 +20,7 @@ internal static class LockWait
     /// <param name="timeout">How long to wait.</param>
     /// <param name="look">Called before each pause; what it throws ends the wait.</param>
     public static PlatformLock? TryTake(
-        StoreDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look)
+        HeldDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look)
     {
         var pause = new Pause(timeout);
         while (true)

@@ -1,28 +1,11 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// What the engine needs from the operating system, under one contract with two implementations: <see cref="LinuxServices"/>
-/// (P/Invoke) and <see cref="PortableServices"/> (only the BCL). All members may be called from any thread.
+/// What the engine needs from the operating system, under one contract with two implementations: Platform/Linux (P/Invoke)
+/// and Platform/Portable (only the BCL). Platform/Choice chooses. All members may be called from any thread.
 /// </summary>
 internal abstract class OperatingSystemServices
 {
-    /// <summary>The AppContext switch that selects the portable implementation on Linux too.</summary>
-    public const string PortableSwitch = "MappedFileQueues.UsePortablePlatform";
-
-    private static readonly OperatingSystemServices s_chosen = Choose();
-
-    private static readonly AsyncLocal<OperatingSystemServices?> s_override = new();
-
-    /// <summary>
-    /// The implementation for this process, chosen once at first use. Setting it, for this flow of control alone, is the seam
-    /// by which one test process runs both; it counts for what is opened afterwards.
-    /// </summary>
-    public static OperatingSystemServices Current
-    {
-        get => s_override.Value ?? s_chosen;
-        internal set => s_override.Value = value;
-    }
-
     /// <summary>True for the implementation that uses nothing but the BCL.</summary>
     public abstract bool IsPortable { get; }
 
@@ -39,7 +22,17 @@ internal abstract class OperatingSystemServices
     /// never the right of others to write; the directory itself is for its owner alone, or, without <paramref
     /// name="ownerOnly"/>, as the umask says. Missing parents are always made as the umask says.</para>
     /// </summary>
-    public abstract StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true);
+    public abstract HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true);
+
+    /// <summary>
+    /// Opens a file for reading. Missing is a <see cref="QueueNotFoundException"/>; what is no regular file (a folder, a named
+    /// pipe, a device) is an error too, because it has no positions to read ahead from; Portable can tell only folders.
+    /// </summary>
+    public ReadableFile OpenForReading(string path) => TryOpenForReading(path) ?? throw new QueueNotFoundException(
+        $"Cannot open the file for reading: path={path}, errno={DiskErrors.ENOENT}. Check the path.", Path.GetFullPath(path));
+
+    /// <summary>The same; null when the file is missing.</summary>
+    public abstract ReadableFile? TryOpenForReading(string path);
 
     /// <summary>Registers this process for <see cref="FenceOtherProcesses"/>; false where the system has no such thing.</summary>
     public abstract bool RegisterForFence();
@@ -65,9 +58,4 @@ internal abstract class OperatingSystemServices
     /// implementations; 0 when it is not running or unknown.
     /// </summary>
     public abstract long ProcessStartTime(int processId);
-
-    private static OperatingSystemServices Choose() =>
-        OperatingSystem.IsLinux() && !(AppContext.TryGetSwitch(PortableSwitch, out bool portable) && portable)
-            ? new LinuxServices()
-            : new PortableServices();
 }

@@ -25,24 +25,6 @@ internal abstract class ReadableFile : IDisposable
     /// <summary>When it was last written to, in nanoseconds since 1970; Portable: 0.</summary>
     public virtual long Modified => 0;
 
-    /// <summary>
-    /// Opens the file by the platform of this process. Missing is a <see cref="QueueNotFoundException"/>; what is no regular
-    /// file (a folder, a named pipe, a device) is an error too, because it has no positions to read ahead from; Portable can
-    /// tell only folders.
-    /// </summary>
-    public static ReadableFile Open(string path) => TryOpen(path) ?? throw new QueueNotFoundException(
-        $"Cannot open the file for reading: path={path}, errno={DiskErrors.ENOENT}. Check the path.",
-        System.IO.Path.GetFullPath(path));
-
-    /// <summary>The same; null when it is missing.</summary>
-    public static ReadableFile? TryOpen(string path)
-    {
-        string full = System.IO.Path.GetFullPath(path);
-        if (OperatingSystemServices.Current.IsPortable)
-            return PortableReadableFile.TryOpenFile(full);
-        return LinuxReadableFile.TryOpenFile(full);
-    }
-
     /// <summary>Reads at a position; fewer bytes only where the file ends at that moment.</summary>
     public abstract int ReadAt(Span<byte> destination, long position);
 

@@ -4,7 +4,7 @@ namespace MappedFileQueues.Platform;
 /// An exclusive kernel lock that one object takes and lets go again and again. Where the system allows it the file stays open
 /// in between; here, by the BCL's means, each taking opens it anew. For one thread at a time.
 /// </summary>
-internal class RepeatedLock(StoreDirectory directory, string name) : IDisposable
+internal class RepeatedLock(HeldDirectory directory, string name) : IDisposable
 {
     private PlatformLock? _held;
 

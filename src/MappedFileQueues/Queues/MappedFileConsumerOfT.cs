@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
@@ -217,7 +218,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     private void Seek(QueueStart start)
     {
         using CallGate.Call call = _queue.EnterCall();
-        _core.Move(StartPlace.FindNew(_queue.Attachment, start, _core.Policy));
+        _core.Move(ConsumerStart.FindNew(_queue.Attachment, start, _core.Policy));
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

@@ -2,6 +2,7 @@ using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 

@@ -1,6 +1,7 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 

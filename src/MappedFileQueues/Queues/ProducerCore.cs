@@ -1,5 +1,6 @@
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Threads;
 
 
 namespace MappedFileQueues;

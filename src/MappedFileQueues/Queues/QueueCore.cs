@@ -9,6 +9,8 @@ using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
@@ -36,7 +38,7 @@ internal sealed class QueueCore : IDisposable
         Corruption = options.Corruption;
         _onSkipped = onSkipped;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
-        Attachment = new LogAttachment(StoreOpening.Open(request, settings, OperatingSystemServices.Current), settings);
+        Attachment = new LogAttachment(StoreOpening.Open(request, settings, CurrentPlatform.Services), settings);
     }
 
     public LogAttachment Attachment { get; }
@@ -202,7 +204,7 @@ internal sealed class QueueCore : IDisposable
         try
         {
             CorruptionPolicy policy = options.Corruption ?? Corruption;
-            long offset = StartPlace.Find(Attachment, cursor, name, options.Start, policy);
+            long offset = ConsumerStart.Find(Attachment, cursor, name, options.Start, policy);
             AsyncWaiter waits = options.DurableOnly ? Attachment.DurableAsyncWaits : Attachment.AsyncWaits;
             return new LogConsumer(Store, waits, name, cursor, offset, options.DurableOnly, policy,
                 (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)));

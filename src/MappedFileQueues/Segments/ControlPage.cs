@@ -103,7 +103,7 @@ internal sealed unsafe class ControlPage : IDisposable
     /// Maps the page, making the file when it is missing or short. A full disk throws here: a lone opener always asks for the
     /// block, because one before it may have made the file and got none.
     /// </summary>
-    public static ControlPage Open(StoreDirectory directory, bool isAlone = false)
+    public static ControlPage Open(HeldDirectory directory, bool isAlone = false)
     {
         using PlatformFile file = directory.Open(StoreNames.Control, FileOpening.ReadWriteOrCreate)!;
         bool isShort = file.Length < ControlLayout.Length;
@@ -119,7 +119,7 @@ internal sealed unsafe class ControlPage : IDisposable
     }
 
     /// <summary>Maps the page for a reader that leaves no trace; null when it is missing or too short to be one.</summary>
-    public static ControlPage? OpenForReading(StoreDirectory directory)
+    public static ControlPage? OpenForReading(HeldDirectory directory)
     {
         using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.Read);
         return file is null || file.Length < ControlLayout.Length

@@ -17,7 +17,7 @@ namespace MappedFileQueues.Segments;
 /// there a segment that he has not made himself knows of its first blocks only, which every maker gives it.</para>
 /// </summary>
 internal sealed unsafe class SegmentMaker(
-    StoreDirectory directory, SegmentWindow window, ControlPage control, bool allocatesInPlace)
+    HeldDirectory directory, SegmentWindow window, ControlPage control, bool allocatesInPlace)
 {
     /// <summary>Blocks that a fresh segment gets: small, so that an empty store costs little.</summary>
     public const long FirstBlocks = 256 * 1024;

@@ -16,7 +16,7 @@ namespace MappedFileQueues.Segments;
 /// <param name="syncFailed">Called when a sync of a segment has failed, before anything else happens: the system tells an error
 /// once, and who syncs the same file a moment later would be told that all is well.</param>
 internal sealed unsafe class SegmentWindow(
-    StoreDirectory directory, long segmentLength, bool writable, ControlPage? control = null, Action? syncFailed = null)
+    HeldDirectory directory, long segmentLength, bool writable, ControlPage? control = null, Action? syncFailed = null)
 {
     /// <summary>Descriptors of unmapped, unflushed segments that are kept at most; a process may have 1,024 by default.</summary>
     private const int KeepUnflushedMax = 64;

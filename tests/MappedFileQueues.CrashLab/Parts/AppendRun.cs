@@ -2,6 +2,7 @@ using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Files;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Files;
 
 namespace MappedFileQueues.CrashLab.Parts;
@@ -141,7 +142,7 @@ internal sealed class AppendRun(int seed, LabOptions options, PartResult result,
     private static SimServices Use(SimDisk disk)
     {
         SimServices os = new(disk, "boot", hasFence: false);
-        OperatingSystemServices.Current = os;
+        CurrentPlatform.Services = os;
         return os;
     }
 }

@@ -1,6 +1,7 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
@@ -23,7 +24,7 @@ internal sealed class InterruptedRecovery(
         ImageOracle first = new(plan, model, isCut: true, random);
         try
         {
-            OperatingSystemServices.Current = new SimServices(image, boot, plan.HasFence);
+            CurrentPlatform.Services = new SimServices(image, boot, plan.HasFence);
             LabThread.Background.Clear();
             using (new MappedFileQueue(plan.Options(SimDisk.Root, Guid.Empty, isExclusive: false)))
                 image.Point = LabThread.Point = null;

@@ -3,6 +3,7 @@ using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
@@ -64,7 +65,7 @@ internal sealed class PackRun(int seed, PartResult result)
 
     private void Work(PackOptions options)
     {
-        OperatingSystemServices.Current = new SimServices(_disk, Boot, hasFence: false);
+        CurrentPlatform.Services = new SimServices(_disk, Boot, hasFence: false);
         LabThread.Background.Clear();
         LabThread.Point = OnPoint;
         _disk.Point = OnPoint;
@@ -206,7 +207,7 @@ internal sealed class PackRun(int seed, PartResult result)
         if (_random.Next(2) == 0)
             RemoveCheckpoint(image);
         result.Add("flipped");
-        OperatingSystemServices.Current = new SimServices(image, boot, hasFence: false);
+        CurrentPlatform.Services = new SimServices(image, boot, hasFence: false);
         try
         {
             for (int opening = 0; opening < 3; opening++)
@@ -272,7 +273,7 @@ internal sealed class PackRun(int seed, PartResult result)
     private int Check(SimDisk image, Picture picture, int atLeast, PackOptions options, string boot)
     {
         result.Add("images");
-        OperatingSystemServices.Current = new SimServices(image, boot, hasFence: false);
+        CurrentPlatform.Services = new SimServices(image, boot, hasFence: false);
         try
         {
             // The checkpoint may be missing at any time; some mistakes only show without it.

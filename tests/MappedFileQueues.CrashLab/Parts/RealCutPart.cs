@@ -3,6 +3,8 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.CrashLab.Processes;
 using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Platform.Linux;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
@@ -142,7 +144,7 @@ internal sealed partial class RealCutPart : LabPart
         // Another boot, for this process and from here on; or the same, as after a file system that failed and was mounted again.
         if (!isSameBoot)
             Environment.SetEnvironmentVariable(BootVariable, Guid.NewGuid().ToString());
-        OperatingSystemServices.Current = new LinuxServices();
+        CurrentPlatform.Services = new LinuxServices();
         using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store });
         var order = new StormOrder(seed);
         using (MappedFileReader reader = queue.OpenReader())

@@ -1,6 +1,7 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
 
 namespace MappedFileQueues.CrashLab.Parts;
 

@@ -4,6 +4,7 @@ using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Files;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Files;
 
 namespace MappedFileQueues.CrashLab.Parts;
@@ -151,7 +152,7 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
     private static void Use(SimDisk disk)
     {
         LabThread.Background.Clear();
-        OperatingSystemServices.Current = new SimServices(disk, "boot", hasFence: false);
+        CurrentPlatform.Services = new SimServices(disk, "boot", hasFence: false);
     }
 
     private PackOptions PackOptions() => new() { VolumeSize = _random.Next(2) == 0 ? 8192 : 64 * 1024 };

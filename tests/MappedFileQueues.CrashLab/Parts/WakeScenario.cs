@@ -3,6 +3,7 @@ using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
@@ -18,7 +19,7 @@ internal static class WakeScenario
     public static void Run(int seed)
     {
         (TimeSpan sleep, TimeSpan holeSleep) = (WakeSignal.SleepMax, LogConsumer.HoleSleepMax);
-        OperatingSystemServices real = OperatingSystemServices.Current;
+        OperatingSystemServices real = CurrentPlatform.Services;
         WakeSignal.SleepMax = LogConsumer.HoleSleepMax = s_long;
         try
         {
@@ -28,7 +29,7 @@ internal static class WakeScenario
         {
             WakeSignal.SleepMax = sleep;
             LogConsumer.HoleSleepMax = holeSleep;
-            OperatingSystemServices.Current = real;
+            CurrentPlatform.Services = real;
         }
     }
 
@@ -79,7 +80,7 @@ internal static class WakeScenario
     private static (MappedFileQueue Queue, SimServices Os) Open(SimDisk disk)
     {
         var os = new SimServices(disk, "00000000-0000-4000-8000-000000000001", hasFence: true);
-        OperatingSystemServices.Current = os;
+        CurrentPlatform.Services = os;
         return (new MappedFileQueue(new MappedFileQueueOptions
         {
             StorePath = SimDisk.Root,

@@ -3,7 +3,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.CrashLab.Sim;
 
 /// <summary>The store's directory, as one simulated process holds it open.</summary>
-internal sealed class SimDirectory(SimServices os) : StoreDirectory
+internal sealed class SimDirectory(SimServices os) : HeldDirectory
 {
     private readonly SimDisk _disk = os.Disk;
 

@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
 
 namespace MappedFileQueues.CrashLab.Sim;
 
@@ -35,7 +36,7 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         }
     }
 
-    public override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
+    public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
         if (path != SimDisk.Root)
             throw new InvalidOperationException($"The simulated disk holds only {SimDisk.Root}.");
@@ -45,6 +46,8 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         Interlocked.Increment(ref OpenCount);
         return new SimDirectory(this);
     }
+
+    public override ReadableFile? TryOpenForReading(string path) => s_linux.TryOpenForReading(path);
 
     public override bool RegisterForFence() => hasFence;
 

@@ -1,6 +1,7 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.CrashLab.Work;
 
@@ -42,7 +43,7 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
     /// <param name="os">The process that opens it.</param>
     public void Check(string path, OperatingSystemServices os)
     {
-        OperatingSystemServices.Current = os;
+        CurrentPlatform.Services = os;
         LabThread.Background.Clear();
         bool isExclusive = random.Next(3) == 0;
         if (os is SimServices sim && random.Next(8) == 0)
@@ -172,7 +173,7 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
 
     private static void CheckNothingLeft(string path, OperatingSystemServices os)
     {
-        using (StoreDirectory directory = os.OpenDirectory(path, create: false, mode: null)!)
+        using (HeldDirectory directory = os.OpenDirectory(path, create: false, mode: null)!)
         {
             foreach (string folder in new[] { "", "commitlog", "offset", "offset/consumers" })
             {

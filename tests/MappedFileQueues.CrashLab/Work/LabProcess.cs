@@ -1,5 +1,6 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.CrashLab.Work;
 
@@ -25,7 +26,7 @@ internal sealed class LabProcess(SimServices os, MappedFileQueue queue)
     public static LabProcess Start(SimDisk disk, LabPlan plan, string bootId, Guid storeId, bool isExclusive)
     {
         var os = new SimServices(disk, bootId, plan.HasFence);
-        OperatingSystemServices.Current = os;
+        CurrentPlatform.Services = os;
         return new LabProcess(os, new MappedFileQueue(plan.Options(SimDisk.Root, storeId, isExclusive)));
     }
 }

@@ -3,6 +3,7 @@ using System.Text;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.TestPeer.Verbs;
@@ -209,7 +210,7 @@ internal sealed class HostileStore
 
     private void MoveToEarlierBoot()
     {
-        using StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(Path, create: false, mode: null)!;
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(Path, create: false, mode: null)!;
         StoreMeta meta = StoreMetaFile.Read(directory)!;
         using (ControlPage control = ControlPage.Open(directory))
         {

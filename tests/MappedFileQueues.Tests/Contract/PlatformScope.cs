@@ -1,4 +1,7 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Portable;
 
 namespace MappedFileQueues.Tests.Contract;
 
@@ -11,6 +14,6 @@ internal static class PlatformScope
     public static void Use(bool portable)
     {
         Assert.SkipUnless(portable || OperatingSystem.IsLinux(), "The Linux platform exists on Linux only.");
-        OperatingSystemServices.Current = portable ? s_portable : s_linux.Value;
+        CurrentPlatform.Services = portable ? s_portable : s_linux.Value;
     }
 }

@@ -2,6 +2,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
 
 namespace MappedFileQueues.Tests.Crash;
 
@@ -244,7 +245,7 @@ public sealed unsafe class PoisonTests : IDisposable
 
     private long ReadCheckpoint()
     {
-        using StoreDirectory directory = new LinuxServices().OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        using HeldDirectory directory = new LinuxServices().OpenDirectory(_temp.StorePath, create: false, mode: null)!;
         return new CheckpointFile(directory, StoreMetaFile.Read(directory)!.StoreId).Read()!.Offset;
     }
 

@@ -2,6 +2,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Tests.Crash;
@@ -9,11 +10,11 @@ namespace MappedFileQueues.Tests.Crash;
 /// <summary>The raw words of a store, for tests that look at them, or that change one as another process would.</summary>
 internal sealed unsafe class StoreWords : IDisposable
 {
-    private readonly StoreDirectory _directory;
+    private readonly HeldDirectory _directory;
 
     public StoreWords(string path)
     {
-        _directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)!;
+        _directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null)!;
         Meta = StoreMetaFile.Read(_directory)!;
         Control = ControlPage.Open(_directory);
     }

@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
 
 namespace MappedFileQueues.Tests.Crash;
 
@@ -69,7 +70,7 @@ public sealed class UnsyncedCheckpointTests : IDisposable
 
     private void WriteRecord(long offset)
     {
-        using StoreDirectory directory = new LinuxServices().OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        using HeldDirectory directory = new LinuxServices().OpenDirectory(_temp.StorePath, create: false, mode: null)!;
         Guid storeId = StoreMetaFile.Read(directory)!.StoreId;
         CheckpointRecord newest = new CheckpointFile(directory, storeId).Read()!;
         CheckpointRecord next = newest with { Offset = offset, Sequence = newest.Sequence + 1 };

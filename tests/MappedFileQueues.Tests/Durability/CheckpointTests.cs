@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Durability;
@@ -35,8 +36,8 @@ public sealed class CheckpointTests
             end = queue.Flush();
         }
 
-        OperatingSystemServices os = OperatingSystemServices.Current;
-        using StoreDirectory directory = os.OpenDirectory(store.StorePath, create: false, mode: null)!;
+        OperatingSystemServices os = CurrentPlatform.Services;
+        using HeldDirectory directory = os.OpenDirectory(store.StorePath, create: false, mode: null)!;
         using var checkpoints = new CheckpointFile(directory, StoreMetaFile.Read(directory)!.StoreId);
         Assert.Equal(end, checkpoints.Read()!.Offset);
     }

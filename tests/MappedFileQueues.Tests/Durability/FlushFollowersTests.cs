@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Support;
 
@@ -69,7 +70,7 @@ public sealed unsafe class FlushFollowersTests
     [InlineData("interrupted")]
     public void Sleep_WokenBetweenTheLookAndTheSleep_ReturnsAtOnce(string how)
     {
-        var followers = new FlushFollowers(OperatingSystemServices.Current);
+        var followers = new FlushFollowers(CurrentPlatform.Services);
         long group = followers.Prepare(out uint word);
         if (how == "called")
             followers.CallNext();
@@ -108,12 +109,12 @@ public sealed unsafe class FlushFollowersTests
         Assert.Equal(threads * each, store.Peek().Count);
     }
 
-    private sealed class RecordingServices() : ForwardingServices(OperatingSystemServices.Current)
+    private sealed class RecordingServices() : ForwardingServices(CurrentPlatform.Services)
     {
         public List<(nint Word, int CountMax)> Wakes { get; } = [];
 
         public override void WakeWord(uint* word, int countMax = int.MaxValue) => Wakes.Add(((nint)word, countMax));
 
-        protected override StoreDirectory Wrap(StoreDirectory directory) => directory;
+        protected override HeldDirectory Wrap(HeldDirectory directory) => directory;
     }
 }

@@ -1,6 +1,8 @@
 using System.Globalization;
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Portable;
 using MappedFileQueues.Tests.Platform;
 
 namespace MappedFileQueues.Tests.Durability;
@@ -51,7 +53,7 @@ public sealed class LostDiskTests : IDisposable
     {
         using MountedFileSystem disk = Mount();
         OperatingSystemServices services = portable ? new PortableServices() : new LinuxServices();
-        using StoreDirectory directory = services.OpenDirectory(disk.Path, create: false, mode: null)!;
+        using HeldDirectory directory = services.OpenDirectory(disk.Path, create: false, mode: null)!;
         using (PlatformFile file = directory.Open("file", FileOpening.ReadWriteOrCreate)!)
         {
             file.FlushData();

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Durability;
@@ -30,12 +31,12 @@ internal sealed class WatchedServices(OperatingSystemServices real) : Forwarding
     public static WatchedServices Use(bool portable)
     {
         Contract.PlatformScope.Use(portable);
-        var watched = new WatchedServices(Current);
-        Current = watched;
+        var watched = new WatchedServices(CurrentPlatform.Services);
+        CurrentPlatform.Services = watched;
         return watched;
     }
 
-    protected override StoreDirectory Wrap(StoreDirectory directory) => new WatchedDirectory(this, directory);
+    protected override HeldDirectory Wrap(HeldDirectory directory) => new WatchedDirectory(this, directory);
 
     private void NoteFlush(string name)
     {
@@ -51,7 +52,7 @@ internal sealed class WatchedServices(OperatingSystemServices real) : Forwarding
             Interlocked.Increment(ref _cursorFlushes);
     }
 
-    private sealed class WatchedDirectory(WatchedServices services, StoreDirectory directory) : ForwardingDirectory(directory)
+    private sealed class WatchedDirectory(WatchedServices services, HeldDirectory directory) : ForwardingDirectory(directory)
     {
         protected override PlatformFile Wrap(string name, PlatformFile file) => new WatchedFile(services, name, file);
     }

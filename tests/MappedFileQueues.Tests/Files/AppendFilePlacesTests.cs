@@ -1,6 +1,7 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.Files;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Support;
 
@@ -92,7 +93,7 @@ public sealed class AppendFilePlacesTests : IDisposable
     private AppendFileStream Open(ConcurrentQueue<Place> places)
     {
         PlatformScope.Use(portable: false);
-        OperatingSystemServices.Current = new RecordingServices(OperatingSystemServices.Current, places);
+        CurrentPlatform.Services = new RecordingServices(CurrentPlatform.Services, places);
         return new AppendFileStream(FilePath, new AppendFileOptions
         {
             BufferLength = BufferLength,
@@ -116,10 +117,10 @@ public sealed class AppendFilePlacesTests : IDisposable
 
     private sealed class RecordingServices(OperatingSystemServices real, ConcurrentQueue<Place> places) : ForwardingServices(real)
     {
-        protected override StoreDirectory Wrap(StoreDirectory directory) => new RecordingDirectory(directory, places);
+        protected override HeldDirectory Wrap(HeldDirectory directory) => new RecordingDirectory(directory, places);
     }
 
-    private sealed class RecordingDirectory(StoreDirectory real, ConcurrentQueue<Place> places) : ForwardingDirectory(real)
+    private sealed class RecordingDirectory(HeldDirectory real, ConcurrentQueue<Place> places) : ForwardingDirectory(real)
     {
         protected override PlatformFile Wrap(string name, PlatformFile file) => new RecordingFile(file, places);
     }

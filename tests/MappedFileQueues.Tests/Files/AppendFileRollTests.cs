@@ -1,5 +1,6 @@
 using MappedFileQueues.Files;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Files;
@@ -207,8 +208,8 @@ public sealed class AppendFileRollTests : IDisposable
 
     private static FileIdentity IdentityOf(string path)
     {
-        using StoreDirectory directory =
-            OperatingSystemServices.Current.OpenDirectory(Path.GetDirectoryName(path)!, create: false, mode: null)!;
+        using HeldDirectory directory =
+            CurrentPlatform.Services.OpenDirectory(Path.GetDirectoryName(path)!, create: false, mode: null)!;
         return directory.Identify(Path.GetFileName(path))!.Value;
     }
 

@@ -2,6 +2,7 @@ using System.Globalization;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Files;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Platform;
 
 namespace MappedFileQueues.Tests.Files;
@@ -190,7 +191,7 @@ public sealed class UncachedReadsTests
         Assert.SkipUnless(Directory.Exists("/sys/kernel/mm/transparent_hugepage"), "The system has no large pages.");
         const int LargePage = 2 * 1024 * 1024;
         using FileUnderTest file = new("x"u8);
-        using ReadableFile readable = ReadableFile.Open(file.Path);
+        using ReadableFile readable = CurrentPlatform.Services.OpenForReading(file.Path);
         byte[] array = GC.AllocateArray<byte>(3 * LargePage, pinned: true);
         array.AsSpan().Fill(1);
         nint first = Marshal.UnsafeAddrOfPinnedArrayElement(array, 0);
@@ -220,7 +221,7 @@ public sealed class UncachedReadsTests
 
     private static int PagesInMemory(string path)
     {
-        using ReadableFile file = ReadableFile.Open(path);
+        using ReadableFile file = CurrentPlatform.Services.OpenForReading(path);
         file.PrepareUncachedReads();
         int count = 0;
         for (long position = 0; position < file.Length; position += Page)
@@ -235,7 +236,7 @@ public sealed class UncachedReadsTests
         File.WriteAllBytes(path, new byte[Page]);
         Assert.SkipUnless(PagesInMemory(path) == 1, "The system does not say what it has in memory (Linux 6.5).");
         FileUnderTest.DropFromMemory(path);
-        using ReadableFile probe = ReadableFile.Open(path);
+        using ReadableFile probe = CurrentPlatform.Services.OpenForReading(path);
         probe.PrepareUncachedReads();
         byte[] memory = GC.AllocateArray<byte>(2 * Page, pinned: true);
         int start = (int)(-Marshal.UnsafeAddrOfPinnedArrayElement(memory, 0) & (Page - 1));

@@ -3,6 +3,7 @@ using MappedFileQueues.Log;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Format;
@@ -24,8 +25,8 @@ internal sealed class GoldenStore : IDisposable
     /// <summary>Makes the store, all but the open claim.</summary>
     public GoldenStore(string path)
     {
-        OperatingSystemServices real = OperatingSystemServices.Current;
-        OperatingSystemServices.Current = new FixedBoot(real);
+        OperatingSystemServices real = CurrentPlatform.Services;
+        CurrentPlatform.Services = new FixedBoot(real);
         try
         {
             using (MappedFileQueue first = Open(path, ChecksumMode.WriteAndVerify))
@@ -47,7 +48,7 @@ internal sealed class GoldenStore : IDisposable
         }
         finally
         {
-            OperatingSystemServices.Current = real;
+            CurrentPlatform.Services = real;
         }
 
         byte[] almostFull = new byte[3600];
@@ -107,6 +108,6 @@ internal sealed class GoldenStore : IDisposable
     {
         public override string? BootId => GoldenStore.BootId.ToString();
 
-        protected override StoreDirectory Wrap(StoreDirectory directory) => directory;
+        protected override HeldDirectory Wrap(HeldDirectory directory) => directory;
     }
 }

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Hostile;
@@ -200,8 +201,8 @@ public sealed class SteppingOverTests
     public void CorruptionSkipped_HandlerDisposesTheQueueThenItsTokenIsCancelled_CallEnds()
     {
         using var folder = new TempStore();
-        var wakes = new WakeCounter(OperatingSystemServices.Current);
-        OperatingSystemServices.Current = wakes;
+        var wakes = new WakeCounter(CurrentPlatform.Services);
+        CurrentPlatform.Services = wakes;
         var queue = new MappedFileQueue<long>(
             new MappedFileQueueOptions { StorePath = folder.StorePath, Durability = DurabilityLevel.PageCache });
         MappedFileProducer<long> producer = queue.OpenProducer();
@@ -288,6 +289,6 @@ public sealed class SteppingOverTests
             base.WakeWord(word, countMax);
         }
 
-        protected override StoreDirectory Wrap(StoreDirectory directory) => directory;
+        protected override HeldDirectory Wrap(HeldDirectory directory) => directory;
     }
 }

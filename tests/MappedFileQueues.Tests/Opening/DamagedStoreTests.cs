@@ -3,6 +3,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Tests.Opening;
@@ -221,8 +222,8 @@ public sealed class DamagedStoreTests : IDisposable
 
     private void MoveToEarlierBoot()
     {
-        using StoreDirectory directory =
-            OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        using HeldDirectory directory =
+            CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
         StoreMeta meta = StoreMetaFile.Read(directory)!;
         using ControlPage control = ControlPage.Open(directory);
         control.BootId = new Guid("00000000-0000-4000-8000-00000000beef");

@@ -1,6 +1,7 @@
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Opening;
@@ -74,10 +75,10 @@ public sealed class LostNameTests : IDisposable
 
     private void ResetCheckpoint()
     {
-        using StoreDirectory directory =
-            OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        using HeldDirectory directory =
+            CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
         new CheckpointFile(directory, StoreMetaFile.Read(directory)!.StoreId)
-            .Create(StoreRecovery.BootOf(OperatingSystemServices.Current));
+            .Create(StoreRecovery.BootOf(CurrentPlatform.Services));
     }
 
     private MappedFileQueue Open() => new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 4096 });

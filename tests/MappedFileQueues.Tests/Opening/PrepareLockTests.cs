@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
@@ -71,7 +72,7 @@ public sealed class PrepareLockTests : IDisposable
 
         using var words = new StoreWords(_temp.StorePath);
         using PlatformLock held = words.TryLock(StoreNames.PrepareLock, LockKind.Exclusive)!;
-        using StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, false, null)!;
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!;
         var window = new SegmentWindow(directory, Segment, writable: true);
         var maker = new SegmentMaker(directory, window, words.Control, allocatesInPlace: true)
         {

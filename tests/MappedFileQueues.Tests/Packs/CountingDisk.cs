@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tests.Packs;
 
@@ -9,15 +10,15 @@ internal sealed class CountingDisk : ForwardingServices
     private long _written;
 
     public CountingDisk()
-        : base(Current) => Current = this;
+        : base(CurrentPlatform.Services) => CurrentPlatform.Services = this;
 
     public long BytesRead => Volatile.Read(ref _read);
 
     public long BytesWritten => Volatile.Read(ref _written);
 
-    protected override StoreDirectory Wrap(StoreDirectory directory) => new CountingDirectory(this, directory);
+    protected override HeldDirectory Wrap(HeldDirectory directory) => new CountingDirectory(this, directory);
 
-    private sealed class CountingDirectory(CountingDisk disk, StoreDirectory inner) : ForwardingDirectory(inner)
+    private sealed class CountingDirectory(CountingDisk disk, HeldDirectory inner) : ForwardingDirectory(inner)
     {
         protected override PlatformFile Wrap(string name, PlatformFile file) => new CountingFile(disk, file);
     }

@@ -1,5 +1,6 @@
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tests.Packs;
 
@@ -228,7 +229,7 @@ public sealed class PackFollowTests : IDisposable
 
     private PackCore NewCore()
     {
-        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
         return new PackCore(directory, PackLoader.ReadMeta(directory)!);
     }
 }

@@ -1,5 +1,6 @@
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tests.Packs;
 
@@ -11,7 +12,7 @@ public sealed class PackLookupTests : IDisposable
 
     public PackLookupTests()
     {
-        StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, create: true, mode: null)!;
+        HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: true, mode: null)!;
         _core = new PackCore(directory, new PackMeta(Guid.NewGuid(), PackMeta.VolumeLengthMin, DateTimeOffset.UnixEpoch));
     }
 

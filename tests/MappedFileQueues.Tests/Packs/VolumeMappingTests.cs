@@ -1,5 +1,7 @@
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Portable;
 using MappedFileQueues.Tests.Platform;
 
 namespace MappedFileQueues.Tests.Packs;
@@ -173,7 +175,7 @@ public sealed class VolumeMappingTests : IDisposable
     private PlatformFile MakeFile(bool portable, int length)
     {
         OperatingSystemServices os = portable ? new PortableServices() : new LinuxServices();
-        StoreDirectory directory = os.OpenDirectory(_temp.StorePath, create: true, mode: null)!;
+        HeldDirectory directory = os.OpenDirectory(_temp.StorePath, create: true, mode: null)!;
         PlatformFile file = directory.Open("volume", FileOpening.ReadWriteOrCreate)!;
         directory.Dispose();
         file.WriteAt(PackBytes.Make(length, 1), 0);

@@ -1,5 +1,8 @@
 using System.Runtime.Versioning;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Linux.Calls;
+using MappedFileQueues.Platform.Portable;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Platform;
@@ -45,7 +48,7 @@ public sealed class LinuxPlatformTests : PlatformContractTests
     public void TryTake_FileReplacedBeforeTheLock_LocksTheNewOne()
     {
         // The story: open, then somebody replaces the file, then flock: that lock is on a file that nobody else will ever open.
-        using StoreDirectory store = Services.OpenDirectory(Temp.StorePath, create: true, mode: null)!;
+        using HeldDirectory store = Services.OpenDirectory(Temp.StorePath, create: true, mode: null)!;
         WriteFile("lock", "");
         int opened = 0;
         using PlatformLock? taken = LinuxLock.TryTake((LinuxDirectory)store, "lock", LockKind.Exclusive, () =>
@@ -68,7 +71,7 @@ public sealed class LinuxPlatformTests : PlatformContractTests
     public void Allocate_FileSystemWithoutFallocate_FillsOnlyTheHoles()
     {
         using MountedFileSystem disk = MountedFileSystem.Make("ext2", Temp.Root);
-        using StoreDirectory store = Services.OpenDirectory(disk.PathOf("store"), create: true, mode: null)!;
+        using HeldDirectory store = Services.OpenDirectory(disk.PathOf("store"), create: true, mode: null)!;
         using PlatformFile file = store.Open("file", FileOpening.CreateNew)!;
         const int Length = 512 * 1024;
         file.SetLength(Length);
@@ -99,7 +102,7 @@ public sealed class LinuxPlatformTests : PlatformContractTests
     public void Touch_HoleOnAFullDisk_DoesNotKill()
     {
         using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", Temp.Root);
-        using StoreDirectory store = Services.OpenDirectory(disk.Path, create: false, mode: null)!;
+        using HeldDirectory store = Services.OpenDirectory(disk.Path, create: false, mode: null)!;
         Assert.Null(store.UnsafeFileSystem);
         using PlatformFile file = store.Open("file", FileOpening.CreateNew)!;
         const long TooLong = 64 * 1024 * 1024;
@@ -118,7 +121,7 @@ public sealed class LinuxPlatformTests : PlatformContractTests
         File.WriteAllText(disk.PathOf("file"), "content");
         File.WriteAllText(disk.PathOf("lock"), "");
         MountedFileSystem.Run("mount", "-o", "remount,ro", disk.Path);
-        using StoreDirectory store = Services.OpenDirectory(disk.Path, create: true, mode: null)!;
+        using HeldDirectory store = Services.OpenDirectory(disk.Path, create: true, mode: null)!;
         using PlatformFile file = store.Open("file", FileOpening.Read)!;
         Assert.Equal(7, file.Length);
         QueueDiskException error = Assert.Throws<QueueDiskException>(() => store.Open("file", FileOpening.ReadWrite));

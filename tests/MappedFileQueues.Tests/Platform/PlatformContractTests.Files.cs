@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
 
 namespace MappedFileQueues.Tests.Platform;
 
@@ -127,7 +128,7 @@ public abstract partial class PlatformContractTests
     public void Allocate_FullDisk_ThrowsAndKeepsLengthAndContent(string kind)
     {
         using MountedFileSystem disk = MountedFileSystem.Make(kind, Temp.Root);
-        using StoreDirectory store = Services.OpenDirectory(disk.PathOf("store"), create: true, mode: null)!;
+        using HeldDirectory store = Services.OpenDirectory(disk.PathOf("store"), create: true, mode: null)!;
         const long TooLong = 64 * SegmentLength;
         using PlatformFile file = store.Open("file", FileOpening.CreateNew)!;
         file.SetLength(TooLong);
@@ -262,7 +263,7 @@ public abstract partial class PlatformContractTests
     /// <summary>The blocks that the file really has, whichever implementation made them.</summary>
     private long RealBlocks(string name)
     {
-        using StoreDirectory directory = new LinuxServices().OpenDirectory(Temp.StorePath, create: false, mode: null)!;
+        using HeldDirectory directory = new LinuxServices().OpenDirectory(Temp.StorePath, create: false, mode: null)!;
         using PlatformFile file = directory.Open(name, FileOpening.Read)!;
         return file.AllocatedLength;
     }

@@ -12,7 +12,7 @@ public abstract partial class PlatformContractTests
     [Fact]
     public void TryLock_HeldExclusively_IsRefusedToAll()
     {
-        using StoreDirectory second = Services.OpenDirectory(Temp.StorePath, create: true, mode: null)!;
+        using HeldDirectory second = Services.OpenDirectory(Temp.StorePath, create: true, mode: null)!;
         using (PlatformLock? held = Store.TryLock(LockName, LockKind.Exclusive))
         {
             Assert.NotNull(held);
@@ -148,7 +148,7 @@ public abstract partial class PlatformContractTests
     [Fact]
     public void TryLock_BothImplementations_ExcludeEachOther()
     {
-        using StoreDirectory other = Other.OpenDirectory(Temp.StorePath, create: true, mode: null)!;
+        using HeldDirectory other = Other.OpenDirectory(Temp.StorePath, create: true, mode: null)!;
         using (PlatformLock? held = Store.TryLock(LockName, LockKind.Exclusive))
         {
             Assert.NotNull(held);

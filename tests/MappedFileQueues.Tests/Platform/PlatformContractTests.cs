@@ -14,7 +14,7 @@ public abstract partial class PlatformContractTests : IDisposable
     private const UnixFileMode OwnerOnly = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
 
     private readonly TempStore _temp = new();
-    private StoreDirectory? _directory;
+    private HeldDirectory? _directory;
 
     private protected abstract OperatingSystemServices Services { get; }
 
@@ -22,7 +22,7 @@ public abstract partial class PlatformContractTests : IDisposable
     private protected abstract OperatingSystemServices Other { get; }
 
     /// <summary>The store's directory, made when first asked for.</summary>
-    private protected StoreDirectory Store => _directory ??= Services.OpenDirectory(_temp.StorePath, create: true, mode: null)!;
+    private protected HeldDirectory Store => _directory ??= Services.OpenDirectory(_temp.StorePath, create: true, mode: null)!;
 
     private protected TempStore Temp => _temp;
 
@@ -44,7 +44,7 @@ public abstract partial class PlatformContractTests : IDisposable
     public void OpenDirectory_MissingWithParents_MakesItForItsOwnerAlone()
     {
         string path = Path.Combine(_temp.Root, "a", "b", "store");
-        using StoreDirectory? made = Services.OpenDirectory(path + "/", create: true, mode: null);
+        using HeldDirectory? made = Services.OpenDirectory(path + "/", create: true, mode: null);
         Assert.Equal(path, made!.Path);
         Assert.Equal(OwnerOnly, File.GetUnixFileMode(path));
         Assert.True(made.IsStillInPlace);
@@ -55,7 +55,7 @@ public abstract partial class PlatformContractTests : IDisposable
     {
         const UnixFileMode Mode = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead
             | UnixFileMode.GroupWrite | UnixFileMode.OtherWrite;
-        using StoreDirectory? made = Services.OpenDirectory(_temp.StorePath, create: true, Mode);
+        using HeldDirectory? made = Services.OpenDirectory(_temp.StorePath, create: true, Mode);
         Assert.Equal(Mode | UnixFileMode.UserExecute | UnixFileMode.GroupExecute | UnixFileMode.OtherExecute,
             File.GetUnixFileMode(_temp.StorePath));
     }
@@ -126,7 +126,7 @@ public abstract partial class PlatformContractTests : IDisposable
     public void Open_ModeNamed_NewOnesHaveItWhateverTheUmask()
     {
         const UnixFileMode GroupBits = UnixFileMode.GroupRead | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute;
-        using StoreDirectory shared = Services.OpenDirectory(_temp.StorePath, create: true, OwnerOnly | GroupBits)!;
+        using HeldDirectory shared = Services.OpenDirectory(_temp.StorePath, create: true, OwnerOnly | GroupBits)!;
         shared.Open("file", FileOpening.CreateNew)!.Dispose();
         shared.TryLock("lock", LockKind.Shared)!.Dispose();
         Assert.True(shared.CreateSubdirectory("folder"));

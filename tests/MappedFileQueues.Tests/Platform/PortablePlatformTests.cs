@@ -1,5 +1,7 @@
 using System.Runtime.Versioning;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Portable;
 
 namespace MappedFileQueues.Tests.Platform;
 

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tests.Queues;
 
@@ -19,8 +20,8 @@ public sealed class ConsumerNameTests : IDisposable
     {
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
         queue.OpenConsumer("a").Dispose();
-        using StoreDirectory directory =
-            OperatingSystemServices.Current.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        using HeldDirectory directory =
+            CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
 
         Task<MappedFileConsumer> opening;
         using (directory.Probe(StoreNames.ConsumerLock("a")))

@@ -11,22 +11,26 @@ namespace MappedFileQueues.Tests.Structure;
 /// </summary>
 internal static class FolderLadder
 {
+    private const int FilesMax = 12;
+
     /// <summary>What users import.</summary>
     private const string PublicNamespace = "MappedFileQueues";
 
     /// <summary>The folders from the lowest to the highest.</summary>
     private static readonly string[] s_rungs =
     [
-        "Errors", "Platform", "Memory", "Format", "Segments",
+        "Errors", "Threads",
+        "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
+        "Memory", "Format", "Segments",
         "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Appending", "Log/Reading",
-        "Log", "Inspection", "Queues",
+        "Log", "Inspection", "Queues/Options", "Queues",
     ];
 
     /// <summary>Folders that stand beside the ladder, with the rung that is the highest they may use.</summary>
     private static readonly Dictionary<string, string> s_besideLadder = new() { ["Files"] = "Memory", ["Packs"] = "Memory" };
 
     /// <summary>The folders whose types are mostly public, and therefore in the namespace that users import.</summary>
-    private static readonly string[] s_publicFolders = ["Errors", "Queues"];
+    private static readonly string[] s_publicFolders = ["Errors", "Queues/Options", "Queues"];
 
     /// <summary>Every use that goes up or sideways, each as `path(line): what`.</summary>
     public static IReadOnlyList<string> FindViolations(CSharpCompilation compilation)
@@ -66,6 +70,15 @@ internal static class FolderLadder
 
         return misplaced;
     }
+
+    /// <summary>Folders with more files than a reader takes in at once, each as `path: how many`.</summary>
+    public static IReadOnlyList<string> FindCrowdedFolders(CSharpCompilation compilation) =>
+    [
+        .. from tree in CoreTrees(compilation)
+           group tree by FolderOf(tree.FilePath) into folder
+           where folder.Count() > FilesMax
+           select $"{folder.Key}: {folder.Count()} files",
+    ];
 
     private static IEnumerable<SyntaxTree> CoreTrees(CSharpCompilation compilation) =>
         compilation.SyntaxTrees.Where(tree => tree.FilePath.StartsWith(SourceCompilation.CoreFolder, StringComparison.Ordinal));

@@ -1,3 +1,6 @@
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Linux.Calls;
+using MappedFileQueues.Platform.Portable;
 using Microsoft.CodeAnalysis;
 using Microsoft.CodeAnalysis.CSharp;
 using Microsoft.CodeAnalysis.CSharp.Syntax;
@@ -16,7 +19,7 @@ public sealed class PortablePurityTests
     [Fact]
     public void Core_PortableFiles_HoldNoNativeCall()
     {
-        SyntaxTree[] portable = [.. SourceCompilation.Core.SyntaxTrees.Where(tree => IsPlatformFile(tree, "Portable"))];
+        SyntaxTree[] portable = [.. SourceCompilation.Core.SyntaxTrees.Where(tree => IsPlatformFile(tree, "Portable/"))];
 
         Assert.NotEmpty(portable);
         Violations.None(portable.SelectMany(FindImpurities));
@@ -25,7 +28,7 @@ public sealed class PortablePurityTests
     [Fact]
     public void Core_OtherFilesThanLinux_HoldNoNativeCall() =>
         Violations.None(
-            SourceCompilation.Core.SyntaxTrees.Where(tree => !IsPlatformFile(tree, "Linux")).SelectMany(FindNativeCalls));
+            SourceCompilation.Core.SyntaxTrees.Where(tree => !IsPlatformFile(tree, "Linux/")).SelectMany(FindNativeCalls));
 
     [Theory]
     [InlineData("class P { [DllImport(\"libc\")] static extern int getpid(); }")]

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tests.Support;
 
@@ -27,7 +28,7 @@ internal sealed class FaultyDisk : ForwardingServices
     private bool _wasTold;
 
     public FaultyDisk()
-        : base(Current) => Current = this;
+        : base(CurrentPlatform.Services) => CurrentPlatform.Services = this;
 
     /// <summary>Called before each call (`Renamed`, `Deleted`, `Synced`: after it) with the file's name; may throw.</summary>
     public Action<DiskCall, string>? Before { get; set; }
@@ -69,7 +70,7 @@ internal sealed class FaultyDisk : ForwardingServices
             (_failed, _wasTold) = (name, false);
     }
 
-    protected override StoreDirectory Wrap(StoreDirectory directory) => new FaultyDirectory(this, directory);
+    protected override HeldDirectory Wrap(HeldDirectory directory) => new FaultyDirectory(this, directory);
 
     private static bool IsTemporary(string name) => name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
 
@@ -94,7 +95,7 @@ internal sealed class FaultyDisk : ForwardingServices
         throw Broken(name);
     }
 
-    private sealed class FaultyDirectory(FaultyDisk disk, StoreDirectory inner) : ForwardingDirectory(inner)
+    private sealed class FaultyDirectory(FaultyDisk disk, HeldDirectory inner) : ForwardingDirectory(inner)
     {
         public override PlatformFile? Open(string name, FileOpening opening)
         {

@@ -9,8 +9,10 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override string? BootId => inner.BootId;
 
-    public sealed override StoreDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true) =>
+    public sealed override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true) =>
         inner.OpenDirectory(path, create, mode, ownerOnly) is { } directory ? Wrap(directory) : null;
+
+    public override ReadableFile? TryOpenForReading(string path) => inner.TryOpenForReading(path);
 
     public override bool RegisterForFence() => inner.RegisterForFence();
 
@@ -22,11 +24,11 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override long ProcessStartTime(int processId) => inner.ProcessStartTime(processId);
 
-    protected abstract StoreDirectory Wrap(StoreDirectory directory);
+    protected abstract HeldDirectory Wrap(HeldDirectory directory);
 }
 
 /// <inheritdoc cref="ForwardingServices"/>
-internal abstract class ForwardingDirectory(StoreDirectory inner) : StoreDirectory
+internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 {
     public sealed override string Path => inner.Path;
 

@@ -3,6 +3,7 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
 using MappedFileQueues.Tool.Bench.Measuring;
 using MappedFileQueues.Tool.Bench.Processes;
@@ -100,7 +101,7 @@ internal static class RecoverFigure
     /// <summary>As if the machine had been started anew since the first message, with no flush in between.</summary>
     private static void Age(string path)
     {
-        using StoreDirectory directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null)!;
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null)!;
         StoreMeta meta = StoreMetaFile.Read(directory)!;
         using (ControlPage control = ControlPage.Open(directory))
         {

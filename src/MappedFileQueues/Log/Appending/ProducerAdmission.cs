@@ -80,7 +80,7 @@ internal sealed unsafe class ProducerAdmission(
         store.Control.SealColdBlock(store.Meta.StoreId);
     }
 
-    private static PlatformLock? TryTakeOpen(StoreDirectory directory)
+    private static PlatformLock? TryTakeOpen(HeldDirectory directory)
     {
         try
         {

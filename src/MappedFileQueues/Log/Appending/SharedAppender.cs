@@ -4,6 +4,7 @@ using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Appending;
 

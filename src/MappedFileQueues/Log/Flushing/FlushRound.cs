@@ -26,7 +26,7 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
     {
         store.ThrowIfSeenReplaced();
         store.ThrowIfDamaged("confirmed");
-        var walk = new FlushWalk(store);
+        var walk = new FrameWalk(store);
         // P18 acquire: this leader alone raises it; pairs with P18 full below.
         long from = SharedWord.ReadAcquire(store.Control.Confirmed);
         long to = walk.FindContiguousEnd(from, limit);

@@ -2,6 +2,7 @@ using System.Diagnostics;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Flushing;
 

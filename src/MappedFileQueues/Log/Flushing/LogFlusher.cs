@@ -79,7 +79,7 @@ internal sealed unsafe class LogFlusher : IDisposable
     }
 
     /// <summary>The end of what is published now.</summary>
-    public long FindPublishedEnd() => new FlushWalk(_store).FindPublishedEnd(_store.ConfirmedOffset);
+    public long FindPublishedEnd() => new FrameWalk(_store).FindPublishedEnd(_store.ConfirmedOffset);
 
     /// <summary>A caller waits for a flush from now on, whoever leads it.</summary>
     public void Expect()
@@ -237,7 +237,7 @@ internal sealed unsafe class LogFlusher : IDisposable
     private bool IsAnythingUnflushed()
     {
         long confirmed = _store.ConfirmedOffset;
-        return new FlushWalk(_store).FindContiguousEnd(confirmed, confirmed + 1) > confirmed;
+        return new FrameWalk(_store).FindContiguousEnd(confirmed, confirmed + 1) > confirmed;
     }
 
     /// <summary>Leads until the goal is confirmed; false when another thread of this process leads.</summary>
@@ -364,7 +364,7 @@ internal sealed unsafe class LogFlusher : IDisposable
     private void Round(bool checkpoint)
     {
         _lead.Followers.Close();
-        _round.Run(new FlushWalk(_store).NowLimit, checkpoint);
+        _round.Run(new FrameWalk(_store).NowLimit, checkpoint);
         Failure.Clear();
     }
 

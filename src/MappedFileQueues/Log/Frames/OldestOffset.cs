@@ -12,7 +12,7 @@ namespace MappedFileQueues.Log.Frames;
 /// </summary>
 internal static unsafe class OldestOffset
 {
-    public static long Find(StoreDirectory directory, StoreMeta meta, ControlPage? control)
+    public static long Find(HeldDirectory directory, StoreMeta meta, ControlPage? control)
     {
         if (control is not null && control.IsColdBlockValid(meta.StoreId))
             return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 release in LogOrigin.
@@ -22,7 +22,7 @@ internal static unsafe class OldestOffset
     }
 
     /// <summary>The same run for an offset, of the segments that are there now.</summary>
-    public static long OfRun(StoreDirectory directory, StoreMeta meta, long offset) =>
+    public static long OfRun(HeldDirectory directory, StoreMeta meta, long offset) =>
         OfRun(directory, List(directory, meta), offset, meta.SegmentLength);
 
     /// <summary>
@@ -30,7 +30,7 @@ internal static unsafe class OldestOffset
     /// is none of the log before that offset: it was made ahead, or removed, and a cut brought it back. Whoever began there would
     /// wait for ever.
     /// </summary>
-    public static long OfRun(StoreDirectory directory, SegmentStarts segments, long offset, long segmentLength)
+    public static long OfRun(HeldDirectory directory, SegmentStarts segments, long offset, long segmentLength)
     {
         long start = offset - (offset % segmentLength);
         if (!segments.Contains(start) && segments.Contains(start - segmentLength))
@@ -41,7 +41,7 @@ internal static unsafe class OldestOffset
     }
 
     /// <summary>The starts of the segment files that are there.</summary>
-    public static SegmentStarts List(StoreDirectory directory, StoreMeta meta)
+    public static SegmentStarts List(HeldDirectory directory, StoreMeta meta)
     {
         var segments = new SegmentStarts();
         foreach (string name in directory.List(StoreNames.CommitLog))
@@ -58,7 +58,7 @@ internal static unsafe class OldestOffset
     /// A file that is too short for a header was made whole and is damaged: it hides nothing of what lies before it, and
     /// whoever comes there hears of it. The same holds for one whose first header is zero and not all of the rest.
     /// </summary>
-    private static bool HasFrame(StoreDirectory directory, long start, long segmentLength)
+    private static bool HasFrame(HeldDirectory directory, long start, long segmentLength)
     {
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)

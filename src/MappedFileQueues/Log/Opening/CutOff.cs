@@ -19,7 +19,7 @@ namespace MappedFileQueues.Log.Opening;
 /// <param name="meta">Its geometry.</param>
 /// <param name="checksum">Of its frames.</param>
 /// <param name="epoch">The new one: it tells the files of one cut from those of another at the same offset.</param>
-internal sealed class CutOff(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
+internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
 {
     public void Apply(long tail, SegmentStarts segments)
     {

@@ -28,7 +28,7 @@ namespace MappedFileQueues.Log.Opening;
 /// <param name="checksum">Of its frames.</param>
 /// <param name="control">Null when it cannot be believed.</param>
 internal sealed unsafe class MemoryWitness(
-    StoreDirectory directory, StoreMeta meta, FrameChecksum checksum, ControlPage? control)
+    HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, ControlPage? control)
 {
     /// <summary>What the state of the store says about its tail.</summary>
     /// <param name="tail">As the walk found it.</param>

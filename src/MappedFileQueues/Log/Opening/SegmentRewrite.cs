@@ -11,7 +11,7 @@ namespace MappedFileQueues.Log.Opening;
 /// synced, and renamed over the old one, before anybody looks for the tail: what the search then finds is what the disk has.
 /// Until the recovery's end the poison stays, so a crash in between makes the next opener do it all again.
 /// </summary>
-internal sealed class SegmentRewrite(StoreDirectory directory, StoreMeta meta)
+internal sealed class SegmentRewrite(HeldDirectory directory, StoreMeta meta)
 {
     /// <summary>Named "open", so that the next opener removes what a dead one left.</summary>
     private const string Suffix = ".open-rewrite" + StoreNames.TemporarySuffix;

@@ -2,6 +2,7 @@ using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Log.Opening;
 
@@ -25,7 +26,7 @@ internal static class StoreDeletion
 
     public static void Delete(string path)
     {
-        using StoreDirectory? directory = OperatingSystemServices.Current.OpenDirectory(path, create: false, mode: null);
+        using HeldDirectory? directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null);
         if (directory is null)
             return;
         ThrowIfNoStore(directory);
@@ -43,7 +44,7 @@ internal static class StoreDeletion
         }
     }
 
-    private static void Empty(StoreDirectory directory)
+    private static void Empty(HeldDirectory directory)
     {
         using PlatformLock open = OpenLock.Take(directory, TimeSpan.Zero);
         using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
@@ -68,7 +69,7 @@ internal static class StoreDeletion
     }
 
     /// <summary>A link stays, and the empty folder that it leads to: whoever made it chose the place.</summary>
-    private static void RemoveFolder(StoreDirectory directory)
+    private static void RemoveFolder(HeldDirectory directory)
     {
         if (new DirectoryInfo(directory.Path).LinkTarget is not null)
             return;
@@ -86,7 +87,7 @@ internal static class StoreDeletion
     /// An opener that waits for a lock makes the lock's file again until it sees that the store is deleted, and one that came
     /// between the emptying of the folder and its removal made the deletion fail. Nobody makes the folder itself again.
     /// </summary>
-    private static void RemoveLocks(StoreDirectory directory)
+    private static void RemoveLocks(HeldDirectory directory)
     {
         long began = Stopwatch.GetTimestamp();
         while (true)
@@ -103,14 +104,14 @@ internal static class StoreDeletion
         }
     }
 
-    private static void ThrowIfNoStore(StoreDirectory directory)
+    private static void ThrowIfNoStore(HeldDirectory directory)
     {
         if (directory.Identify(StoreNames.DeletedMeta) is null && StoreMetaFile.Read(directory) is null)
             throw new QueueFormatException($"The folder holds no store: path={directory.Path}. Nothing was deleted.");
     }
 
     /// <summary>Removes a file, or a folder with what is in it; a link, not what it leads to.</summary>
-    private static void Remove(StoreDirectory directory, string name)
+    private static void Remove(HeldDirectory directory, string name)
     {
         string path = Path.Combine(directory.Path, name);
         var folder = new DirectoryInfo(path);

@@ -30,7 +30,7 @@ internal static class StoreOpening
     public static OpenedStore Open(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
         ThrowIfUnsupportedMachine();
-        StoreDirectory directory = OpenDirectory(request, settings, os);
+        HeldDirectory directory = OpenDirectory(request, settings, os);
         try
         {
             directory.AdoptModeOf(StoreNames.Meta);
@@ -73,7 +73,7 @@ internal static class StoreOpening
     private static QueueNotFoundException Missing(string path) =>
         new($"There is no store: path={path}. Set CreateIfMissing, or correct StorePath.", path);
 
-    private static OpenedStore Attach(OperatingSystemServices os, StoreDirectory directory, StoreMeta meta)
+    private static OpenedStore Attach(OperatingSystemServices os, HeldDirectory directory, StoreMeta meta)
     {
         PlatformLock? attached = null;
         ControlPage? control = null;
@@ -106,9 +106,9 @@ internal static class StoreOpening
         }
     }
 
-    private static StoreDirectory OpenDirectory(StoreRequest request, LogSettings settings, OperatingSystemServices os)
+    private static HeldDirectory OpenDirectory(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
-        StoreDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, settings.UnixCreateMode)
+        HeldDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, settings.UnixCreateMode)
             ?? throw Missing(request.Path);
         if (directory.UnsafeFileSystem is not { } name || request.AllowUnsafeFileSystem)
             return directory;
@@ -117,14 +117,14 @@ internal static class StoreOpening
             + $"fileSystem={name}. Use a local disk, or set DangerouslyAllowFileSystem if you know better.");
     }
 
-    private static void MakeDirectories(StoreDirectory directory)
+    private static void MakeDirectories(HeldDirectory directory)
     {
         foreach (string name in StoreNames.Directories)
             directory.CreateSubdirectory(name);
     }
 
     /// <summary>A second open and lock of a held file must fail; where it does not, locks mean nothing here.</summary>
-    private static void ThrowIfLocksDoNotWork(StoreDirectory directory)
+    private static void ThrowIfLocksDoNotWork(HeldDirectory directory)
     {
         using PlatformLock? second = directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive);
         if (second is not null)
@@ -133,7 +133,7 @@ internal static class StoreOpening
     }
 
     /// <summary>Alone where that is possible, else beside those who have recovered the store.</summary>
-    private static PlatformLock TakeAttached(StoreDirectory directory, Guid boot, out bool isAlone)
+    private static PlatformLock TakeAttached(HeldDirectory directory, Guid boot, out bool isAlone)
     {
         long began = Stopwatch.GetTimestamp();
         for (bool wasShared = false; ; wasShared = true)
@@ -169,7 +169,7 @@ internal static class StoreOpening
     /// By the stage and the boot alone: whoever died while it changed one of the cold words has left a wrong checksum, and the
     /// others go on all the same. No boot: recovery found damage, or this system does not tell.
     /// </summary>
-    private static bool IsRecovered(StoreDirectory directory, Guid boot)
+    private static bool IsRecovered(HeldDirectory directory, Guid boot)
     {
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.AttachedUnrecovered))
@@ -184,7 +184,7 @@ internal static class StoreOpening
     /// Temporary files of makers that are gone. Their names carry the maker's slot and generation; while that slot is held by
     /// that maker the file may still be renamed. Those named "open" were made under the lock that we hold.
     /// </summary>
-    private static void RemoveDeadTemporaries(StoreDirectory directory, SlotTable slots)
+    private static void RemoveDeadTemporaries(HeldDirectory directory, SlotTable slots)
     {
         foreach (string name in directory.List(StoreNames.CommitLog))
         {

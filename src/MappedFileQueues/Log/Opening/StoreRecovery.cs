@@ -40,7 +40,7 @@ namespace MappedFileQueues.Log.Opening;
 /// </summary>
 internal sealed unsafe class StoreRecovery(
     OperatingSystemServices os,
-    StoreDirectory directory,
+    HeldDirectory directory,
     StoreMeta meta,
     ControlPage control,
     SlotTable slots,

@@ -34,7 +34,7 @@ internal readonly record struct TailSearchResult(long Offset, TailFault Fault)
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
 /// <param name="checksum">Of its frames.</param>
-internal sealed class TailSearch(StoreDirectory directory, StoreMeta meta, FrameChecksum checksum)
+internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum)
 {
     private List<(long Offset, ulong Claim)>? _claims;
     private bool _isCut;

@@ -3,6 +3,7 @@ using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
 

@@ -16,7 +16,7 @@ internal static unsafe class FrameStarts
             return false;
         try
         {
-            if (new FlushWalk(store).IsFrameStart(offset))
+            if (new FrameWalk(store).IsFrameStart(offset))
                 return true;
         }
         catch (QueueCorruptException) when (policy != CorruptionPolicy.Throw)
@@ -55,7 +55,7 @@ internal static unsafe class FrameStarts
     {
         try
         {
-            var walk = new FlushWalk(store);
+            var walk = new FrameWalk(store);
             return walk.FindContiguousEnd(from, walk.NowLimit);
         }
         catch (QueueCorruptException) when (policy != CorruptionPolicy.Throw)

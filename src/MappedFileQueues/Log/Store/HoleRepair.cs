@@ -15,7 +15,7 @@ namespace MappedFileQueues.Log.Store;
 /// nothing is changed.
 /// </summary>
 internal sealed unsafe class HoleRepair(
-    StoreDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, ControlPage control)
+    HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, ControlPage control)
 {
     /// <summary>Turns the claim into padding if its owner is dead; true when the header is no longer this claim.</summary>
     /// <param name="header">Where the claim stands; mapped until this returns.</param>
@@ -61,7 +61,7 @@ internal sealed unsafe class HoleRepair(
     public ClaimOwner OwnerOf(ulong claim) => OwnerOf(directory, claim, GenerationNow(claim));
 
     /// <summary>The same for whoever knows which generation the claim's slot has now.</summary>
-    public static ClaimOwner OwnerOf(StoreDirectory directory, ulong claim, uint generationNow)
+    public static ClaimOwner OwnerOf(HeldDirectory directory, ulong claim, uint generationNow)
     {
         uint owner = FrameHeader.HighHalf(claim);
         if (IsNobodys(owner, generationNow))

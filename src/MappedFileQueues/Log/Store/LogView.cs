@@ -37,9 +37,9 @@ internal enum ClaimOwner
 /// <param name="directory">The store's directory; the view's from now on.</param>
 /// <param name="meta">What the store is.</param>
 /// <param name="verifiesChecksum">Whether readers verify each message.</param>
-internal abstract unsafe class LogView(StoreDirectory directory, StoreMeta meta, bool verifiesChecksum)
+internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, bool verifiesChecksum)
 {
-    public StoreDirectory Directory => directory;
+    public HeldDirectory Directory => directory;
 
     public string Path => directory.Path;
 

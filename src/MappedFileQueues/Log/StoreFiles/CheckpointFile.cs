@@ -8,7 +8,7 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. One is synced before the other is used
 /// again, so that a cut in the middle of a write leaves the older one. Written under the flush lock, or by a lone opener.
 /// </summary>
-internal sealed class CheckpointFile(StoreDirectory directory, Guid storeId) : IDisposable
+internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : IDisposable
 {
     /// <summary>Stays open from the first record on: a process that runs out of descriptors can still flush.</summary>
     private PlatformFile? _file;

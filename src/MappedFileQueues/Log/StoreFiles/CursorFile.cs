@@ -13,11 +13,11 @@ internal sealed unsafe class CursorFile : IDisposable
     private readonly PlatformLock _name;
     private readonly PlatformFile _file;
     private readonly MappedRegion _region;
-    private readonly StoreDirectory _directory;
+    private readonly HeldDirectory _directory;
     private readonly string _folder;
     private bool _isNameFlushed;
 
-    private CursorFile(StoreDirectory directory, string folder, PlatformLock name, PlatformFile file)
+    private CursorFile(HeldDirectory directory, string folder, PlatformLock name, PlatformFile file)
     {
         _directory = directory;
         _folder = folder;
@@ -37,7 +37,7 @@ internal sealed unsafe class CursorFile : IDisposable
     public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word));
 
     /// <summary>The cursor files of all consumers, as far as the folder knows them.</summary>
-    public static IEnumerable<string> Names(StoreDirectory directory)
+    public static IEnumerable<string> Names(HeldDirectory directory)
     {
         yield return StoreNames.Cursor("");
         foreach (string name in directory.List(StoreNames.Consumers))
@@ -48,7 +48,7 @@ internal sealed unsafe class CursorFile : IDisposable
     }
 
     /// <summary>The offset that a cursor file holds; null when there is none.</summary>
-    public static long? Read(StoreDirectory directory, string fileName)
+    public static long? Read(HeldDirectory directory, string fileName)
     {
         using PlatformFile? file = directory.Open(fileName, FileOpening.Read);
         Span<byte> bytes = stackalloc byte[sizeof(ulong)];
@@ -59,7 +59,7 @@ internal sealed unsafe class CursorFile : IDisposable
     }
 
     /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
-    public static CursorFile? TryOpen(StoreDirectory directory, string name)
+    public static CursorFile? TryOpen(HeldDirectory directory, string name)
     {
         PlatformLock? held = directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive);
         if (held is null)

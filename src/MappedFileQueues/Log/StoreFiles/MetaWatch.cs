@@ -11,12 +11,12 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal sealed class MetaWatch : IDisposable
 {
-    private readonly StoreDirectory _directory;
+    private readonly HeldDirectory _directory;
     private readonly FileIdentity? _identity;
     private readonly PlatformFile? _file;
     private RecentLook _look;
 
-    public MetaWatch(StoreDirectory directory)
+    public MetaWatch(HeldDirectory directory)
     {
         _directory = directory;
         _file = directory.Open(StoreNames.Meta, FileOpening.Read);

@@ -17,7 +17,7 @@ internal static class OpenLock
     /// <param name="directory">The store.</param>
     /// <param name="atLeast">How long it waits, if that is longer than <see cref="Timeout"/>.</param>
     /// <param name="look">Called at each attempt; what it throws ends the wait.</param>
-    public static PlatformLock Take(StoreDirectory directory, TimeSpan atLeast, Action? look = null)
+    public static PlatformLock Take(HeldDirectory directory, TimeSpan atLeast, Action? look = null)
     {
         TimeSpan timeout = atLeast > Timeout ? atLeast : Timeout;
         return TryTake(directory, timeout, look) ?? throw directory.InUse(
@@ -26,6 +26,6 @@ internal static class OpenLock
     }
 
     /// <summary>As the other; null when the time is up.</summary>
-    public static PlatformLock? TryTake(StoreDirectory directory, TimeSpan timeout, Action? look = null) =>
+    public static PlatformLock? TryTake(HeldDirectory directory, TimeSpan timeout, Action? look = null) =>
         LockWait.TryTake(directory, StoreNames.OpenLock, LockKind.Exclusive, timeout, look);
 }

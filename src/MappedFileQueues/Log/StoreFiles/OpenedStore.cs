@@ -9,7 +9,7 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal sealed record OpenedStore(
     OperatingSystemServices Os,
-    StoreDirectory Directory,
+    HeldDirectory Directory,
     StoreMeta Meta,
     ControlPage Control,
     SlotTable Slots,

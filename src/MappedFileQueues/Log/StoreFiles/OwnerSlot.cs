@@ -11,7 +11,7 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal sealed unsafe class SlotTable : IDisposable
 {
-    private readonly StoreDirectory _directory;
+    private readonly HeldDirectory _directory;
     private readonly OperatingSystemServices _os;
     private readonly MappedRegion _region;
 
@@ -19,7 +19,7 @@ internal sealed unsafe class SlotTable : IDisposable
     /// Maps the table, making the file when it is missing or short; a lone opener always asks for its blocks, because one before
     /// it may have made the file on a full disk and got none.
     /// </summary>
-    public SlotTable(StoreDirectory directory, OperatingSystemServices os, bool isAlone)
+    public SlotTable(HeldDirectory directory, OperatingSystemServices os, bool isAlone)
     {
         _directory = directory;
         _os = os;

@@ -9,10 +9,10 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal static class PoisonFile
 {
-    public static bool Exists(StoreDirectory directory) => directory.Identify(StoreNames.Poison) is not null;
+    public static bool Exists(HeldDirectory directory) => directory.Identify(StoreNames.Poison) is not null;
 
     /// <summary>Leaves the file, if the disk that failed still takes it.</summary>
-    public static void Make(StoreDirectory directory)
+    public static void Make(HeldDirectory directory)
     {
 #if MFQ_PLANTED
         if (Memory.PlantedFaults.Has(Memory.PlantedFault.PoisonNotShared))

@@ -16,7 +16,7 @@ internal static class StoreMetaFile
     /// <summary>
     /// The page; null when the folder holds none. <see cref="QueueFormatException"/> when it is damaged or of another version.
     /// </summary>
-    public static StoreMeta? Read(StoreDirectory directory)
+    public static StoreMeta? Read(HeldDirectory directory)
     {
         using PlatformFile? file = directory.Open(StoreNames.Meta, FileOpening.Read);
         if (file is null)
@@ -26,7 +26,7 @@ internal static class StoreMetaFile
         return StoreMeta.Parse(bytes.AsSpan(0, read), file.Path);
     }
 
-    public static StoreMeta Create(StoreDirectory directory, StoreRequest request, LogSettings settings, Guid boot,
+    public static StoreMeta Create(HeldDirectory directory, StoreRequest request, LogSettings settings, Guid boot,
         PlatformLock openLock)
     {
         ThrowIfHalfDeleted(directory);
@@ -82,7 +82,7 @@ internal static class StoreMetaFile
     /// Refuses to make a store where other things lie: a 1.x folder, or files that are not a store's. What a crash leaves in the
     /// middle of making one (our directories, locks, temporary files) is no obstacle.
     /// </summary>
-    public static void ThrowIfForeign(StoreDirectory directory)
+    public static void ThrowIfForeign(HeldDirectory directory)
     {
         ThrowIfHalfDeleted(directory);
         IReadOnlyList<string> names = directory.List("");
@@ -101,7 +101,7 @@ internal static class StoreMetaFile
     }
 
     /// <summary>Nobody makes a store in the middle of what somebody else is about to remove.</summary>
-    private static void ThrowIfHalfDeleted(StoreDirectory directory)
+    private static void ThrowIfHalfDeleted(HeldDirectory directory)
     {
         if (directory.Identify(StoreNames.DeletedMeta) is not null)
             throw new QueueDeletedException($"The store is being deleted, or that was cut short: path={directory.Path}, "

@@ -2,6 +2,7 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Waiting;
 

@@ -1,0 +1,131 @@
+using System.Diagnostics;
+using System.Diagnostics.CodeAnalysis;
+using System.Reflection;
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Format;
+
+/// <summary>
+/// A number for the managed layout of a struct: field offsets, sizes and kinds, recursively, so that a store refuses another
+/// struct of equal size. Names do not count. Found without Marshal, whose layout is another one: each field is set to all ones
+/// in a boxed instance, and the bytes that changed tell where it lies. A struct with a pointer, or with a number of a pointer's
+/// size, is refused: an address means nothing to another process, and the size is another one on another machine.
+/// </summary>
+internal static class StructLayoutFingerprint
+{
+    private const ulong FnvOffset = 14695981039346656037;
+    private const ulong FnvPrime = 1099511628211;
+
+    /// <exception cref="ArgumentException">The struct has a field of a pointer's kind.</exception>
+    public static ulong Of<T>()
+        where T : unmanaged
+    {
+        ulong hash = FnvOffset;
+        Add(ref hash, Unsafe.SizeOf<T>());
+        AddFields(ref hash, typeof(T), 0);
+        // 0 stands for "no struct" in the meta page.
+        return hash == 0 ? 1 : hash;
+    }
+
+    [UnconditionalSuppressMessage("Trimming", "IL2070", Justification =
+        "The fields of a struct that is used as a message determine its size and are never trimmed: "
+        + "value types keep their layout.")]
+    private static void AddFields(ref ulong hash, Type type, int offset)
+    {
+        FieldInfo[] fields = type.GetFields(BindingFlags.Instance | BindingFlags.Public | BindingFlags.NonPublic);
+        foreach (FieldInfo field in fields)
+            ThrowIfOfThisProcess(field);
+        Array.Sort(fields, (a, b) => OffsetOf(type, a).CompareTo(OffsetOf(type, b)));
+        foreach (FieldInfo field in fields)
+        {
+            int at = offset + OffsetOf(type, field);
+            Type kind = field.FieldType.IsEnum ? Enum.GetUnderlyingType(field.FieldType) : field.FieldType;
+            Add(ref hash, at);
+            Add(ref hash, SizeOf(kind));
+            if (Nullable.GetUnderlyingType(kind) is { } inner)
+                AddNullable(ref hash, inner, at, SizeOf(kind));
+            else if (kind.IsPrimitive)
+                Add(ref hash, KindOf(kind));
+            else
+                AddFields(ref hash, kind, at);
+        }
+    }
+
+    private static void ThrowIfOfThisProcess(FieldInfo field)
+    {
+        Type kind = Nullable.GetUnderlyingType(field.FieldType) ?? field.FieldType;
+        if (!kind.IsPointer && !kind.IsFunctionPointer && kind != typeof(nint) && kind != typeof(nuint))
+            return;
+        throw new ArgumentException(
+            "A message cannot hold a pointer or a native integer, which mean something in one process alone: "
+            + $"struct={field.DeclaringType}, field={field.Name}, type={kind}. Use long, or an offset.");
+    }
+
+    /// <summary>
+    /// A nullable value cannot be boxed as itself, so its two fields are not looked for: a flag comes first, the value last.
+    /// </summary>
+    private static void AddNullable(ref ulong hash, Type inner, int offset, int size)
+    {
+        Type kind = inner.IsEnum ? Enum.GetUnderlyingType(inner) : inner;
+        Add(ref hash, KindOf(typeof(bool)));
+        int at = offset + size - SizeOf(kind);
+        Add(ref hash, at);
+        Add(ref hash, SizeOf(kind));
+        if (kind.IsPrimitive)
+            Add(ref hash, KindOf(kind));
+        else
+            AddFields(ref hash, kind, at);
+    }
+
+    /// <summary>Stable numbers, whatever later runtimes do to <see cref="TypeCode"/>.</summary>
+    private static int KindOf(Type type) => Type.GetTypeCode(type) switch
+    {
+        TypeCode.Boolean => 1,
+        TypeCode.Char => 2,
+        TypeCode.SByte => 3,
+        TypeCode.Byte => 4,
+        TypeCode.Int16 => 5,
+        TypeCode.UInt16 => 6,
+        TypeCode.Int32 => 7,
+        TypeCode.UInt32 => 8,
+        TypeCode.Int64 => 9,
+        TypeCode.UInt64 => 10,
+        TypeCode.Single => 11,
+        TypeCode.Double => 12,
+        _ => throw new UnreachableException(),
+    };
+
+    private static int SizeOf(Type type) => RuntimeHelpers.SizeOf(type.TypeHandle);
+
+    private static int OffsetOf(Type type, FieldInfo field)
+    {
+        object box = Box(type);
+        Span<byte> bytes = BytesOf(box, SizeOf(type));
+        // A box of a nullable type is a box of its value; setting it sets the flag too, which comes first.
+        Type boxed = Nullable.GetUnderlyingType(field.FieldType) ?? field.FieldType;
+        object ones = Box(boxed);
+        BytesOf(ones, SizeOf(boxed)).Fill(0xFF);
+        field.SetValue(box, ones);
+        return Math.Max(0, bytes.IndexOfAnyExcept((byte)0));
+    }
+
+    [UnconditionalSuppressMessage("Trimming", "IL2067", Justification =
+        "A boxed struct of zeros; no constructor runs, and its fields are kept, see AddFields.")]
+    private static object Box(Type type) => RuntimeHelpers.GetUninitializedObject(type);
+
+    private static void Add(ref ulong hash, int value)
+    {
+        for (int shift = 0; shift < 32; shift += 8)
+            hash = (hash ^ (byte)(value >> shift)) * FnvPrime;
+    }
+
+    private static Span<byte> BytesOf(object box, int size) =>
+        MemoryMarshal.CreateSpan(ref Unsafe.As<RawData>(box).First, size);
+
+    /// <summary>Stands for any boxed value: its first field lies where the value begins.</summary>
+    private sealed class RawData
+    {
+        public byte First;
+    }
+}

@@ -1,0 +1,196 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Frames;
+
+/// <summary>
+/// Walks over the headers of the log, from a frame's start on, for flushing, seeking and status. A flush walks over every message
+/// that it covers, so the loop over whole frames does nothing but load, check and add, and nothing is allocated.
+/// </summary>
+internal unsafe struct FrameWalk(LogStore store)
+{
+    private PageSteps _steps = new(PageSteps.ForWalking);
+
+    /// <summary>What a walk does at a claimed frame.</summary>
+    private enum AtClaim
+    {
+        /// <summary>Steps over it.</summary>
+        GoOn,
+
+        /// <summary>Ends there, unless its owner is dead: then it becomes padding.</summary>
+        Repair,
+    }
+
+    /// <summary>The walk met messages without checksum: recovery trusts those only below the checkpoint.</summary>
+    public bool SawUnchecked { get; private set; }
+
+    /// <summary>
+    /// No frame that is published now begins at or above this. Without a limit a walk behind a producer that is faster than it
+    /// would never end. Everybody raises the tail hint when he enters a segment, before his first frame there.
+    /// </summary>
+    public readonly long NowLimit
+    {
+        get
+        {
+            // P14 acquire: pairs with P14 full in SegmentRoller.Raise.
+            long hint = SharedWord.ReadAcquire(store.Control.TailHint);
+            return store.Window.StartOf(hint) + store.Window.SegmentLength;
+        }
+    }
+
+    /// <summary>The end of the last frame that is published by now, holes before it included.</summary>
+    public long FindPublishedEnd(long from)
+    {
+        long published = from;
+        Walk(from, NowLimit, AtClaim.GoOn, ref published);
+        return published;
+    }
+
+    /// <summary>
+    /// The offset up to which everything is published, at most the first frame's start at or above the limit; dead claims on
+    /// the way become padding.
+    /// </summary>
+    public long FindContiguousEnd(long from, long limit)
+    {
+        long published = from;
+        return Walk(from, limit, AtClaim.Repair, ref published);
+    }
+
+    /// <summary>Whether an offset is a frame's start or the tail, found by walking from its segment's first byte.</summary>
+    public bool IsFrameStart(long offset)
+    {
+        if (offset == 0 || offset % store.Window.SegmentLength == 0)
+            return IsSegmentStart(offset);
+        return WalkOver(store.Window.StartOf(offset), offset) == offset;
+    }
+
+    /// <summary>
+    /// A segment file may be there long before the tail reaches it: its start counts once a frame stands there, or when the
+    /// segment before it is full.
+    /// </summary>
+    private bool IsSegmentStart(long offset) =>
+        offset == store.LowWater || WalkOver(offset - store.Window.SegmentLength, offset) == offset;
+
+    private long WalkOver(long from, long limit)
+    {
+        long published = from;
+        return Walk(from, limit, AtClaim.GoOn, ref published);
+    }
+
+    /// <summary>
+    /// Goes from frame to frame until one is free, a claim ends the walk, or the limit is reached; returns the offset reached.
+    /// </summary>
+    private long Walk(long from, long limit, AtClaim atClaim, ref long published)
+    {
+        long offset = from;
+        while (offset < limit)
+        {
+            SegmentMapping? segment = TryAcquire(offset);
+            if (segment is null)
+                return offset;
+            try
+            {
+                if (!WalkSegment(segment, limit, atClaim, ref offset, ref published))
+                    return offset;
+            }
+            finally
+            {
+                store.Window.Release(segment);
+            }
+        }
+
+        return offset;
+    }
+
+    /// <summary>Null when nobody was there yet, or when it was removed.</summary>
+    private SegmentMapping? TryAcquire(long offset)
+    {
+        long start = store.Window.StartOf(offset);
+        SegmentMapping? segment = store.Window.TryAcquire(start);
+        if (segment is null && store.HasPassed(offset))
+            segment = store.Window.TryAcquire(start);
+        if (segment is null && store.HasPassed(offset))
+        {
+            store.ThrowIfReplaced();
+            throw LogErrors.Missing(store.Path, start, offset);
+        }
+
+        return segment;
+    }
+
+    private bool WalkSegment(SegmentMapping segment, long limit, AtClaim atClaim, ref long offset, ref long published)
+    {
+        byte* first = segment.Pointer;
+        long position = offset - segment.Start;
+        long end = Math.Min(segment.SegmentLength, limit - segment.Start);
+        long readable = 0;
+        while (position < end)
+        {
+            if (position + FrameHeader.Size > readable && !MayRead(segment, position, out readable))
+                return false;
+            // P4 acquire: pairs with P1 release, P2, P3 and P4 full in the appenders and HoleRepair.
+            ulong header = SharedWord.ReadAcquire((ulong*)(first + position));
+            if (header == 0)
+            {
+                if (!store.HasPassed(segment.Start + position))
+                    return false;
+                // P4 acquire: once more; pairs with P1 release and P3 full.
+                header = SharedWord.ReadAcquire((ulong*)(first + position));
+                if (header == 0)
+                    throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+            }
+
+            if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
+                throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+            FrameState state = FrameHeader.State(header);
+            if (state == FrameState.Claimed)
+            {
+                if (atClaim == AtClaim.Repair)
+                {
+                    if (!IsOutOfTheWay(segment, position, header))
+                        return false;
+                    continue;
+                }
+
+                // A claim that was published in between as a batch keeps its place, and its first frame is shorter.
+                header = SharedWord.ReadAcquire((ulong*)(first + position)); // P4 acquire: pairs with P3 and P4 full.
+                position += FrameHeader.FrameLength(FrameHeader.Length(header));
+                offset = segment.Start + position;
+                continue;
+            }
+
+            SawUnchecked |= state is FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked;
+            position += FrameHeader.FrameLength(FrameHeader.Length(header));
+            published = offset = segment.Start + position;
+        }
+
+        return true;
+    }
+
+    /// <summary>Whether a header may be loaded there, and how far that holds.</summary>
+    private bool MayRead(SegmentMapping segment, long position, out long readable)
+    {
+        // Read once: it may be raised meanwhile, and a place that was beyond it would look like one that the file has lost.
+        long allocated = store.Allocated;
+        long needed = position + FrameHeader.Size;
+        readable = Math.Min(allocated - segment.Start, segment.Usable);
+        if (needed <= readable)
+            readable = _steps.MakeReadable(segment, position, needed, readable, store.WrittenTo);
+        if (needed <= readable)
+            return true;
+        if (segment.Start + needed <= allocated)
+            throw LogErrors.Truncated(segment, segment.Start + position);
+        return false;
+    }
+
+    /// <summary>Whether the claim was published meanwhile, or its owner is dead and it became padding.</summary>
+    private readonly bool IsOutOfTheWay(SegmentMapping segment, long position, ulong claim)
+    {
+        ulong* header = segment.HeaderAt(position);
+        // P4 acquire: again after the repair; pairs with P3 full in SharedAppender.
+        return store.TryRepair(header, claim, segment.Start + position)
+            && FrameHeader.State(SharedWord.ReadAcquire(header)) != FrameState.Claimed;
+    }
+}

@@ -1,0 +1,47 @@
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Platform.Linux.Calls;
+
+/// <summary>Names the file systems on which mappings or locks between processes are not dependable (statfs(2), f_type).</summary>
+internal static unsafe class LinuxFileSystems
+{
+    /// <summary>struct statfs has 120 bytes on x64 and arm64; the type is its first word.</summary>
+    private const int StatfsRoom = 256;
+
+    /// <summary>The name, or null for any other file system.</summary>
+    public static string? UnsafeName(LinuxHandle directory, string path)
+    {
+        byte* buffer = stackalloc byte[StatfsRoom];
+        while (LinuxNative.fstatfs(directory, buffer) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot ask for the kind of the file system", path, errno);
+        }
+
+        return UnsafeName(MemoryMarshal.Read<uint>(new ReadOnlySpan<byte>(buffer, sizeof(uint))));
+    }
+
+    /// <summary>The name for a type number, or null.</summary>
+    internal static string? UnsafeName(uint type) => type switch
+    {
+        0x0000_6969 => "NFS",
+        0x0000_517B => "SMB",
+        0xFF53_4D42 => "CIFS",
+        0xFE53_4D42 => "SMB2",
+        0x6573_5546 => "FUSE",
+        0x0102_1997 => "9P",
+        0x00C3_6400 => "CEPH",
+        0x5346_414F or 0x6B41_4653 => "AFS",
+        0x7375_7245 => "CODA",
+        0x0000_564C => "NCP",
+        0x0116_1970 => "GFS2",
+        0x7461_636F => "OCFS2",
+        0x0BD0_0BD0 => "LUSTRE",
+        0x4750_4653 => "GPFS",
+        0x1983_0326 => "BEEGFS",
+        0x786F_4256 => "VBOXSF",
+        0xBACB_ACBC => "VMHGFS",
+        _ => null,
+    };
+}

@@ -1,0 +1,294 @@
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Platform.Linux.Calls;
+
+/// <summary>
+/// The C library's functions, as they are. What old C libraries lack (renameat2, statx, membarrier, futex) goes through
+/// syscall(2); the numbers differ between x64 and arm64, the layouts used here do not.
+/// </summary>
+internal static unsafe partial class LinuxNative
+{
+    public const int O_RDONLY = 0;
+    public const int O_RDWR = 2;
+    public const int O_CREAT = 0x40;
+    public const int O_EXCL = 0x80;
+    public const int O_NOCTTY = 0x100;
+    public const int O_NONBLOCK = 0x800;
+    public const int O_CLOEXEC = 0x80000;
+
+    public const int AT_FDCWD = -100;
+    public const int AT_EMPTY_PATH = 0x1000;
+
+    public const int F_OFD_SETLK = 37;
+    public const short F_WRLCK = 1;
+    public const short F_UNLCK = 2;
+
+    public const int LOCK_SH = 1;
+    public const int LOCK_EX = 2;
+    public const int LOCK_NB = 4;
+    public const int LOCK_UN = 8;
+
+    public const int FALLOC_FL_KEEP_SIZE = 1;
+    public const int FALLOC_FL_ZERO_RANGE = 0x10;
+    public const int SEEK_DATA = 3;
+    public const int SEEK_HOLE = 4;
+    public const uint SYNC_FILE_RANGE_WRITE = 2;
+    public const int ENXIO = 6;
+
+    public const int PROT_READ = 1;
+    public const int PROT_WRITE = 2;
+    public const int MAP_SHARED = 1;
+    public const int MADV_RANDOM = 1;
+    public const int MADV_DONTNEED = 4;
+    public const int MADV_HUGEPAGE = 14;
+    public const int MADV_POPULATE_READ = 22;
+    public const int MADV_POPULATE_WRITE = 23;
+
+    public const int POSIX_FADV_RANDOM = 1;
+    public const int POSIX_FADV_SEQUENTIAL = 2;
+    public const int POSIX_FADV_WILLNEED = 3;
+
+    /// <summary>For preadv2(2): EAGAIN instead of waiting for a disk.</summary>
+    public const int RWF_NOWAIT = 8;
+
+    public const int RENAME_NOREPLACE = 1;
+
+    public const int FUTEX_WAIT = 0;
+    public const int FUTEX_WAKE = 1;
+
+    public const int MEMBARRIER_CMD_QUERY = 0;
+    public const int MEMBARRIER_CMD_GLOBAL_EXPEDITED = 1 << 1;
+    public const int MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED = 1 << 2;
+
+    private const string Libc = "libc";
+
+    private static readonly bool s_arm64 = RuntimeInformation.ProcessArchitecture == Architecture.Arm64;
+
+    /// <summary>O_DIRECTORY differs between the two architectures, and so does O_DIRECT.</summary>
+    public static int O_DIRECTORY => s_arm64 ? 0x4000 : 0x10000;
+
+    public static int O_DIRECT => s_arm64 ? 0x10000 : 0x4000;
+
+    public static nint SYS_futex => s_arm64 ? 98 : 202;
+
+    public static nint SYS_membarrier => s_arm64 ? 283 : 324;
+
+    /// <summary>Since Linux 6.5; the same number everywhere.</summary>
+    public static nint SYS_cachestat => 451;
+
+    public static nint SYS_preadv2 => s_arm64 ? 286 : 327;
+
+    public static nint SYS_renameat2 => s_arm64 ? 276 : 316;
+
+    public static nint SYS_statx => s_arm64 ? 291 : 332;
+
+    public static nint SYS_getdents64 => s_arm64 ? 61 : 217;
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int openat(int directory, string path, int flags, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int openat(LinuxHandle directory, string path, int flags, uint mode);
+
+    [LibraryImport(Libc)]
+    public static partial int close(int descriptor);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int mkdir(string path, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int mkdirat(LinuxHandle directory, string path, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fchmod(LinuxHandle file, uint mode);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int renameat(LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int linkat(LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to, int flags);
+
+    [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial int unlinkat(LinuxHandle directory, string path, int flags);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint renameat2(
+        nint number, LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to, nint flags);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint statx(nint number, nint directory, string path, nint flags, nint mask, LinuxStatx* result);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint statx(nint number, LinuxHandle directory, string path, nint flags, nint mask, LinuxStatx* result);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint getdents64(nint number, LinuxHandle directory, byte* buffer, nint length);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint futex(nint number, uint* word, nint operation, nint value, LinuxTimespec* timeout);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint membarrier(nint number, nint command, nint flags, nint cpu);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fstatfs(LinuxHandle file, byte* buffer);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int flock(LinuxHandle file, int operation);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fcntl(LinuxHandle file, int command, LinuxRangeLock* range);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int ftruncate(LinuxHandle file, long length);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fallocate(LinuxHandle file, int mode, long offset, long length);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial long lseek(LinuxHandle file, long offset, int whence);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial nint pread(LinuxHandle file, byte* buffer, nint count, long position);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial nint pwrite(LinuxHandle file, byte* buffer, nint count, long position);
+
+    /// <summary>The position is in the low word; the high one counts on 32-bit systems only.</summary>
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint preadv2(
+        nint number, LinuxHandle file, LinuxIoVector* vectors, nint count, nint position, nint positionHigh, nint flags);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint cachestat(
+        nint number, LinuxHandle file, LinuxCacheRange* range, LinuxCacheState* state, nint flags);
+
+    /// <summary>Returns the error number itself; errno stays as it was.</summary>
+    [LibraryImport(Libc)]
+    public static partial int posix_fadvise(LinuxHandle file, long offset, long length, int advice);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fsync(LinuxHandle file);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fdatasync(LinuxHandle file);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int sync_file_range(LinuxHandle file, long offset, long length, uint flags);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial nint mmap(nint address, nint length, int protection, int flags, LinuxHandle file, long offset);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int munmap(byte* address, nint length);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int madvise(byte* address, nint length, int advice);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int mincore(byte* address, nint length, byte* pages);
+}
+
+/// <summary>struct timespec of 64-bit Linux.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct LinuxTimespec
+{
+    public long Seconds;
+    public long Nanoseconds;
+}
+
+/// <summary>struct flock of 64-bit Linux.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct LinuxRangeLock
+{
+    public short Type;
+    public short Whence;
+    public long Start;
+    public long Length;
+    public int ProcessId;
+}
+
+/// <summary>struct iovec.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal unsafe struct LinuxIoVector
+{
+    public byte* Start;
+    public nuint Length;
+}
+
+/// <summary>struct cachestat_range, in bytes.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct LinuxCacheRange
+{
+    public ulong Position;
+    public ulong Length;
+}
+
+/// <summary>struct cachestat, in pages.</summary>
+[StructLayout(LayoutKind.Sequential, Size = 40)]
+internal struct LinuxCacheState
+{
+    public ulong Cached;
+}
+
+/// <summary>struct statx, the fields used here; the layout is the same on all architectures (statx(2)).</summary>
+[StructLayout(LayoutKind.Explicit, Size = 256)]
+internal struct LinuxStatx
+{
+    /// <summary>STATX_TYPE, MODE, NLINK, MTIME, INO, SIZE, BLOCKS, BTIME.</summary>
+    public const int Wanted = 0xF47;
+
+    private const uint HasBirth = 0x800;
+    private const long NanosecondsPerSecond = 1_000_000_000;
+
+    [FieldOffset(0)]
+    public uint Mask;
+
+    [FieldOffset(16)]
+    public uint LinkCount;
+
+    [FieldOffset(28)]
+    public ushort Mode;
+
+    [FieldOffset(32)]
+    public ulong Inode;
+
+    [FieldOffset(40)]
+    public ulong Size;
+
+    [FieldOffset(48)]
+    public ulong Blocks;
+
+    [FieldOffset(80)]
+    public long BirthSeconds;
+
+    [FieldOffset(88)]
+    public uint BirthNanoseconds;
+
+    [FieldOffset(112)]
+    public long ModifiedSeconds;
+
+    [FieldOffset(120)]
+    public uint ModifiedNanoseconds;
+
+    [FieldOffset(136)]
+    public uint DeviceMajor;
+
+    [FieldOffset(140)]
+    public uint DeviceMinor;
+
+    /// <summary>The device and inode in one.</summary>
+    public readonly FileIdentity Identity => new(((ulong)DeviceMajor << 32) | DeviceMinor, Inode);
+
+    /// <summary>When the file was made, in nanoseconds since 1970; 0 where the file system does not know.</summary>
+    public readonly long Birth => (Mask & HasBirth) == 0 ? 0 : BirthSeconds * NanosecondsPerSecond + BirthNanoseconds;
+
+    /// <summary>When it was last written to, in nanoseconds since 1970.</summary>
+    public readonly long Modified => ModifiedSeconds * NanosecondsPerSecond + ModifiedNanoseconds;
+
+    /// <summary>The type bits say "regular file".</summary>
+    public readonly bool IsRegularFile => (Mode & 0xF000) == 0x8000;
+
+    /// <summary>The type bits say "directory".</summary>
+    public readonly bool IsDirectory => (Mode & 0xF000) == 0x4000;
+}

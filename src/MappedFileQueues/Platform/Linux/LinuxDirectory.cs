@@ -1,0 +1,354 @@
+using MappedFileQueues.Platform.Linux.Calls;
+
+namespace MappedFileQueues.Platform.Linux;
+
+/// <summary>A directory held by its descriptor; every name is resolved from there.</summary>
+internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, UnixFileMode? askedMode) : HeldDirectory
+{
+    // Not blocking matters only for what is not a regular file: opening a named pipe would wait for its other end.
+    private const int OpenFlags = LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
+
+    private const uint RightsBits = (uint)CreateModes.DirectoryBits;
+    private const uint SpecialBits = 0xE00;     // octal 7000: set-user-ID, set-group-ID, sticky
+
+    private UnixFileMode? _adoptedMode;
+
+    /// <inheritdoc/>
+    public override string Path => path;
+
+    /// <inheritdoc/>
+    public override string? UnsafeFileSystem => LinuxFileSystems.UnsafeName(handle, path);
+
+    /// <inheritdoc/>
+    public override bool IsStillInPlace =>
+        TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
+
+    private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;
+
+    private static int DirectoryFlags => LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC;
+
+    /// <summary>Opens a directory; null when it is missing.</summary>
+    public static LinuxHandle? OpenHandle(string path)
+    {
+        LinuxHandle opened = LinuxHandle.Open(path, DirectoryFlags);
+        int errno = LinuxErrors.Last;
+        return OrNullWhenMissing(opened, errno, "Cannot open the directory", path);
+    }
+
+    /// <summary>
+    /// Makes a directory for files of this mode, and its missing parents as the umask says; null when another came first.
+    /// </summary>
+    public static LinuxHandle? Make(string path, UnixFileMode? mode, bool ownerOnly)
+    {
+        UnixFileMode unasked = ownerOnly ? CreateModes.OwnersDirectory : CreateModes.DirectoryBits;
+        UnixFileMode wanted = mode is { } files ? CreateModes.DirectoryOf(files) : unasked;
+        if (!MakeWithParents(path, (uint)wanted))
+            return null;
+        LinuxHandle? made = OpenHandle(path);
+        if (made is not null && mode is not null)
+            SetMode(made, wanted, isRequired: true, path);
+        return made;
+    }
+
+    /// <inheritdoc/>
+    public override PlatformFile? Open(string name, FileOpening opening)
+    {
+        LinuxHandle? opened = OpenHandle(name, opening);
+        return opened is null ? null : new LinuxFile(FullName(name), opened);
+    }
+
+    /// <inheritdoc/>
+    public override void AdoptModeOf(string name)
+    {
+        if (TryIdentify(name, out LinuxStatx found))
+            _adoptedMode = (UnixFileMode)found.Mode & CreateModes.FileBits;
+    }
+
+    /// <inheritdoc/>
+    public override bool RenameWithoutReplacing(string from, string to)
+    {
+        if (LinuxNative.renameat2(LinuxNative.SYS_renameat2, handle, from, handle, to, LinuxNative.RENAME_NOREPLACE) == 0)
+            return true;
+        int errno = LinuxErrors.Last;
+        return errno switch
+        {
+            DiskErrors.EEXIST => false,
+            DiskErrors.EINVAL or DiskErrors.ENOSYS => RenameByLink(from, to),
+            _ => throw LinuxErrors.Make($"Cannot rename the file to {to}", FullName(from), errno),
+        };
+    }
+
+    /// <inheritdoc/>
+    public override void Rename(string from, string to)
+    {
+        if (LinuxNative.renameat(handle, from, handle, to) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+        throw LinuxErrors.Make($"Cannot rename the file to {to}", FullName(from), errno);
+    }
+
+    /// <inheritdoc/>
+    public override bool Delete(string name)
+    {
+        if (LinuxNative.unlinkat(handle, name, 0) == 0)
+            return true;
+        int errno = LinuxErrors.Last;
+        return errno == DiskErrors.ENOENT ? false : throw LinuxErrors.Make("Cannot delete the file", FullName(name), errno);
+    }
+
+    /// <inheritdoc/>
+    public override bool CreateSubdirectory(string name)
+    {
+        UnixFileMode? files = ModeOfFiles;
+        UnixFileMode wanted =
+            files is { } exact ? CreateModes.DirectoryOf(exact) : CreateModes.DirectoryIn((UnixFileMode)Stat(handle, path).Mode);
+        if (LinuxNative.mkdirat(handle, name, (uint)wanted) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            return errno == DiskErrors.EEXIST && TryIdentify(name, out LinuxStatx there) && there.IsDirectory
+                ? false
+                : throw LinuxErrors.Make("Cannot make the directory", FullName(name), errno);
+        }
+
+        using LinuxHandle? made = OpenSubdirectory(name);
+        if (made is not null && files is not null)
+            SetMode(made, wanted, isRequired: askedMode is not null, FullName(name));
+        return true;
+    }
+
+    /// <inheritdoc/>
+    public override IReadOnlyList<string> List(string subdirectory)
+    {
+        using LinuxHandle? opened = OpenSubdirectory(subdirectory);
+        return opened is null ? [] : LinuxEntries.Read(opened, FullName(subdirectory));
+    }
+
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory) => FlushEntriesOf(subdirectory, null);
+
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory, Action failed) => FlushEntriesOf(subdirectory, failed);
+
+    private void FlushEntriesOf(string subdirectory, Action? failed)
+    {
+        string full = FullName(subdirectory);
+        using LinuxHandle opened = OpenSubdirectory(subdirectory)
+            ?? throw LinuxErrors.Make("Cannot flush the directory", full, DiskErrors.ENOENT);
+        FlushEntries(opened, full, failed);
+    }
+
+    /// <inheritdoc/>
+    public override PlatformLock? TryLock(string name, LockKind kind) =>
+        LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.ReadWriteOrCreate));
+
+    /// <inheritdoc/>
+    public override RepeatedLock OpenRepeatedLock(string name) => new LinuxRepeatedLock(this, name);
+
+    // Read only: a reader without write rights must be able to ask whether the owner of a claim lives.
+    /// <inheritdoc/>
+    public override PlatformLock? Probe(string name) =>
+        LinuxLock.TryTake(this, name, LockKind.Shared, () => OpenHandle(name, FileOpening.Read));
+
+    /// <inheritdoc/>
+    public override IReadOnlyList<int> LockHolders(string name)
+    {
+        using LinuxHandle? opened = OpenHandle(name, FileOpening.Read);
+        return opened is null ? [] : LinuxLockHolders.Find(opened, Stat(opened, FullName(name)).Identity);
+    }
+
+    /// <inheritdoc/>
+    public override FileIdentity? Identify(string name) => TryIdentify(name, out LinuxStatx found) ? found.Identity : null;
+
+    /// <inheritdoc/>
+    public override void Dispose() => handle.Dispose();
+
+    /// <summary>Opens a lock file, making it when it is missing.</summary>
+    internal LinuxHandle OpenForLock(string name) => OpenHandle(name, FileOpening.ReadWriteOrCreate)!;
+
+    /// <summary>The path of a name in this directory, for messages.</summary>
+    internal string FullName(string name) => name.Length == 0 ? path : System.IO.Path.Combine(path, name);
+
+    /// <summary>What the system knows about an open file.</summary>
+    internal static LinuxStatx Stat(LinuxHandle file, string path)
+    {
+        LinuxStatx result;
+        if (LinuxNative.statx(LinuxNative.SYS_statx, file, "", LinuxNative.AT_EMPTY_PATH, LinuxStatx.Wanted, &result) == 0)
+            return result;
+        int errno = LinuxErrors.Last;
+        throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno);
+    }
+
+    /// <summary>
+    /// Undoes what the umask took away: the mode was named by the caller, or is the one by which the store's users share it. What
+    /// a directory of a group hands on (set-group-ID) stays. A file system without modes (FAT) may refuse, which counts only for
+    /// a mode that was asked for.
+    /// </summary>
+    private static void SetMode(LinuxHandle made, UnixFileMode mode, bool isRequired, string path)
+    {
+        uint now = Stat(made, path).Mode;
+        if ((now & RightsBits) == (uint)mode || LinuxNative.fchmod(made, (now & SpecialBits) | (uint)mode) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+        if (!isRequired)
+            return;
+        made.Dispose();
+        throw LinuxErrors.Make("Cannot set the mode", path, errno);
+    }
+
+    private static bool TryStat(string path, out LinuxStatx result)
+    {
+        LinuxStatx found;
+        nint code = LinuxNative.statx(LinuxNative.SYS_statx, LinuxNative.AT_FDCWD, path, 0, LinuxStatx.Wanted, &found);
+        int errno = LinuxErrors.Last;
+        result = found;
+        return FoundOrThrow(code, errno, path);
+    }
+
+    private bool TryIdentify(string name, out LinuxStatx result)
+    {
+        LinuxStatx found;
+        nint code = LinuxNative.statx(LinuxNative.SYS_statx, handle, name, 0, LinuxStatx.Wanted, &found);
+        int errno = LinuxErrors.Last;
+        result = found;
+        // Asked before each flush: the full path is made for an error alone.
+        return code == 0 || FoundOrThrow(code, errno, FullName(name));
+    }
+
+    private static bool FoundOrThrow(nint code, int errno, string path) =>
+        code == 0 || (errno is DiskErrors.ENOENT or DiskErrors.ENOTDIR
+            ? false
+            : throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno));
+
+    private static LinuxHandle? OrNullWhenMissing(LinuxHandle opened, int errno, string failed, string path)
+    {
+        if (!opened.IsInvalid)
+            return opened;
+        opened.Dispose();
+        return errno == DiskErrors.ENOENT ? null : throw LinuxErrors.Make(failed, path, errno);
+    }
+
+    private static bool MakeWithParents(string path, uint mode)
+    {
+        if (LinuxNative.mkdir(path, mode) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            string? parent = System.IO.Path.GetDirectoryName(path);
+            if (errno == DiskErrors.EEXIST)
+                return false;
+            if (errno != DiskErrors.ENOENT || parent is null)
+                throw LinuxErrors.Make("Cannot make the directory", path, errno);
+            _ = MakeWithParents(parent, RightsBits);
+            if (LinuxNative.mkdir(path, mode) != 0)
+            {
+                errno = LinuxErrors.Last;
+                return errno is DiskErrors.EEXIST or DiskErrors.ENOENT
+                    ? false
+                    : throw LinuxErrors.Make("Cannot make the directory", path, errno);
+            }
+        }
+
+        FlushParent(path);
+        return true;
+    }
+
+    /// <summary>Makes the entry of a new directory durable, where we may read its parent (else we cannot, and go on).</summary>
+    private static void FlushParent(string path)
+    {
+        string parent = System.IO.Path.GetDirectoryName(path) ?? "/";
+        using LinuxHandle opened = LinuxHandle.Open(parent, DirectoryFlags);
+        if (!opened.IsInvalid)
+            FlushEntries(opened, parent);
+    }
+
+    private static void FlushEntries(LinuxHandle directory, string path, Action? failed = null)
+    {
+        while (LinuxNative.fsync(directory) != 0)
+        {
+            int errno = LinuxErrors.Last;
+
+            // EINVAL: this file system has no fsync for directories; there is nothing better to do.
+            if (errno == DiskErrors.EINVAL)
+                return;
+            if (errno == DiskErrors.EINTR)
+                continue;
+            failed?.Invoke();
+            QueueDiskException error = LinuxErrors.Make("Cannot flush the directory", path, errno);
+            throw new QueueDiskException(error.Message, errno, path) { MayHaveLostData = true };
+        }
+    }
+
+    private LinuxHandle? OpenSubdirectory(string subdirectory)
+    {
+        LinuxHandle opened = LinuxHandle.Open(handle, subdirectory.Length == 0 ? "." : subdirectory, DirectoryFlags);
+        int errno = LinuxErrors.Last;
+        return OrNullWhenMissing(opened, errno, "Cannot open the directory", FullName(subdirectory));
+    }
+
+    private LinuxHandle? OpenHandle(string name, FileOpening opening)
+    {
+        if (opening == FileOpening.CreateNew)
+            return CreateHandle(name);
+        const int RemovedTriesMax = 1000;
+        for (int tries = 0; tries < RemovedTriesMax; tries++)
+        {
+            int access = opening == FileOpening.Read ? LinuxNative.O_RDONLY : LinuxNative.O_RDWR;
+            LinuxHandle opened = LinuxHandle.Open(handle, name, access | OpenFlags);
+            int errno = LinuxErrors.Last;
+            LinuxHandle? found = OrNullWhenMissing(opened, errno, "Cannot open the file", FullName(name));
+            if (found is not null)
+                return RegularFile(found, name);
+            if (opening != FileOpening.ReadWriteOrCreate)
+                return null;
+            found = CreateHandle(name);
+            if (found is not null)
+                return found;
+        }
+
+        throw LinuxErrors.Make("Cannot open the file, it is removed each time", FullName(name), DiskErrors.ENOENT);
+    }
+
+    private LinuxHandle RegularFile(LinuxHandle opened, string name)
+    {
+        LinuxStatx state = Stat(opened, FullName(name));
+        if (state.IsRegularFile)
+            return opened;
+        opened.Dispose();
+        throw LinuxErrors.Make(
+            "Cannot use this as a file of the store", FullName(name), state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
+    }
+
+    private LinuxHandle? CreateHandle(string name)
+    {
+        UnixFileMode? exact = ModeOfFiles;
+        UnixFileMode wanted = exact ?? CreateModes.FileIn((UnixFileMode)Stat(handle, path).Mode);
+        LinuxHandle opened = LinuxHandle.Open(
+            handle, name, LinuxNative.O_RDWR | LinuxNative.O_CREAT | LinuxNative.O_EXCL | OpenFlags, (uint)wanted);
+        int errno = LinuxErrors.Last;
+        if (opened.IsInvalid)
+        {
+            opened.Dispose();
+            return errno == DiskErrors.EEXIST ? null : throw LinuxErrors.Make("Cannot make the file", FullName(name), errno);
+        }
+
+        if (exact is not null)
+            SetMode(opened, wanted, isRequired: askedMode is not null, FullName(name));
+        return opened;
+    }
+
+    /// <summary>
+    /// For file systems without RENAME_NOREPLACE. A crash in between leaves the file under both names, never a replaced one.
+    /// </summary>
+    private bool RenameByLink(string from, string to)
+    {
+        if (LinuxNative.linkat(handle, from, handle, to, 0) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            return errno == DiskErrors.EEXIST
+                ? false
+                : throw LinuxErrors.Make($"Cannot link the file to {to}", FullName(from), errno);
+        }
+
+        _ = Delete(from);
+        return true;
+    }
+}

@@ -1,0 +1,285 @@
+using MappedFileQueues.Platform.Linux.Calls;
+
+namespace MappedFileQueues.Platform.Linux;
+
+/// <summary>A file by its descriptor.</summary>
+internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : PlatformFile
+{
+    private const int StatBlockLength = 512;
+
+    private bool _isTaken;
+
+    /// <inheritdoc/>
+    public override string Path => path;
+
+    /// <inheritdoc/>
+    public override long Length => (long)LinuxDirectory.Stat(handle, path).Size;
+
+    /// <inheritdoc/>
+    public override long AllocatedLength => (long)LinuxDirectory.Stat(handle, path).Blocks * StatBlockLength;
+
+    /// <inheritdoc/>
+    public override FileIdentity Identity => LinuxDirectory.Stat(handle, path).Identity;
+
+    /// <inheritdoc/>
+    public override DateTimeOffset? Birth =>
+        LinuxDirectory.Stat(handle, path).Birth is > 0 and long birth
+            ? DateTimeOffset.UnixEpoch.AddTicks(birth / TimeSpan.NanosecondsPerTick)
+            : null;
+
+    /// <inheritdoc/>
+    public override bool HasOtherNames => LinuxDirectory.Stat(handle, path).LinkCount > 1;
+
+    /// <inheritdoc/>
+    public override bool TryTakeAlone()
+    {
+        // Not flock(2): .NET takes that one, shared, for every file that it opens, so readers would be refused.
+        if (TrySetRange(LinuxNative.F_WRLCK, out int errno))
+            return _isTaken = true;
+        return errno switch
+        {
+            DiskErrors.EAGAIN or DiskErrors.EACCES => false,
+            DiskErrors.EINVAL or DiskErrors.ENOSYS or DiskErrors.EOPNOTSUPP or DiskErrors.ENOLCK => true,
+            _ => throw LinuxErrors.Make("Cannot lock the file", path, errno),
+        };
+    }
+
+    /// <inheritdoc/>
+    public override void SetLength(long length)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(length);
+        while (LinuxNative.ftruncate(handle, length) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make($"Cannot set the length of the file to {length} bytes", path, errno);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void Allocate(long offset, long length)
+    {
+        if (!TryAllocate(offset, length))
+            FillHoles(offset, offset + length);
+    }
+
+    /// <inheritdoc/>
+    public override bool TryAllocate(long offset, long length)
+    {
+        ZeroFill.CheckRange(offset, length, Length);
+        if (length == 0)
+            return true;
+
+        // KEEP_SIZE, although the range lies inside the file: without it ext4 leaves the file longer when the disk is full.
+        return TryFallocate(LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length);
+    }
+
+    /// <inheritdoc/>
+    public override bool TryReserve(long offset, long length) =>
+        length == 0 || TryFallocate(LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length);
+
+    /// <inheritdoc/>
+    public override bool TryZeroRange(long offset, long length) =>
+        length == 0 || TryFallocate(LinuxNative.FALLOC_FL_ZERO_RANGE, offset, length);
+
+    /// <inheritdoc/>
+    public override long FindData(long offset)
+    {
+        long found = LinuxNative.lseek(handle, offset, LinuxNative.SEEK_DATA);
+        int errno = LinuxErrors.Last;
+        if (found >= 0)
+            return found;
+
+        // ENXIO: nothing but a hole until the end. Anything else: a file system that cannot tell, and the read will say why.
+        return errno == LinuxNative.ENXIO ? long.MaxValue : offset;
+    }
+
+    /// <inheritdoc/>
+    public override int ReadAt(Span<byte> destination, long position)
+    {
+        int done = handle.ReadAt(destination, position, out int errno);
+        return errno == 0 ? done : throw LinuxErrors.Make($"Cannot read at {position + done}", path, errno);
+    }
+
+    /// <inheritdoc/>
+    public override void WriteAt(ReadOnlySpan<byte> source, long position)
+    {
+        int done = 0;
+        fixed (byte* start = source)
+        {
+            while (done < source.Length)
+            {
+                nint count = LinuxNative.pwrite(handle, start + done, source.Length - done, position + done);
+                int errno = LinuxErrors.Last;
+                if (count > 0)
+                    done += (int)count;
+                else if (count == 0 || errno != DiskErrors.EINTR)
+                    throw LinuxErrors.Make($"Cannot write at {position + done}", path, count == 0 ? DiskErrors.EIO : errno);
+            }
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void FlushData()
+    {
+        if (TryFlushData(out int errno))
+            return;
+        throw CannotFlush(errno);
+    }
+
+    /// <inheritdoc/>
+    public override void FlushData(Action failed)
+    {
+        if (TryFlushData(out int errno))
+            return;
+        failed();
+        throw CannotFlush(errno);
+    }
+
+    /// <inheritdoc/>
+    public override void StartWriteBack(long offset, long length) =>
+        _ = LinuxNative.sync_file_range(handle, offset, length, LinuxNative.SYNC_FILE_RANGE_WRITE);
+
+    /// <inheritdoc/>
+    public override void AdviseWillNeed(long offset, long length) =>
+        _ = LinuxNative.posix_fadvise(handle, offset, length, LinuxNative.POSIX_FADV_WILLNEED);
+
+    /// <inheritdoc/>
+    public override void CacheSinglePages(long offset, long length)
+    {
+        // What this advice brings comes in the smallest pieces that the file system has (mm/readahead.c, force_page_cache_ra);
+        // a call brings no more than the device's read-ahead, 128 KiB by default.
+        const int AdviceMax = 128 * 1024;
+        for (long end = offset + length; offset < end; offset += AdviceMax)
+            AdviseWillNeed(offset, Math.Min(AdviceMax, end - offset));
+    }
+
+    /// <inheritdoc/>
+    public override MappedView Map(long length, bool writable)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegativeOrZero(length);
+
+        // The system maps beyond the end too, and then kills whoever goes there.
+        long fileLength = Length;
+        if (fileLength < length)
+            throw ZeroFill.TooShort(path, fileLength, length);
+        LinuxView view = MapAny(length, writable);
+        view.AskForCached(handle, fileLength);
+        return view;
+    }
+
+    /// <inheritdoc/>
+    public override MappedView MapAhead(long length)
+    {
+        LinuxView view = MapAny(length, writable: false);
+
+        // Without it each page that is not in the cache brings 128 KiB along.
+        view.StopReadAhead(0, length);
+        return view;
+    }
+
+    /// <inheritdoc/>
+    public override bool LooksFillHoles
+    {
+        get
+        {
+            // struct statfs begins with the type; TMPFS_MAGIC of linux/magic.h.
+            const long Tmpfs = 0x01021994;
+            byte* state = stackalloc byte[256];
+            return LinuxNative.fstatfs(handle, state) == 0 && *(long*)state == Tmpfs;
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void Dispose()
+    {
+        // By command: a child that is just being started holds a copy of the descriptor until its exec.
+        if (_isTaken && !handle.IsClosed)
+            _ = TrySetRange(LinuxNative.F_UNLCK, out _);
+        _isTaken = false;
+        handle.Dispose();
+    }
+
+    /// <summary>A lock of the open file (F_OFD_SETLK, Linux 3.15) on its last possible byte, which nobody else locks.</summary>
+    private bool TrySetRange(short type, out int errno)
+    {
+        LinuxRangeLock range = new() { Type = type, Start = long.MaxValue - 1, Length = 1 };
+        while (LinuxNative.fcntl(handle, LinuxNative.F_OFD_SETLK, &range) != 0)
+        {
+            errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                return false;
+        }
+
+        errno = 0;
+        return true;
+    }
+
+    /// <summary>
+    /// Without fallocate: zeros go only where the file system says that nothing is. One that sees no hole in a file of too few
+    /// blocks cannot tell; there blocks are judged by what they hold.
+    /// </summary>
+    private void FillHoles(long offset, long end)
+    {
+        long fileLength = Length;
+        if (Seek(0, LinuxNative.SEEK_HOLE) >= fileLength)
+        {
+            if (AllocatedLength < fileLength)
+                ZeroFill.WriteWhereZero(this, offset, end);
+            return;
+        }
+
+        for (long hole = Seek(offset, LinuxNative.SEEK_HOLE); hole < end;)
+        {
+            long data = Math.Min(Seek(hole, LinuxNative.SEEK_DATA), end);
+            ZeroFill.Write(this, hole, data);
+            hole = data < end ? Seek(data, LinuxNative.SEEK_HOLE) : end;
+        }
+    }
+
+    private LinuxView MapAny(long length, bool writable) =>
+        LinuxView.TryMap(handle, 0, length, writable, out int errno) ??
+            throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
+
+    private bool TryFlushData(out int errno)
+    {
+        while (LinuxNative.fdatasync(handle) != 0)
+        {
+            errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                return false;
+        }
+
+        errno = 0;
+        return true;
+    }
+
+    private QueueDiskException CannotFlush(int errno) => LinuxErrors.Make("Cannot flush the file to the disk", path, errno);
+
+    private bool TryFallocate(int mode, long offset, long length)
+    {
+        while (LinuxNative.fallocate(handle, mode, offset, length) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno == DiskErrors.EOPNOTSUPP)
+                return false;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, errno);
+        }
+
+        return true;
+    }
+
+    private long Seek(long from, int whence)
+    {
+        long found = LinuxNative.lseek(handle, from, whence);
+        int errno = LinuxErrors.Last;
+        if (found >= 0)
+            return found;
+
+        // ENXIO: nothing but a hole until the end. EINVAL: a file system, or a kernel, without these two.
+        return errno is LinuxNative.ENXIO or DiskErrors.EINVAL
+            ? long.MaxValue
+            : throw LinuxErrors.Make("Cannot look for holes in the file", path, errno);
+    }
+}

@@ -1,0 +1,110 @@
+using MappedFileQueues.Platform.Linux.Calls;
+
+namespace MappedFileQueues.Platform.Linux;
+
+/// <summary>
+/// flock(2) on a file of its own open, so that two opens in one process exclude each other as two processes do.
+/// </summary>
+internal sealed class LinuxLock : PlatformLock
+{
+    /// <summary>How often a lock file may be replaced under our eyes before we give up.</summary>
+    private const int ReplacedTriesMax = 1000;
+
+    private static readonly RootedObjects s_held = new();
+
+    private readonly LinuxHandle? _handle;
+    private readonly LinuxDirectory _directory;
+    private readonly string _name;
+
+    private LinuxLock(LinuxHandle? handle, LinuxDirectory directory, string name)
+    {
+        _handle = handle;
+        _directory = directory;
+        _name = name;
+        if (handle is not null)
+            s_held.Add(this);
+    }
+
+    /// <summary>
+    /// Takes the lock; null when another holds it. <paramref name="open"/> may give null for a missing file, which nobody holds.
+    /// </summary>
+    public static LinuxLock? TryTake(LinuxDirectory directory, string name, LockKind kind, Func<LinuxHandle?> open)
+    {
+        string path = directory.FullName(name);
+        for (int tries = 0; tries < ReplacedTriesMax; tries++)
+        {
+            LinuxHandle? handle = open();
+            if (handle is null)
+                return new LinuxLock(null, directory, name);
+            bool kept = false;
+            try
+            {
+                if (!TryFlock(handle, kind, path))
+                    return null;
+
+                // Between open and flock the name may have come to mean another file; a lock on the old one protects nothing.
+                if (LinuxDirectory.Stat(handle, path).Identity == directory.Identify(name))
+                {
+                    kept = true;
+                    return new LinuxLock(handle, directory, name);
+                }
+            }
+            finally
+            {
+                if (!kept)
+                    handle.Dispose();
+            }
+        }
+
+        throw LinuxErrors.Make("Cannot lock the file, it is replaced each time", path, DiskErrors.EAGAIN);
+    }
+
+    private string FullName => _directory.FullName(_name);
+
+    /// <inheritdoc/>
+    public override bool IsInPlace =>
+        _handle is not null && LinuxDirectory.Stat(_handle, FullName).Identity == _directory.Identify(_name);
+
+    /// <inheritdoc/>
+    public override void Downgrade()
+    {
+        // Waiting cannot last: those who take this lock alone do so under the `open` lock, which our caller holds, and a probe
+        // lets go at once. A try without waiting would lose the lock when it fails, because the kernel drops it first.
+        if (_handle is null)
+            return;
+        while (LinuxNative.flock(_handle, LinuxNative.LOCK_SH) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot turn the exclusive lock into a shared one", FullName, errno);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void Dispose()
+    {
+        if (_handle is null || !s_held.TryRemove(this))
+            return;
+
+        // Unlocking by command and not only by closing: a child that is just being started holds copies of all descriptors
+        // until its exec, and the lock lives as long as the last copy.
+        _ = LinuxNative.flock(_handle, LinuxNative.LOCK_UN);
+        _handle.Dispose();
+    }
+
+    /// <summary>flock(2) without waiting; false when another holds the lock.</summary>
+    internal static bool TryFlock(LinuxHandle handle, LockKind kind, string path)
+    {
+        int operation = (kind == LockKind.Exclusive ? LinuxNative.LOCK_EX : LinuxNative.LOCK_SH) | LinuxNative.LOCK_NB;
+        while (LinuxNative.flock(handle, operation) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno == DiskErrors.EAGAIN)
+                return false;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot lock the file", path, errno);
+        }
+
+        return true;
+    }
+}

@@ -1,0 +1,90 @@
+using System.Globalization;
+using MappedFileQueues.Platform.Linux.Calls;
+
+namespace MappedFileQueues.Platform.Linux;
+
+/// <summary>
+/// Finds out of /proc/locks who holds a lock. A line reads "1: FLOCK  ADVISORY  WRITE 1234 fe:01:98765 0 EOF": the device of
+/// the file system in hex, then the inode. It serves messages only; nothing is decided by a process id.
+/// </summary>
+internal static class LinuxLockHolders
+{
+    /// <summary>The system gives out a table in pieces of at most a page.</summary>
+    private const int PieceLength = 4096;
+
+    /// <summary>
+    /// How often a table of several pieces is read: where locks come and go between two pieces the lines move, and one is missed
+    /// (in one look of 200, where the lines of half a table of 400 come and go).
+    /// </summary>
+    private const int LooksMax = 5;
+
+    /// <summary>The process ids, each once.</summary>
+    public static IReadOnlyList<int> Find(LinuxHandle file, FileIdentity identity)
+    {
+        // btrfs and overlay give each file a device of its own in stat, while /proc/locks prints the one of the whole file
+        // system, which the mount table knows.
+        string? mounted = MountDevice(file);
+        List<int> holders = [];
+        for (int look = 0; look < LooksMax; look++)
+        {
+            string locks = ProcFiles.ReadOrNull("/proc/locks") ?? "";
+            holders.AddRange(Parse(locks, identity.Inode, IsDevice));
+            if (locks.Length < PieceLength)
+                break;
+        }
+
+        return [.. holders.Distinct()];
+
+        bool IsDevice(ulong device) => device == identity.Device || device == ParseDevice(mounted, hex: false);
+    }
+
+    /// <summary>The holders of an inode on one of the accepted devices (major in the upper half).</summary>
+    internal static List<int> Parse(string locks, ulong inode, Func<ulong, bool> isDevice)
+    {
+        List<int> holders = [];
+        foreach (string line in locks.Split('\n'))
+        {
+            // A waiting request has "->" behind the number; it holds nothing.
+            string[] fields = line.Split(' ', StringSplitOptions.RemoveEmptyEntries);
+            if (fields.Length < 6 || fields[1] != "FLOCK")
+                continue;
+            int inodeAt = fields[5].LastIndexOf(':');
+            if (inodeAt < 0
+                || !int.TryParse(fields[4], CultureInfo.InvariantCulture, out int processId)
+                || !ulong.TryParse(fields[5].AsSpan(inodeAt + 1), CultureInfo.InvariantCulture, out ulong lineInode))
+            {
+                continue;
+            }
+
+            // Process ids of other namespaces are shown as 0 or -1.
+            bool matches = lineInode == inode && ParseDevice(fields[5][..inodeAt], hex: true) is ulong device && isDevice(device);
+            if (matches && processId > 0 && !holders.Contains(processId))
+                holders.Add(processId);
+        }
+
+        return holders;
+    }
+
+    private static ulong? ParseDevice(string? text, bool hex)
+    {
+        string[] parts = text?.Split(':') ?? [];
+        NumberStyles style = hex ? NumberStyles.AllowHexSpecifier : NumberStyles.None;
+        return parts.Length == 2
+            && uint.TryParse(parts[0], style, CultureInfo.InvariantCulture, out uint major)
+            && uint.TryParse(parts[1], style, CultureInfo.InvariantCulture, out uint minor)
+                ? ((ulong)major << 32) | minor
+                : null;
+    }
+
+    /// <summary>"major:minor" of the file system that an open file lies on; null when /proc does not tell.</summary>
+    private static string? MountDevice(LinuxHandle file)
+    {
+        string? info = ProcFiles.ReadOrNull(string.Create(CultureInfo.InvariantCulture, $"/proc/self/fdinfo/{file.Number}"));
+        const string Label = "mnt_id:";
+        string? row = info?.Split('\n').FirstOrDefault(line => line.StartsWith(Label, StringComparison.Ordinal));
+        string? mount = row?[Label.Length..].Trim();
+        string? table = mount is null ? null : ProcFiles.ReadOrNull("/proc/self/mountinfo");
+        IEnumerable<string[]>? entries = table?.Split('\n').Select(line => line.Split(' '));
+        return entries?.FirstOrDefault(entry => entry[0] == mount && entry.Length > 2)?[2];
+    }
+}

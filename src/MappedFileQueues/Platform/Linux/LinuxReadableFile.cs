@@ -1,0 +1,147 @@
+using System.Runtime.InteropServices;
+using MappedFileQueues.Platform.Linux.Calls;
+
+namespace MappedFileQueues.Platform.Linux;
+
+/// <summary>A file by its descriptor, read by pread(2), with posix_fadvise(2) for what comes next.</summary>
+internal sealed unsafe class LinuxReadableFile : ReadableFile
+{
+    // Not blocking matters only for what is not a regular file: opening a named pipe would wait for its other end.
+    private const int OpenFlags =
+        LinuxNative.O_RDONLY | LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
+
+    private readonly LinuxHandle _handle;
+    private volatile bool _canReadCached = true;
+    private LinuxUncachedReads? _uncached;
+
+    private LinuxReadableFile(string path, LinuxHandle handle)
+    {
+        Path = path;
+        _handle = handle;
+    }
+
+    /// <inheritdoc/>
+    public override string Path { get; }
+
+    /// <inheritdoc/>
+    public override long Length => (long)LinuxDirectory.Stat(_handle, Path).Size;
+
+    /// <inheritdoc/>
+    public override FileMark? Mark
+    {
+        get
+        {
+            LinuxStatx state = LinuxDirectory.Stat(_handle, Path);
+            return new FileMark(state.Inode, state.Birth);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override long Modified => LinuxDirectory.Stat(_handle, Path).Modified;
+
+    /// <summary>Opens the file; see <see cref="OperatingSystemServices.TryOpenForReading"/>.</summary>
+    public static LinuxReadableFile? TryOpenFile(string path)
+    {
+        LinuxHandle handle = LinuxHandle.Open(path, OpenFlags);
+        int errno = LinuxErrors.Last;
+        if (handle.IsInvalid)
+        {
+            handle.Dispose();
+            return errno == DiskErrors.ENOENT ? null : throw Refused("Cannot open the file for reading", path, errno);
+        }
+
+        LinuxStatx state = LinuxDirectory.Stat(handle, path);
+        if (state.IsRegularFile)
+            return new LinuxReadableFile(path, handle);
+        handle.Dispose();
+        throw Refused("Cannot read this as a file", path, state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
+    }
+
+    /// <inheritdoc/>
+    public override int ReadAt(Span<byte> destination, long position)
+    {
+        int done = _handle.ReadAt(destination, position, out int errno);
+        return errno == 0 ? done : throw Refused($"Cannot read at {position + done}", Path, errno);
+    }
+
+    /// <inheritdoc/>
+    public override int ReadCachedAt(Span<byte> destination, long position)
+    {
+        if (!_canReadCached)
+            return 0;
+        nint count;
+        int errno;
+        fixed (byte* start = destination)
+        {
+            LinuxIoVector vector = new() { Start = start, Length = (nuint)destination.Length };
+            count = LinuxNative.preadv2(
+                LinuxNative.SYS_preadv2, _handle, &vector, 1, (nint)position, 0, LinuxNative.RWF_NOWAIT);
+            errno = LinuxErrors.Last;
+        }
+
+        // EAGAIN: not in memory. An old kernel, or a file system that cannot tell, says so each time.
+        if (count < 0 && errno is (DiskErrors.EOPNOTSUPP or DiskErrors.EINVAL or DiskErrors.ENOSYS))
+            _canReadCached = false;
+        return (int)Math.Max(count, 0);
+    }
+
+    /// <inheritdoc/>
+    public override bool IsCached(long position) => _uncached?.IsCached(position) ?? base.IsCached(position);
+
+    /// <inheritdoc/>
+    public override void PrepareUncachedReads()
+    {
+        _uncached = new LinuxUncachedReads(_handle);
+        _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_RANDOM);
+    }
+
+    /// <inheritdoc/>
+    public override int ReadUncachedAt(Span<byte> destination, long position)
+    {
+        if (_uncached?.IsRefused != false || _uncached.IsCached(position))
+            return 0;
+        int count = _uncached.ReadAt(destination, position);
+        if (_uncached.IsRefused)
+            AdviseSequential();
+        return count;
+    }
+
+    /// <inheritdoc/>
+    public override void RenewAsLargePages(Span<byte> memory)
+    {
+        fixed (byte* start = memory)
+        {
+            // Memory of the runtime may have been used before, and what is there in small pages stays so. Where the first call
+            // says no, there are no large pages, or the runtime has nothing else (which must not be given back).
+            if (LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_HUGEPAGE) == 0)
+                _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_DONTNEED);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override void AdviseSequential() =>
+        _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_SEQUENTIAL);
+
+    /// <inheritdoc/>
+    public override void AdviseWillNeed(long position, long length) =>
+        _ = LinuxNative.posix_fadvise(_handle, position, length, LinuxNative.POSIX_FADV_WILLNEED);
+
+    /// <inheritdoc/>
+    public override MappedView? TryMap(long position, long length)
+    {
+        long fileLength = Length;
+        LinuxView? view = LinuxView.TryMap(_handle, position, length, writable: false, out _);
+        view?.AskForCached(_handle, fileLength);
+        return view;
+    }
+
+    /// <inheritdoc/>
+    public override void Dispose()
+    {
+        _uncached?.Dispose();
+        _handle.Dispose();
+    }
+
+    private static QueueDiskException Refused(string failed, string path, int errno) =>
+        Refused(failed, path, errno, Marshal.GetPInvokeErrorMessage(errno));
+}

@@ -1,0 +1,92 @@
+using MappedFileQueues.Platform.Linux.Calls;
+
+namespace MappedFileQueues.Platform.Linux;
+
+/// <summary>Linux by P/Invoke, x64 and arm64.</summary>
+internal sealed unsafe class LinuxServices : OperatingSystemServices
+{
+    private readonly Lazy<string?> _bootId = new(ProcFiles.ReadBootId);
+
+    // Registering is for the life of the process and may be repeated; once is enough.
+    private readonly Lazy<bool> _fence = new(TryRegister);
+
+    /// <inheritdoc/>
+    public override bool IsPortable => false;
+
+    /// <inheritdoc/>
+    public override string? BootId => _bootId.Value;
+
+    /// <inheritdoc/>
+    public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
+    {
+        string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
+        const int MakeAndOpenTriesMax = 100;
+        for (int tries = 0; ; tries++)
+        {
+            LinuxHandle? handle = LinuxDirectory.OpenHandle(full);
+            if (handle is not null)
+                return new LinuxDirectory(full, handle, mode);
+            if (!create)
+                return null;
+            if (tries == MakeAndOpenTriesMax)
+                throw LinuxErrors.Make("Cannot make the directory, it is removed as soon as it is made", full, DiskErrors.ENOENT);
+            handle = LinuxDirectory.Make(full, mode, ownerOnly);
+            if (handle is not null)
+                return new LinuxDirectory(full, handle, mode);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override ReadableFile? TryOpenForReading(string path) => LinuxReadableFile.TryOpenFile(Path.GetFullPath(path));
+
+    /// <inheritdoc/>
+    public override bool RegisterForFence() => _fence.Value;
+
+    /// <inheritdoc/>
+    public override bool FenceOtherProcesses() =>
+        // The command reaches the running threads of registered processes only, so our own other threads need it too.
+        _fence.Value
+        && LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+
+    /// <inheritdoc/>
+    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
+    {
+        // Not the PRIVATE kind: the word is known by file and place, not by this process's address.
+        LinuxTimespec limit = new()
+        {
+            Seconds = timeout.Ticks / TimeSpan.TicksPerSecond,
+            Nanoseconds = timeout.Ticks % TimeSpan.TicksPerSecond * TimeSpan.NanosecondsPerTick,
+        };
+        nint result = LinuxNative.futex(
+            LinuxNative.SYS_futex, word, LinuxNative.FUTEX_WAIT, (nint)expected, timeout < TimeSpan.Zero ? null : &limit);
+        if (result == 0)
+            return;
+        int errno = LinuxErrors.Last;
+
+        // A changed word, a signal and the time-out are ends of a wait; anything else would make the caller spin for ever.
+        if (errno is not (DiskErrors.EAGAIN or DiskErrors.EINTR or DiskErrors.ETIMEDOUT))
+            throw LinuxErrors.Make("Cannot wait on a word in shared memory", $"0x{(nint)word:x}", errno);
+    }
+
+    /// <inheritdoc/>
+    public override void WakeWord(uint* word, int countMax = int.MaxValue)
+    {
+        if (LinuxNative.futex(LinuxNative.SYS_futex, word, LinuxNative.FUTEX_WAKE, countMax, null) >= 0)
+            return;
+        int errno = LinuxErrors.Last;
+        throw LinuxErrors.Make("Cannot wake the waiters of a word in shared memory", $"0x{(nint)word:x}", errno);
+    }
+
+    /// <inheritdoc/>
+    public override long ProcessStartTime(int processId) => ProcFiles.ReadStartTime(processId);
+
+    private static bool TryRegister()
+    {
+        const int Needed = LinuxNative.MEMBARRIER_CMD_GLOBAL_EXPEDITED | LinuxNative.MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+        nint known = LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_QUERY, 0, 0);
+        return known > 0
+            && (known & Needed) == Needed
+            && LinuxNative.membarrier(
+                LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+    }
+}

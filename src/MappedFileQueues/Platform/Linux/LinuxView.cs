@@ -1,0 +1,151 @@
+using MappedFileQueues.Platform.Linux.Calls;
+
+namespace MappedFileQueues.Platform.Linux;
+
+/// <summary>mmap(2), shared.</summary>
+internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable) : MappedView
+{
+    /// <summary>Since Linux 5.14; asked of no pages at all, the system says only whether it knows the advice.</summary>
+    private static readonly bool s_populates = LinuxNative.madvise(null, 0, LinuxNative.MADV_POPULATE_READ) == 0;
+
+    private nint _pointer = (nint)pointer;
+
+    /// <summary>
+    /// Whether mincore(2) says of this file what is in the page cache. To who neither owns the file nor may write to it the
+    /// system says that everything is (mm/mincore.c, can_do_mincore), also of what no file can have there.
+    /// </summary>
+    private bool _tellsWhatIsCached;
+
+    /// <inheritdoc/>
+    public override byte* Pointer => (byte*)Volatile.Read(ref _pointer);
+
+    /// <inheritdoc/>
+    public override long Length => length;
+
+    /// <summary>Maps a range, whatever the file's length is; null with the errno when the system refuses.</summary>
+    public static LinuxView? TryMap(LinuxHandle file, long position, long length, bool writable, out int errno)
+    {
+        int protection = LinuxNative.PROT_READ | (writable ? LinuxNative.PROT_WRITE : 0);
+        nint address = LinuxNative.mmap(0, (nint)length, protection, LinuxNative.MAP_SHARED, file, position);
+        errno = LinuxErrors.Last;
+        return address == -1 ? null : new LinuxView((byte*)address, length, writable);
+    }
+
+    /// <summary>Finds out whether mincore(2) tells this user the truth: by a page far behind the end of the file.</summary>
+    public void AskForCached(LinuxHandle file, long fileLength)
+    {
+        const long Far = 1L << 30;
+        long page = Environment.SystemPageSize;
+        using LinuxView? beyond = TryMap(file, (fileLength + Far) & -page, page, writable: false, out _);
+        _tellsWhatIsCached = beyond?.FirstNotCached(0, page) == 0;
+    }
+
+    /// <inheritdoc/>
+    public override void Touch(long position, long length) =>
+        Populate(position, length, writable ? LinuxNative.MADV_POPULATE_WRITE : LinuxNative.MADV_POPULATE_READ);
+
+    /// <inheritdoc/>
+    public override void TouchForReading(long position, long length) =>
+        Populate(position, length, LinuxNative.MADV_POPULATE_READ);
+
+    /// <inheritdoc/>
+    public override bool TellsWhatIsThere => s_populates;
+
+    /// <inheritdoc/>
+    public override bool TryTouchForReading(long position, long length)
+    {
+        (long start, long end) = PagesOf(position, length);
+        return end > start && Advise(start, end, LinuxNative.MADV_POPULATE_READ);
+    }
+
+    /// <inheritdoc/>
+    public override bool TryTouchForWriting(long position, long length)
+    {
+        (long start, long end) = PagesOf(position, length);
+        return end > start && Advise(start, end, LinuxNative.MADV_POPULATE_WRITE);
+    }
+
+    /// <inheritdoc/>
+    public override bool TryTouchCached(long position, long length)
+    {
+        (long start, long end) = PagesOf(position, length);
+        bool isOnePage = end - start <= Environment.SystemPageSize;
+        bool isAsked = _tellsWhatIsCached && !(isOnePage && s_populates);
+        return (isAsked && FirstNotCached(start, end) >= end) || TryTouchForReading(position, length);
+    }
+
+    /// <inheritdoc/>
+    public override long CachedTo(long position, long end)
+    {
+        if (!_tellsWhatIsCached)
+            return position;
+        (long start, long last) = PagesOf(position, end - position);
+        return Math.Clamp(FirstNotCached(start, last), position, end);
+    }
+
+    /// <inheritdoc/>
+    public override void LetGoOfPages(long position, long length)
+    {
+        // A shared mapping's DONTNEED drops page table entries alone: stores go on into the same pages of the file.
+        long page = Environment.SystemPageSize;
+        long start = (Math.Clamp(position, 0, Length) + page - 1) & -page;
+        long end = Math.Min(position + length, Length) & -page;
+        if (end > start)
+            _ = Advise(start, end, LinuxNative.MADV_DONTNEED);
+    }
+
+    /// <inheritdoc/>
+    public override void StopReadAhead(long position, long length)
+    {
+        (long start, long end) = PagesOf(position, length);
+        _ = Advise(start, end, LinuxNative.MADV_RANDOM);
+    }
+
+    /// <inheritdoc/>
+    public override void Dispose()
+    {
+        nint mapped = Interlocked.Exchange(ref _pointer, 0);
+        if (mapped != 0)
+            _ = LinuxNative.munmap((byte*)mapped, (nint)length);
+    }
+
+    private void Populate(long position, long count, int advice)
+    {
+        (long start, long end) = PagesOf(position, count);
+        if (end <= start || Advise(start, end, advice))
+            return;
+        int errno = LinuxErrors.Last;
+
+        // EINVAL: a kernel before 5.14. Every other answer (no room for a hole, a device that fails) is a reason not to go there.
+        if (errno == DiskErrors.EINVAL)
+            ReadPages(Pointer, start, end);
+    }
+
+    /// <summary>The first page of the range that a look would not find in the page cache (mincore(2)); else its end.</summary>
+    private long FirstNotCached(long start, long end)
+    {
+        const int PagesMax = 1024;
+        long page = Environment.SystemPageSize;
+        byte* pages = stackalloc byte[PagesMax];
+        for (long next = start; next < end; next += PagesMax * page)
+        {
+            nint count = (nint)Math.Min(PagesMax * page, end - next);
+            if (LinuxNative.mincore(Pointer + next, count, pages) != 0)
+                return next;
+            for (long i = 0; i * page < count; i++)
+            {
+                // The other bits are reserved.
+                if ((pages[i] & 1) == 0)
+                    return next + (i * page);
+            }
+        }
+
+        return end;
+    }
+
+    private (long Start, long End) PagesOf(long position, long count) =>
+        (Math.Clamp(position, 0, length) & -Environment.SystemPageSize, Math.Min(position + count, length));
+
+    private bool Advise(long start, long end, int advice) =>
+        LinuxNative.madvise(Pointer + start, (nint)(end - start), advice) == 0;
+}

@@ -1,0 +1,142 @@
+using System.Diagnostics;
+using Microsoft.Win32.SafeHandles;
+
+namespace MappedFileQueues.Platform.Portable;
+
+/// <summary>
+/// A lock by an open that denies others theirs. On Unix .NET does that by flock(2), so it excludes, and is excluded by, the
+/// locks of `LinuxLock`.
+/// </summary>
+internal sealed class PortableLock : PlatformLock
+{
+    private static readonly TimeSpan s_downgradeLimit = TimeSpan.FromSeconds(5);
+
+    private static readonly RootedObjects s_held = new();
+
+    private readonly string _path;
+    private readonly Func<SafeFileHandle?> _make;
+    private SafeFileHandle? _handle;
+
+    private PortableLock(string path, Func<SafeFileHandle?> make, SafeFileHandle? handle)
+    {
+        _path = path;
+        _make = make;
+        _handle = handle;
+        if (handle is not null)
+            s_held.Add(this);
+    }
+
+    /// <summary>
+    /// Takes the lock; null when another holds it. <paramref name="make"/> makes the missing file and opens it alone; null when
+    /// it is there by then.
+    /// </summary>
+    public static PortableLock? TryTake(string path, LockKind kind, Func<SafeFileHandle?> make)
+    {
+        SafeFileHandle? handle = TryOpen(path, kind, make);
+        return handle is null ? null : new PortableLock(path, make, handle);
+    }
+
+    /// <summary>
+    /// A shared lock, so that two who probe do not take each other for the holder; a missing file is held by nobody.
+    /// </summary>
+    public static PortableLock? Probe(string path)
+    {
+        try
+        {
+            return new PortableLock(path, NeverMake, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read));
+        }
+        catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
+        {
+            return new PortableLock(path, NeverMake, null);
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            return PortableErrors.IsSharingViolation(error)
+                ? null
+                : throw PortableErrors.Make("Cannot lock the file", path, error);
+        }
+    }
+
+    /// <inheritdoc/>
+    public override bool IsInPlace => File.Exists(_path);
+
+    /// <inheritdoc/>
+    public override void Downgrade()
+    {
+        if (_handle is null)
+            return;
+        _handle.Dispose();
+
+        // A probe of somebody else may hold the file for a moment; whoever wants to keep it needs the `open` lock first, which
+        // our caller holds.
+        long start = Stopwatch.GetTimestamp();
+        SafeFileHandle? shared;
+        while ((shared = TryOpen(_path, LockKind.Shared, _make)) is null)
+        {
+            if (Stopwatch.GetElapsedTime(start) > s_downgradeLimit)
+            {
+                throw new QueueInUseException(
+                    $"Another program holds a lock that is this queue's: path={_path}. Close the program that opened the file.");
+            }
+
+            Thread.Sleep(1);
+        }
+
+        _handle = shared;
+    }
+
+    /// <inheritdoc/>
+    public override void Dispose()
+    {
+        if (s_held.TryRemove(this))
+            _handle!.Dispose();
+    }
+
+    private static SafeFileHandle? NeverMake() => null;
+
+    private static SafeFileHandle? TryOpen(string path, LockKind kind, Func<SafeFileHandle?> make)
+    {
+        const int RemovedTriesMax = 1000;
+        try
+        {
+            for (int tries = 0; tries < RemovedTriesMax; tries++)
+            {
+                SafeFileHandle? handle = OpenExisting(path, kind) ?? Make(kind, make);
+                if (handle is not null)
+                    return handle;
+            }
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            return PortableErrors.IsSharingViolation(error)
+                ? null
+                : throw PortableErrors.Make("Cannot lock the file", path, error);
+        }
+
+        throw DiskErrors.Make("Cannot lock the file, it is removed each time", path, DiskErrors.ENOENT, "No such file");
+    }
+
+    private static SafeFileHandle? OpenExisting(string path, LockKind kind)
+    {
+        try
+        {
+            return kind == LockKind.Exclusive
+                ? File.OpenHandle(path, FileMode.Open, FileAccess.ReadWrite, FileShare.None)
+                : File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read);
+        }
+        catch (FileNotFoundException)
+        {
+            return null;
+        }
+    }
+
+    /// <summary>Makes the file; null when it stands now but must be opened as it is, or opened again for a shared lock.</summary>
+    private static SafeFileHandle? Make(LockKind kind, Func<SafeFileHandle?> make)
+    {
+        SafeFileHandle? made = make();
+        if (kind == LockKind.Exclusive)
+            return made;
+        made?.Dispose();
+        return null;
+    }
+}

@@ -1,0 +1,73 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Platform.Portable;
+
+/// <summary>Nothing but the BCL: for Windows and macOS, and on Linux by choice.</summary>
+internal sealed unsafe class PortableServices : OperatingSystemServices
+{
+    private readonly Lazy<string?> _bootId = new(() => OperatingSystem.IsLinux() ? ProcFiles.ReadBootId() : null);
+
+    /// <inheritdoc/>
+    public override bool IsPortable => true;
+
+    /// <inheritdoc/>
+    public override string? BootId => _bootId.Value;
+
+    /// <inheritdoc/>
+    public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
+    {
+        string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
+        try
+        {
+            FileAttributes? found = PortableDirectory.AttributesOf(full);
+            bool isFile = found is FileAttributes there && (there & FileAttributes.Directory) == 0;
+            if (isFile || (found is null && PortableErrors.HasFileInPath(full)))
+                throw DiskErrors.Make("Cannot open the directory", full, DiskErrors.ENOTDIR, "Not a directory");
+            if (found is null && !create)
+                return null;
+            if (found is null)
+                PortableDirectory.Make(full, mode, ownerOnly);
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            throw PortableErrors.Make("Cannot open the directory", full, error);
+        }
+
+        return new PortableDirectory(full, mode);
+    }
+
+    /// <inheritdoc/>
+    public override ReadableFile? TryOpenForReading(string path) => PortableReadableFile.TryOpenFile(Path.GetFullPath(path));
+
+    /// <inheritdoc/>
+    public override bool RegisterForFence() => false;
+
+    /// <inheritdoc/>
+    public override bool FenceOtherProcesses() => false;
+
+    /// <inheritdoc/>
+    public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => PortableWait.While(word, expected, timeout);
+
+    /// <inheritdoc/>
+    public override void WakeWord(uint* word, int countMax = int.MaxValue)
+    {
+        // Sleepers of this implementation look at the word themselves; those of the other one look again within 100 ms.
+    }
+
+    /// <inheritdoc/>
+    public override long ProcessStartTime(int processId)
+    {
+        if (OperatingSystem.IsLinux())
+            return ProcFiles.ReadStartTime(processId);
+        try
+        {
+            using Process process = Process.GetProcessById(processId);
+            return process.HasExited ? 0 : process.StartTime.ToUniversalTime().Ticks;
+        }
+        catch (Exception error) when (error is ArgumentException or InvalidOperationException
+            or System.ComponentModel.Win32Exception or NotSupportedException)
+        {
+            return 0;
+        }
+    }
+}

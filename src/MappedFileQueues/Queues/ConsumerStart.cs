@@ -1,0 +1,89 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// Where a consumer begins: at its stored offset, or, when it is new, where the caller says. A stored offset is believed only
+/// after a look: a valid frame at it, the tail, or a walk from its segment's first byte.
+/// </summary>
+internal static unsafe class ConsumerStart
+{
+    public static long Find(
+        LogAttachment attachment, CursorFile cursor, string name, QueueStart start, CorruptionPolicy policy)
+    {
+        LogStore store = attachment.Store;
+        if (!cursor.HasOffset)
+            return FindNew(attachment, start, policy);
+        long offset = cursor.Offset;
+        if (offset < attachment.Origin.FindFirst())
+            throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", "
+                + $"offset={offset}, first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
+        // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+        if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
+            || IsWholeFrame(store, offset) || FrameStarts.Contains(store, policy, offset))
+            return offset;
+        // Its frame is damaged: it begins where the damage does, steps over that, and says so.
+        long damage = FrameStarts.FindDamageOver(store, policy, offset);
+        if (damage >= 0)
+            return damage;
+        throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", "
+            + $"offset={offset}, file={StoreNames.Cursor(name)}, path={store.Path}. "
+            + "Delete that file to begin at the oldest message.",
+            StoreNames.Cursor(name), 0);
+    }
+
+    /// <summary>Where a new consumer or reader begins.</summary>
+    public static long FindNew(LogAttachment attachment, QueueStart start, CorruptionPolicy policy)
+    {
+        LogStore store = attachment.Store;
+        if (start.IsLatest)
+            return FrameStarts.FindEnd(store, policy, SafeWalkStart(store));
+
+        if (start.ExactOffset is not { } offset)
+            return attachment.Origin.FindFirst();
+        if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, policy, offset))
+            throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
+                + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");
+        return offset;
+    }
+
+    /// <summary>The hint may stand above a hole; what is confirmed does not.</summary>
+    private static long SafeWalkStart(LogStore store) => store.ConfirmedOffset;
+
+    /// <summary>A frame whose checksum fits covers its own offset: no other bytes pass for it.</summary>
+    private static bool IsWholeFrame(LogStore store, long offset)
+    {
+        if (offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
+            return false;
+        long start = store.Window.StartOf(offset);
+        Segments.SegmentMapping? segment = store.Window.TryAcquire(start);
+        if (segment is null)
+            return false;
+        try
+        {
+            long position = offset - start;
+            if (position + FrameHeader.Size > segment.Usable || offset + FrameHeader.Size > store.Allocated
+                || !IsThere(segment, position, FrameHeader.Size))
+                return false;
+            // P1 acquire: pairs with P1 release in ExclusiveAppender.
+            ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
+            return header != 0
+                && FrameHeader.IsPlausible(header, segment.Usable - position)
+                && FrameHeader.HasChecksum(FrameHeader.State(header))
+                && IsThere(segment, position, FrameHeader.FrameLength(FrameHeader.Length(header)))
+                && store.Checksum.Matches(header, offset, ref segment.Pointer[position + FrameHeader.Size]);
+        }
+        finally
+        {
+            store.Window.Release(segment);
+        }
+    }
+
+    private static bool IsThere(Segments.SegmentMapping segment, long position, long length) =>
+        segment.MakeReadable(position, position + length, position + length) >= position + length;
+}

@@ -1,0 +1,38 @@
+namespace MappedFileQueues.Threads;
+
+/// <summary>
+/// Counts the calls under way on a queue that no producer's lane and no consumer's reader guards (flushing, opening,
+/// information), so that the queue's Dispose unmaps nothing under one of them. These calls are rare: an interlocked pair for
+/// each costs nothing that counts.
+/// </summary>
+internal sealed class CallGate
+{
+    private const int Closed = int.MinValue;
+
+    private int _calls;
+
+    /// <summary>Marks a call until the result is disposed.</summary>
+    /// <exception cref="ObjectDisposedException">The gate is closed.</exception>
+    public Call Enter()
+    {
+        if (Interlocked.Increment(ref _calls) > 0)
+            return new Call(this);
+        Interlocked.Decrement(ref _calls);
+        throw new ObjectDisposedException(PublicNames.Queue);
+    }
+
+    /// <summary>Refuses new calls and waits for those under way. To be called once.</summary>
+    public void Close()
+    {
+        Interlocked.Add(ref _calls, Closed);
+        var spinner = new SpinWait();
+        while (Volatile.Read(ref _calls) != Closed)
+            spinner.SpinOnce();
+    }
+
+    /// <summary>A call under way.</summary>
+    public readonly struct Call(CallGate gate) : IDisposable
+    {
+        public void Dispose() => Interlocked.Decrement(ref gate._calls);
+    }
+}
