@@ -1,8 +1,3 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Inspection;
-using MappedFileQueues.Log.Flushing;
-using MappedFileQueues.Log.StoreFiles;
-
 namespace MappedFileQueues;
 
 /// <summary>A consumer as its stored offset shows it.</summary>
@@ -108,41 +103,4 @@ public sealed class MappedFileQueueInfo
 
     /// <summary>Ids of the processes that have producers; empty where the system does not tell.</summary>
     public IReadOnlyList<int> ProducerProcesses { get; init; } = [];
-
-    internal static MappedFileQueueInfo From(StoreStatus status) => new()
-    {
-        StorePath = status.Path,
-        StoreId = status.Meta.StoreId,
-        StructSize = status.Meta.Kind == StoreKind.Struct ? status.Meta.StructSize : 0,
-        SegmentSize = status.Meta.SegmentLength,
-        Created = status.Meta.Created,
-        Epoch = status.Epoch,
-        OldestOffset = status.First,
-        PublishedOffset = status.PublishedOffset,
-        TailOffset = status.TailOffset,
-        ConfirmedOffset = status.ConfirmedOffset,
-        RepairCount = status.RepairCount,
-        IsPoisoned = status.IsPoisoned,
-        FlushFailingSince = status.FlushFailure?.Since,
-        LastFlushError = status.FlushFailure?.Text,
-        FlushFailingProcessId = status.FlushFailure?.ProcessId,
-        SegmentCount = status.SegmentCount,
-        BytesOnDisk = status.BytesOnDisk,
-        Consumers = [.. status.Consumers.Select(consumer => new MappedFileConsumerInfo
-        {
-            Name = consumer.Name,
-            Offset = consumer.Offset,
-            Lag = Math.Max(0, status.PublishedOffset - consumer.Offset),
-            IsAttached = consumer.IsAttached,
-        })],
-        OpenClaims = [.. status.OpenClaims.Select(claim => new MappedFileClaimInfo
-        {
-            Offset = claim.Offset,
-            Length = claim.Length,
-            Slot = claim.Slot,
-            ProcessId = claim.ProcessId,
-        })],
-        AttachedProcesses = status.AttachedProcesses,
-        ProducerProcesses = status.ProducerProcesses,
-    };
 }

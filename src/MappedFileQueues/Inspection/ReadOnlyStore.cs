@@ -99,12 +99,13 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private bool IsRecovered => _control is not null
         && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(CurrentPlatform.Services));
 
-    /// <summary>Where a reader begins; an exact offset is verified by walking from its segment's first byte.</summary>
-    public long FindLatest() => Status().PublishedOffset;
+    /// <summary>Where a reader begins that wants only what comes from now on: behind the last published message.</summary>
+    public long FindLatest() => GatherInfo().PublishedOffset;
 
-    public StoreStatus Status() => StoreStatus.Gather(Directory, Meta, _control);
+    /// <summary>The state of the store now.</summary>
+    public MappedFileQueueInfo GatherInfo() => StoreStatus.Gather(Directory, Meta, _control);
 
-    /// <summary>Whether an offset is a frame's start or the tail.</summary>
+    /// <summary>Whether an offset is a frame's start or the tail, by a walk from its segment's first byte.</summary>
     public bool IsFrameStart(long offset)
     {
         if (offset < LowWater || offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
@@ -122,8 +123,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         long at = start;
         while (at < offset)
         {
-            ulong header = scanner.HeaderAt(at - start);
-            if (header == 0 || !FrameHeader.IsPlausible(header, Meta.SegmentLength - (at - start)))
+            if (!scanner.TryReadHeader(at - start, out ulong header))
                 return false;
             at += FrameHeader.FrameLength(FrameHeader.Length(header));
         }

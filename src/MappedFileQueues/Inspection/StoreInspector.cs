@@ -15,6 +15,6 @@ public static class StoreInspector
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(storePath);
         using var store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: false);
-        return MappedFileQueueInfo.From(store.Status());
+        return store.GatherInfo();
     }
 }

@@ -8,52 +8,13 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Inspection;
 
-/// <summary>A claim that is open now: it stops every reader at its place.</summary>
-internal readonly record struct OpenClaimStatus(long Offset, int Length, int Slot, int ProcessId);
-
-/// <summary>A consumer's cursor.</summary>
-internal readonly record struct ConsumerStatus(string Name, long Offset, bool IsAttached);
-
 /// <summary>
-/// The state of a store as its files show it, gathered with reads alone: positioned reads of the headers, no mapping that
-/// would have to be kept from disappearing, no lock but probes.
+/// Gathers the state of a store from its files with reads alone: positioned reads of the headers, no mapping that would have to
+/// be kept from disappearing, no lock but probes.
 /// </summary>
-internal sealed unsafe record StoreStatus
+internal static unsafe class StoreStatus
 {
-    public required string Path { get; init; }
-
-    public required StoreMeta Meta { get; init; }
-
-    public required long Epoch { get; init; }
-
-    public required long First { get; init; }
-
-    public required long PublishedOffset { get; init; }
-
-    public required long TailOffset { get; init; }
-
-    public required long ConfirmedOffset { get; init; }
-
-    public required long RepairCount { get; init; }
-
-    public required bool IsPoisoned { get; init; }
-
-    /// <summary>Why flushes fail; null when they do not, as far as anybody has said.</summary>
-    public required FlushFailureText? FlushFailure { get; init; }
-
-    public required int SegmentCount { get; init; }
-
-    public required long BytesOnDisk { get; init; }
-
-    public required IReadOnlyList<ConsumerStatus> Consumers { get; init; }
-
-    public required IReadOnlyList<OpenClaimStatus> OpenClaims { get; init; }
-
-    public required IReadOnlyList<int> AttachedProcesses { get; init; }
-
-    public required IReadOnlyList<int> ProducerProcesses { get; init; }
-
-    public static StoreStatus Gather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
+    public static MappedFileQueueInfo Gather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
     {
         List<long> segments = [];
         foreach (string name in directory.List(StoreNames.CommitLog))
@@ -62,32 +23,38 @@ internal sealed unsafe record StoreStatus
                 segments.Add(start);
         }
 
-        long first = OldestOffset.Find(directory, meta, control);
+        long oldest = OldestOffset.Find(directory, meta, control);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
         // While a lone opener writes the page anew the word is zero for a moment.
         // P18 acquire: pairs with P18 full in FlushRound.
         long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Confirmed));
-        List<OpenClaimStatus> claims = [];
+        List<MappedFileClaimInfo> claims = [];
         (long published, long tail) = Walk(
-            directory, meta, Math.Max(first, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
+            directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
-        return new StoreStatus
+        FlushFailureText? failure = control?.ReadFlushFailure();
+        return new MappedFileQueueInfo
         {
-            Path = directory.Path,
-            Meta = meta,
+            StorePath = directory.Path,
+            StoreId = meta.StoreId,
+            StructSize = meta.Kind == StoreKind.Struct ? meta.StructSize : 0,
+            SegmentSize = meta.SegmentLength,
+            Created = meta.Created,
             Epoch = Math.Max(control?.Epoch ?? 0, checkpoint?.Epoch ?? 0),
-            First = first,
+            OldestOffset = oldest,
             PublishedOffset = published,
             TailOffset = tail,
             ConfirmedOffset = confirmed,
             // P13 acquire: pairs with P13 full in HoleRepair.
             RepairCount = control is null ? 0 : (long)SharedWord.ReadAcquire(control.RepairCount),
             IsPoisoned = isPoisoned || directory.Identify(StoreNames.Poison) is not null,
-            FlushFailure = control?.ReadFlushFailure(),
+            FlushFailingSince = failure?.Since,
+            LastFlushError = failure?.Text,
+            FlushFailingProcessId = failure?.ProcessId,
             SegmentCount = segments.Count,
             BytesOnDisk = MeasureDisk(directory),
-            Consumers = FindConsumers(directory),
+            Consumers = FindConsumers(directory, published),
             OpenClaims = claims,
             AttachedProcesses = directory.LockHolders(StoreNames.AttachedLock),
             ProducerProcesses = directory.LockHolders(StoreNames.ProducersLock),
@@ -96,7 +63,7 @@ internal sealed unsafe record StoreStatus
 
     /// <summary>Ends with the last segment that was there at the beginning: a fast producer is not chased for ever.</summary>
     private static (long Published, long Tail) Walk(
-        HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<OpenClaimStatus> claims)
+        HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<MappedFileClaimInfo> claims)
     {
         var checksum = new FrameChecksum(meta.StoreId);
         long offset = from;
@@ -110,8 +77,7 @@ internal sealed unsafe record StoreStatus
             var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
             while (offset - start < meta.SegmentLength)
             {
-                ulong header = scanner.HeaderAt(offset - start);
-                if (header == 0 || !FrameHeader.IsPlausible(header, meta.SegmentLength - (offset - start)))
+                if (!scanner.TryReadHeader(offset - start, out ulong header))
                     return (published < 0 ? offset : published, offset);
                 if (FrameHeader.State(header) == FrameState.Claimed)
                 {
@@ -126,7 +92,7 @@ internal sealed unsafe record StoreStatus
         return (published < 0 ? offset : published, offset);
     }
 
-    private static OpenClaimStatus Describe(HeldDirectory directory, ulong header, long offset)
+    private static MappedFileClaimInfo Describe(HeldDirectory directory, ulong header, long offset)
     {
         int slot = SlotLayout.Slot(FrameHeader.HighHalf(header));
         int processId = 0;
@@ -138,12 +104,18 @@ internal sealed unsafe record StoreStatus
                 processId = BitConverter.ToInt32(bytes);
         }
 
-        return new OpenClaimStatus(offset, FrameHeader.Length(header), slot, processId);
+        return new MappedFileClaimInfo
+        {
+            Offset = offset,
+            Length = FrameHeader.Length(header),
+            Slot = slot,
+            ProcessId = processId,
+        };
     }
 
-    private static List<ConsumerStatus> FindConsumers(HeldDirectory directory)
+    private static List<MappedFileConsumerInfo> FindConsumers(HeldDirectory directory, long published)
     {
-        List<ConsumerStatus> consumers = [];
+        List<MappedFileConsumerInfo> consumers = [];
         IEnumerable<string> names = directory.List(StoreNames.Consumers)
             .Where(name => name.EndsWith(".cursor", StringComparison.Ordinal))
             .Select(name => name[..^".cursor".Length]).Prepend("");
@@ -154,7 +126,14 @@ internal sealed unsafe record StoreStatus
             if (file is null || file.ReadAt(word, 0) < 8 || !CursorWord.IsValid(BitConverter.ToUInt64(word)))
                 continue;
             using PlatformLock? probe = directory.Probe(StoreNames.ConsumerLock(name));
-            consumers.Add(new ConsumerStatus(name, CursorWord.Offset(BitConverter.ToUInt64(word)), probe is null));
+            long offset = CursorWord.Offset(BitConverter.ToUInt64(word));
+            consumers.Add(new MappedFileConsumerInfo
+            {
+                Name = name,
+                Offset = offset,
+                Lag = Math.Max(0, published - offset),
+                IsAttached = probe is null,
+            });
         }
 
         return consumers;

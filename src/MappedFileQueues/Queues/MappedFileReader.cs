@@ -174,7 +174,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         try
         {
             ThrowIfDisposed();
-            return MappedFileQueueInfo.From(_store.Status());
+            return _store.GatherInfo();
         }
         finally
         {

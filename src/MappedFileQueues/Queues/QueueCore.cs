@@ -155,7 +155,7 @@ internal sealed class QueueCore : IDisposable
     {
         using CallGate.Call call = EnterCall();
         Store.ThrowIfReplaced();
-        return MappedFileQueueInfo.From(StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control));
+        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control);
     }
 
     /// <summary>

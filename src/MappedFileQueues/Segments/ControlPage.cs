@@ -58,9 +58,6 @@ internal sealed unsafe class ControlPage : IDisposable
     /// <summary>Counts claims of dead producers that were turned into padding.</summary>
     public ulong* RepairCount => _region.Word(ControlLayout.RepairCountAt);
 
-    /// <summary>Counts rolls.</summary>
-    public ulong* RollCount => _region.Word(ControlLayout.RollCountAt);
-
     /// <summary>The boot that last recovered the store; meaningful when <see cref="IsColdBlockValid"/>.</summary>
     public Guid BootId
     {

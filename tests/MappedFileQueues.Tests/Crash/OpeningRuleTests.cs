@@ -19,20 +19,20 @@ public sealed unsafe class OpeningRuleTests
         MappedFileQueue first = store.Open();
         using (var words = new StoreWords(store.Path))
         {
-            SharedWord.WriteRelease(words.Control.RollCount, Mark);
+            SharedWord.WriteRelease(words.Control.RepairCount, Mark);
             using (MappedFileQueue second = store.Open())
             {
                 using PeerAgent third = store.StartAttached();
                 first.Dispose();
                 third.Ask("close");
                 third.Ask(store.OpenCommand);
-                Assert.Equal(Mark, SharedWord.ReadAcquire(words.Control.RollCount));
+                Assert.Equal(Mark, SharedWord.ReadAcquire(words.Control.RepairCount));
                 third.Kill();
             }
 
-            Assert.Equal(Mark, SharedWord.ReadAcquire(words.Control.RollCount));
+            Assert.Equal(Mark, SharedWord.ReadAcquire(words.Control.RepairCount));
             using MappedFileQueue alone = store.Open();
-            Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RollCount));
+            Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RepairCount));
         }
     }
 
@@ -46,14 +46,14 @@ public sealed unsafe class OpeningRuleTests
         {
             one.Ask("append prefix=c count=3");
             using (var words = new StoreWords(store.Path))
-                SharedWord.WriteRelease(words.Control.RollCount, Mark);
+                SharedWord.WriteRelease(words.Control.RepairCount, Mark);
             one.Kill();
             two.Kill();
         }
 
         using MappedFileQueue alone = store.Open();
         using var after = new StoreWords(store.Path);
-        Assert.Equal(0u, SharedWord.ReadAcquire(after.Control.RollCount));
+        Assert.Equal(0u, SharedWord.ReadAcquire(after.Control.RepairCount));
         Assert.Equal(["c-0", "c-1", "c-2"], CrashStore.ReadAll(alone, "all"));
     }
 
@@ -164,7 +164,7 @@ public sealed unsafe class OpeningRuleTests
         using var store = new CrashStore();
         store.Open().Dispose();
         using var words = new StoreWords(store.Path);
-        SharedWord.WriteRelease(words.Control.RollCount, Mark);
+        SharedWord.WriteRelease(words.Control.RepairCount, Mark);
         PlatformLock dying = words.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)!;
         int tries = 0;
         var disk = new FaultyDisk();
@@ -177,7 +177,7 @@ public sealed unsafe class OpeningRuleTests
         using MappedFileQueue queue = store.Open();
 
         Assert.True(tries >= attempt);
-        Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RollCount));
+        Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RepairCount));
     }
 
     /// <summary>
@@ -192,7 +192,7 @@ public sealed unsafe class OpeningRuleTests
         using var store = new CrashStore();
         store.Open().Dispose();
         using var words = new StoreWords(store.Path);
-        SharedWord.WriteRelease(words.Control.RollCount, Mark);
+        SharedWord.WriteRelease(words.Control.RepairCount, Mark);
         if (damage == "stage")
             words.Control.SetStage(RecoveryStage.AfterDeaths);
         else if (damage == "boot")
@@ -212,7 +212,7 @@ public sealed unsafe class OpeningRuleTests
 
         using var after = new StoreWords(store.Path);
         Assert.True(tries >= 10);
-        Assert.Equal(0u, SharedWord.ReadAcquire(after.Control.RollCount));
+        Assert.Equal(0u, SharedWord.ReadAcquire(after.Control.RepairCount));
         Assert.Equal(RecoveryStage.Finished, after.Control.Stage);
     }
 
@@ -230,7 +230,7 @@ public sealed unsafe class OpeningRuleTests
         using var words = new StoreWords(store.Path);
         for (int round = 0; round < 3; round++)
         {
-            SharedWord.WriteRelease(words.Control.RollCount, Mark);
+            SharedWord.WriteRelease(words.Control.RepairCount, Mark);
             using PeerAgent dying = PeerAgent.Start();
             dying.Trap(step, 1, "stop");
             dying.Send(store.OpenCommand);
@@ -239,7 +239,7 @@ public sealed unsafe class OpeningRuleTests
             {
                 using MappedFileQueue queue = store.Open();
                 Assert.Equal(all, CrashStore.ReadAll(queue, "all"));
-                Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RollCount));
+                Assert.Equal(0u, SharedWord.ReadAcquire(words.Control.RepairCount));
             });
             Eventually.True(() => opening.HasEnded || opening.IsWaiting, "it waits for the other");
             dying.Kill();

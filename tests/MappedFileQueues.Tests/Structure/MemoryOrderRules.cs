@@ -22,7 +22,6 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
     private static readonly string[] s_foldersOfFrameworkRule =
         [SourceCompilation.CoreFolder + "Log/", SourceCompilation.CoreFolder + "Segments/"];
 
-
     private readonly MemoryOrderTag[] _tags = [.. compilation.SyntaxTrees.SelectMany(MemoryOrderTag.FindAll)];
 
     private readonly (int Id, string Line, string[] Cells)[] _rows =
@@ -86,8 +85,8 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
                 yield return $"P{id}: the row names no Type.Member: {line}";
             foreach ((string type, string member) in places)
             {
-                if (!HasTagOfPair(id, type) || !HasMember(type, member))
-                    yield return $"P{id}: {type}.{member} is not there, or {type} has no P{id} (it is in {PlacesOf(id)})";
+                if (!HasTagOfPair(id, type, member))
+                    yield return $"P{id}: {type}.{member} is not there, or has no P{id} (it is in {PlacesOf(id)})";
             }
         }
     }
@@ -119,29 +118,28 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
         SourceCompilation.Line(node.Expression is MemberAccessExpressionSyntax access ? access.Name : node.Expression);
 
     /// <summary>
-    /// Whether a name in a comment is a type with such a tag, and has the member if one is given, or is a member of the type
-    /// around.
+    /// Whether a name in a comment is a type or a member of one, or a member of the type around, that has such a tag.
     /// </summary>
-    private bool IsPairPlace(MemoryOrderTag tag, string first, string member)
-    {
-        if (tag.PairIds.Any(id => HasTag(id, first)))
-            return member.Length == 0 || HasMember(first, member);
-        return member.Length == 0 && tag.Types.Any(type => HasMember(type, first));
-    }
+    private bool IsPairPlace(MemoryOrderTag tag, string first, string member) =>
+        member.Length == 0
+            ? tag.PairIds.Any(id => HasTag(id, first) || tag.Types.Any(type => HasTag(id, type, first)))
+            : tag.PairIds.Any(id => HasTag(id, first, member));
 
-    /// <summary>Whether the type has a tag of the id or of one that pairs with it.</summary>
-    private bool HasTagOfPair(int id, string type) =>
-        HasTag(id, type) || _tags.Any(tag => (tag.Id == id && tag.PairIds.Any(pair => HasTag(pair, type)))
-            || (tag.PairIds.Contains(id) && tag.Types.Contains(type)));
+    /// <summary>Whether the member has a tag of the id, or of one that pairs with it.</summary>
+    private bool HasTagOfPair(int id, string type, string member) =>
+        HasTag(id, type, member)
+        || _tags.Any(tag => (tag.Id == id && tag.PairIds.Any(pair => HasTag(pair, type, member)))
+            || (tag.PairIds.Contains(id) && IsIn(tag, type, member)));
 
     private bool HasTag(int id, string type) => _tags.Any(tag => tag.Id == id && tag.Types.Contains(type));
 
-    /// <summary>Whether a type of that name has that member; its own name stands for its constructor.</summary>
-    private bool HasMember(string type, string member) =>
-        compilation.GetSymbolsWithName(type, SymbolFilter.Type).OfType<INamedTypeSymbol>()
-            .Any(symbol => member == type || symbol.GetMembers(member).Length > 0);
+    private bool HasTag(int id, string type, string member) => _tags.Any(tag => tag.Id == id && IsIn(tag, type, member));
 
-    private string PlacesOf(int id) => string.Join(", ", _tags.Where(tag => tag.Id == id).Select(tag => tag.Place));
+    private static bool IsIn(MemoryOrderTag tag, string type, string member) =>
+        tag.Types.Contains(type) && tag.Member == member;
+
+    private string PlacesOf(int id) =>
+        string.Join(", ", _tags.Where(tag => tag.Id == id).Select(tag => $"{tag.Types[0]}.{tag.Member}").Distinct());
 
     [GeneratedRegex(@"^\s*\|\s*P(\d+)\s*\|")]
     private static partial Regex RowPattern();

@@ -11,7 +11,7 @@ namespace MappedFileQueues.Tests.Structure;
 /// LogReader.TryRead.</c> It goes on over the comment lines that follow.
 /// </summary>
 internal sealed partial record MemoryOrderTag(
-    int Id, string Kind, string Text, string Path, int FirstLine, int LastLine, string[] Types)
+    int Id, string Kind, string Text, string Path, int FirstLine, int LastLine, string[] Types, string Member)
 {
     /// <summary>`path(line)`, for messages.</summary>
     public string Place => $"{Path}({FirstLine})";
@@ -54,7 +54,8 @@ internal sealed partial record MemoryOrderTag(
                 tree.FilePath,
                 comments[index].Line,
                 comments[last].Line,
-                TypesAround(comments[index].Trivia));
+                TypesAround(comments[index].Trivia),
+                MemberAround(comments[index].Trivia));
         }
     }
 
@@ -72,6 +73,18 @@ internal sealed partial record MemoryOrderTag(
     [
         .. trivia.Token.Parent!.AncestorsAndSelf().OfType<BaseTypeDeclarationSyntax>().Select(type => type.Identifier.ValueText),
     ];
+
+    /// <summary>The member of the innermost type that holds it; a constructor is called like its type.</summary>
+    private static string MemberAround(SyntaxTrivia trivia) =>
+        trivia.Token.Parent!.AncestorsAndSelf().OfType<MemberDeclarationSyntax>().FirstOrDefault() switch
+        {
+            MethodDeclarationSyntax method => method.Identifier.ValueText,
+            PropertyDeclarationSyntax property => property.Identifier.ValueText,
+            BaseTypeDeclarationSyntax type => type.Identifier.ValueText,
+            ConstructorDeclarationSyntax constructor => constructor.Identifier.ValueText,
+            FieldDeclarationSyntax field => field.Declaration.Variables[0].Identifier.ValueText,
+            _ => "",
+        };
 
     [GeneratedRegex(@"^P(\d+) (acquire|release|full|relaxed):")]
     private static partial Regex TagPattern();

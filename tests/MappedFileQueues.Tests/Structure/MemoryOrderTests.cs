@@ -10,10 +10,10 @@ namespace MappedFileQueues.Tests.Structure;
 /// <item>Unless relaxed, the comment goes on with <c>pairs with P8 release in Type.Member</c>. That sentence may name several ids
 /// and places; a place may also be a type, or a member of the type around. The comment may take several lines.</item>
 /// <item>What it pairs with is there: the code has the other side of that id (acquire with release, either with full, full with
-/// any of the three), and a type that is named behind "in" or "and" has a tag of one of the ids, and the member named.</item>
+/// any of the three), and the type, or the member of it, that is named behind "in" or "and" has a tag of one of the ids.</item>
 /// <item>docs/MEMORY_ORDER.md has a row <c>| P7 | writer side: Type.Member | reader side: Type.Member | why |</c> for every id in
-/// the code and none for others. Each Type.Member in the first two cells exists, and its type has a tag of that id or of one that
-/// pairs with it. A cell may name several places or, for the kernel's side, none; one of the two names at least one.</item>
+/// the code and none for others. Each Type.Member in the first two cells has a tag of that id, or of one that pairs with
+/// it. A cell may name several places or, for the kernel's side, none; one of the two names at least one.</item>
 /// </list>
 /// An id may stand at several places, and have several rows. A constructor is called Type.Type.
 /// </summary>
@@ -70,6 +70,7 @@ public sealed class MemoryOrderTests
     [InlineData("// P1 release: publishes; pairs with P2 acquire in Reader.Read.")]
     [InlineData("// P1 release: publishes; pairs with P1 acquire in Reader.Gone.")]
     [InlineData("// P1 release: publishes; pairs with P1 acquire in Other.Read.")]
+    [InlineData("// P1 release: publishes; pairs with P1 acquire in Reader.Untagged.")]
     [InlineData("// P1 release: publishes; pairs with P1 acquire in Nowhere.")]
     [InlineData("// P1 release: publishes; pairs with P1 acquire in Reader and Other.")]
     public void FindBrokenPairs_OtherSideMissing_IsFound(string tag) =>
@@ -89,6 +90,7 @@ public sealed class MemoryOrderTests
     [InlineData("")]
     [InlineData("| P1 | Writer.Write | Reader.Gone | why |")]
     [InlineData("| P1 | Writer.Write | Other.Read | why |")]
+    [InlineData("| P1 | Writer.Read | Reader.Read | why |")]
     [InlineData("| P1 | Writer.Write | Reader.Read | |")]
     [InlineData("| P1 | the writer | the reader | why |")]
     [InlineData("| P1 | Writer.Write | Reader.Read | why |\n| P2 | Writer.Write | Reader.Read | why |")]
@@ -106,7 +108,8 @@ public sealed class MemoryOrderTests
                 + "public void WriteRelease(long v) => Volatile.Write(ref _w, v); }"),
             (SourceCompilation.CoreFolder + "Log/Writer.cs",
                 $"class Writer {{ SharedWord _word; long _number; void Write() {{\n{write}\n}} void Read() {{ }} }}"),
-            (SourceCompilation.CoreFolder + "Log/Reader.cs", $"class Reader {{ SharedWord _word; long Read() {{\n{read}\n}} }}"),
+            (SourceCompilation.CoreFolder + "Log/Reader.cs",
+                $"class Reader {{ SharedWord _word; void Untagged() {{ }} long Read() {{\n{read}\n}} }}"),
             (SourceCompilation.CoreFolder + "Log/Other.cs", "class Other { void Read() { } }"),
         ]),
         table);

@@ -186,7 +186,6 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             return false;
         ProtocolSteps.Reach(ProtocolStep.RestPadded);
         SharedWord.RaiseTo(store.Control.Allocated, segment.End); // P20 full: the rest needs no blocks; pairs with P20 acquire.
-        SharedWord.Add(store.Control.RollCount, 1); // P13 full: a counter; pairs with P13 acquire in StoreStatus.
         store.Wake.WakeIfAwaited();
         return true;
     }

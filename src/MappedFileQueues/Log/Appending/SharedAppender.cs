@@ -67,8 +67,8 @@ internal sealed unsafe class SharedAppender : LogAppender
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
-        // P4 acquire: looked at before the exchange, so that a neighbour's line is not taken away from him for nothing; pairs
-        // with P3 full in Publish. P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
+        // P4 acquire: a look before the exchange takes no line from a neighbour for nothing; pairs with P3 full in Publish.
+        // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
         if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax
             || SharedWord.ReadAcquire((ulong*)at) != 0 || !SharedWord.CompareExchange((ulong*)at, 0, claim))
             return AppendContended(lane, ref payload, length);

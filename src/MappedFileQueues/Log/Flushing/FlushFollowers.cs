@@ -54,7 +54,7 @@ internal sealed unsafe class FlushFollowers
     {
         // P26 acquire: a group that is not closed has its flush before it; pairs with P26 full in Close.
         long group = Volatile.Read(ref _open);
-        // P27 acquire: read before the look; pairs with P27 full in Wake and Interrupt.
+        // P27 acquire: read before the look; pairs with P27 full in Wake.
         word = SharedWord.ReadAcquire(WordOf(group));
         // P28 full: raised before the look; one that is high enough needs no store; pairs with P28 acquire in IsAsleep.
         SharedWord.RaiseTo(ref _asleep, group);

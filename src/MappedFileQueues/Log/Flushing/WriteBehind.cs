@@ -14,10 +14,8 @@ internal sealed unsafe class WriteBehind(LogStore store)
     /// <summary>Complete segments of so many bytes, at least one, are left unwritten.</summary>
     public const long UnwrittenMax = 64L * 1024 * 1024;
 
-    private long _startedTo;
-
     /// <summary>Up to here write-back was begun.</summary>
-    public long StartedTo => _startedTo;
+    private long _startedTo;
 
     public void Start()
     {

@@ -35,6 +35,13 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return bytes.Length < FrameHeader.Size ? 0 : BinaryPrimitives.ReadUInt64LittleEndian(bytes);
     }
 
+    /// <summary>The header at a position; false where no frame can begin with what stands there, or the file has ended.</summary>
+    public bool TryReadHeader(long position, out ulong header)
+    {
+        header = HeaderAt(position);
+        return header != 0 && FrameHeader.IsPlausible(header, segmentLength - position);
+    }
+
     /// <summary>
     /// Whether the file goes as far as this position. Its length is asked once: asked for each frame it made opening a store
     /// take most of its time.

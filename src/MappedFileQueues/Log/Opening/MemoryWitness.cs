@@ -77,8 +77,7 @@ internal sealed unsafe class MemoryWitness(
         for (long at = from; (at = scanner.FindNonZeroData(at, to)) >= 0; at += FrameHeader.Size)
         {
             at -= at % FrameHeader.Size;
-            ulong header = scanner.HeaderAt(at);
-            if (FrameHeader.IsPlausible(header, meta.SegmentLength - at)
+            if (scanner.TryReadHeader(at, out ulong header)
                 && FrameHeader.HasChecksum(FrameHeader.State(header)) && sums.Matches(header, at))
                 return true;
         }

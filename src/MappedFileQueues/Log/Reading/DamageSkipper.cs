@@ -58,8 +58,7 @@ internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action
         try
         {
             var scanner = new SegmentScanner(segment.File, start, segment.SegmentLength, log.Checksum);
-            ulong header = scanner.HeaderAt(0);
-            if (!FrameHeader.IsPlausible(header, segment.SegmentLength))
+            if (!scanner.TryReadHeader(0, out ulong header))
                 return false;
             FrameState state = FrameHeader.State(header);
             return state == FrameState.Claimed
