@@ -28,11 +28,6 @@ internal static class StoreNames
     public const string FlushLock = "locks/flush";
     public const string Slots = "locks/slots";
 
-    /// <summary>
-    /// Ends the name of every file that is still being made; such files are removed when the store is opened alone.
-    /// </summary>
-    public const string TemporarySuffix = ".tmp";
-
     private const string SegmentSuffix = ".log";
     private const string CutSuffix = ".cut";
     private const int SegmentDigits = 20;

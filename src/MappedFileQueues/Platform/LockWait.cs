@@ -1,4 +1,4 @@
-using System.Diagnostics;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Platform;
 
@@ -37,13 +37,12 @@ internal static class LockWait
     /// <summary>The pauses of one wait: some that only give way to others, then longer and longer sleeps.</summary>
     internal struct Pause(TimeSpan timeout)
     {
-        private readonly long _began = Stopwatch.GetTimestamp();
+        private readonly Deadline _deadline = new(timeout);
         private SpinWait _spinner = new();
         private int _pauseMs = 1;
 
         /// <summary>The time is up.</summary>
-        public readonly bool IsOver =>
-            timeout != System.Threading.Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(_began) >= timeout;
+        public readonly bool IsOver => _deadline.IsOver;
 
         /// <summary>One pause.</summary>
         public void Sleep()

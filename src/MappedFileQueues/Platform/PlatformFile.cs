@@ -74,6 +74,26 @@ internal abstract class PlatformFile : IDisposable
     public abstract void WriteAt(ReadOnlySpan<byte> source, long position);
 
     /// <summary>
+    /// Copies [<paramref name="from"/>, <paramref name="end"/>) to the beginning of an empty file. Stretches of zeros are left
+    /// out: they become holes. Ends early where this file does.
+    /// </summary>
+    public void CopyNonZero(PlatformFile copy, long from, long end)
+    {
+        const int PieceMax = 1 << 20;
+        byte[] buffer = new byte[Math.Min(PieceMax, end - from)];
+        for (long position = from; position < end;)
+        {
+            int read = ReadAt(buffer.AsSpan(0, (int)Math.Min(buffer.Length, end - position)), position);
+            if (read == 0)
+                break;
+            ReadOnlySpan<byte> bytes = buffer.AsSpan(0, read);
+            if (bytes.ContainsAnyExcept((byte)0))
+                copy.WriteAt(bytes, position - from);
+            position += read;
+        }
+    }
+
+    /// <summary>
     /// Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable msync or FlushToDisk). EINTR
     /// is retried; any other error is thrown, once. A file system that takes no writes any more is an error too: it may have
     /// lost what was stored before.

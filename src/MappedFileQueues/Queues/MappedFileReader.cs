@@ -1,8 +1,8 @@
-using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
@@ -132,12 +132,12 @@ public sealed unsafe class MappedFileReader : IDisposable
     public bool TryRead(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
-        long began = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(timeout);
         int pauseMs = PauseMinMs;
         while (!TryRead(out message))
         {
             cancellationToken.ThrowIfCancellationRequested();
-            if (timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(began) >= timeout)
+            if (deadline.IsOver)
                 return false;
             ThrowIfReplaced();
             cancellationToken.WaitHandle.WaitOne(pauseMs);

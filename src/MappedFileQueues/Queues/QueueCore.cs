@@ -1,4 +1,3 @@
-using System.Diagnostics;
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
@@ -70,12 +69,12 @@ internal sealed class QueueCore : IDisposable
     public LogConsumer OpenConsumer(string name, ConsumerOptions options)
     {
         ThrowIfInvalid(name);
-        long began = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(Store.Settings.LockTimeout);
         while (true)
         {
             if (TryOpenConsumer(name, options) is { } consumer)
                 return consumer;
-            if (Stopwatch.GetElapsedTime(began) >= Store.Settings.LockTimeout && IsHeld(name))
+            if (deadline.IsOver && IsHeld(name))
                 throw NameInUse(name);
             Thread.Sleep(1);
         }

@@ -162,7 +162,7 @@ internal sealed unsafe class SegmentMaker(
         int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
         // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.TryMake.
         long number = Interlocked.Increment(ref _made);
-        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{StoreNames.TemporarySuffix}");
+        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{WholeFile.TemporarySuffix}");
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
         bool isOwn;
         try

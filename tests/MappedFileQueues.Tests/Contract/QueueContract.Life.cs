@@ -1,3 +1,5 @@
+using MappedFileQueues.Threads;
+
 namespace MappedFileQueues.Tests.Contract;
 
 public abstract partial class QueueContract

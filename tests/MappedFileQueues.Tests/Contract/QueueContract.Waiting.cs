@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Tests.Contract;
 

@@ -1,3 +1,5 @@
+using MappedFileQueues.Threads;
+
 namespace MappedFileQueues.Tests.Contract;
 
 /// <summary>

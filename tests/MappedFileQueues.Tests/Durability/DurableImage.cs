@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Tests.Durability;
 
@@ -46,7 +47,7 @@ internal sealed class DurableImage
     private void Note(DiskCall call, string name)
     {
         bool isSegment = name.StartsWith("commitlog/", StringComparison.Ordinal)
-            && !name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
+            && !name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal);
         if (call == DiskCall.Sync && isSegment)
             Begin(name);
         lock (_lock)

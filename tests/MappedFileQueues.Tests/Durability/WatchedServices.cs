@@ -41,7 +41,7 @@ internal sealed class WatchedServices(OperatingSystemServices real) : Forwarding
     private void NoteFlush(string name)
     {
         bool isSegment = name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal)
-            && !name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
+            && !name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal);
         if (isSegment)
         {
             OnSegmentFlush?.Invoke(name);

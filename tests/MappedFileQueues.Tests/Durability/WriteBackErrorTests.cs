@@ -109,7 +109,7 @@ public sealed class WriteBackErrorTests : IDisposable
         _disk.Before = (call, name) =>
         {
             if (call.ToString() == failing && name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal)
-                && !name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal) && Interlocked.Decrement(ref left) == 0)
+                && !name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal) && Interlocked.Decrement(ref left) == 0)
                 throw new QueueDiskException(message, DiskErrors.EIO, name) { MayHaveLostData = true };
         };
         Record.Exception(() => queue.Producer.Prepare(4 << 20));

@@ -72,7 +72,7 @@ internal sealed class FaultyDisk : ForwardingServices
 
     protected override HeldDirectory Wrap(HeldDirectory directory) => new FaultyDirectory(this, directory);
 
-    private static bool IsTemporary(string name) => name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal);
+    private static bool IsTemporary(string name) => name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal);
 
     private void Reach(DiskCall call, string name) => Before?.Invoke(call, name);
 

@@ -1,5 +1,5 @@
-using System.Diagnostics;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Appending;
 
@@ -22,13 +22,13 @@ internal static unsafe class LaneDrain
             lane.Bound = null;
         Interlocked.MemoryBarrierProcessWide(); // P7 full: bounds away before the looks; pairs with P7 release in the appenders.
         bool clean = true;
-        long began = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(claimTimeout);
         foreach (AppendLane lane in lanes)
         {
             var spinner = new SpinWait();
             while (lane.Calls.IsInCall)
             {
-                if (lane.HasOpenClaim && Stopwatch.GetElapsedTime(began) >= claimTimeout)
+                if (lane.HasOpenClaim && deadline.IsOver)
                 {
                     ProtocolSteps.Reach(ProtocolStep.ClaimTimedOut);
                     if (fence(lane))

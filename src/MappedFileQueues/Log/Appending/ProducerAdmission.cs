@@ -1,4 +1,3 @@
-using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
@@ -7,6 +6,7 @@ using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Appending;
 
@@ -32,7 +32,7 @@ internal sealed unsafe class ProducerAdmission(
             return;
         }
 
-        long began = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(store.Settings.LockTimeout);
         while (true)
         {
             store.ThrowIfClosing();
@@ -60,7 +60,7 @@ internal sealed unsafe class ProducerAdmission(
                 }
             }
 
-            if (Stopwatch.GetElapsedTime(began) >= store.Settings.LockTimeout)
+            if (deadline.IsOver)
                 throw InUse(alone ? "Another producer is attached" : "An Exclusive producer is attached");
             Thread.Sleep(RetryPause);
         }

@@ -1,10 +1,10 @@
-using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Segments;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Appending;
 
@@ -245,10 +245,10 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
     /// </summary>
     private bool TryRepairPatiently(SegmentMapping segment, long position, ulong header)
     {
-        long began = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(OwnerExitMax);
         while (!store.Holes.TryRepair(segment.HeaderAt(position), header, segment.Start + position))
         {
-            if (Stopwatch.GetElapsedTime(began) >= OwnerExitMax)
+            if (deadline.IsOver)
                 return false;
             store.ThrowIfClosing();
             Thread.Sleep(1);

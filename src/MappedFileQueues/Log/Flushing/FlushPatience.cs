@@ -1,5 +1,5 @@
-using System.Diagnostics;
 using MappedFileQueues.Log.Store;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Flushing;
 
@@ -9,7 +9,7 @@ namespace MappedFileQueues.Log.Flushing;
 /// </summary>
 internal readonly struct FlushPatience(TimeSpan timeout, CancellationToken cancellationToken)
 {
-    private readonly long _began = timeout == Timeout.InfiniteTimeSpan ? 0 : Stopwatch.GetTimestamp();
+    private readonly Deadline _deadline = new(timeout);
 
     /// <summary>Waits until it is done.</summary>
     public static FlushPatience Endless => new(Timeout.InfiniteTimeSpan, CancellationToken.None);
@@ -21,7 +21,7 @@ internal readonly struct FlushPatience(TimeSpan timeout, CancellationToken cance
     {
         if (cancellationToken.IsCancellationRequested)
             throw Cancelled(store, goal, cancellationToken);
-        if (timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(_began) >= timeout)
+        if (_deadline.IsOver)
             throw new TimeoutException("The flush did not end in time; what was appended stays appended, its durability is not "
                 + $"known yet: wanted={goal}, confirmed={store.ConfirmedOffset}, timeout={timeout}, path={store.Path}. "
                 + "Look at ConfirmedOffset, or call Flush; do not produce it again.");
@@ -30,10 +30,8 @@ internal readonly struct FlushPatience(TimeSpan timeout, CancellationToken cance
     /// <summary>The shorter of a sleep and the time that is left.</summary>
     public TimeSpan Limit(TimeSpan sleep)
     {
-        if (timeout == Timeout.InfiniteTimeSpan)
-            return sleep;
-        TimeSpan left = timeout - Stopwatch.GetElapsedTime(_began);
-        return left < TimeSpan.Zero ? TimeSpan.Zero : left < sleep ? left : sleep;
+        TimeSpan left = _deadline.Left(sleep);
+        return left < TimeSpan.Zero ? TimeSpan.Zero : left;
     }
 
     /// <summary>The exception of a call that was cancelled when its message was published already.</summary>

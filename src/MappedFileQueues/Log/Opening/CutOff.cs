@@ -130,28 +130,9 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
     {
         if (directory.Identify(name) is not null)
             return;
-        using (PlatformFile copy = directory.Open(name + StoreNames.TemporarySuffix, FileOpening.ReadWriteOrCreate)!)
-            CopyNonZero(file, copy, position);
-        directory.Rename(name + StoreNames.TemporarySuffix, name);
-        directory.FlushEntries(StoreNames.Salvage);
+        WholeFile.Write(directory, name, copy => file.CopyNonZero(copy, position, meta.SegmentLength));
+        WholeFile.Install(directory, name);
         ProtocolSteps.Reach(ProtocolStep.SalvageCopied);
-    }
-
-    private void CopyNonZero(PlatformFile file, PlatformFile copy, long position)
-    {
-        byte[] buffer = new byte[Math.Min(1 << 20, meta.SegmentLength)];
-        for (long from = position; from < meta.SegmentLength;)
-        {
-            int read = file.ReadAt(buffer.AsSpan(0, (int)Math.Min(buffer.Length, meta.SegmentLength - from)), from);
-            if (read == 0)
-                break;
-            ReadOnlySpan<byte> bytes = buffer.AsSpan(0, read);
-            if (bytes.ContainsAnyExcept((byte)0))
-                copy.WriteAt(bytes, from - position);
-            from += read;
-        }
-
-        copy.Sync();
     }
 
     private void ClampCursors(long tail)

@@ -14,9 +14,7 @@ namespace MappedFileQueues.Log.Opening;
 internal sealed class SegmentRewrite(HeldDirectory directory, StoreMeta meta)
 {
     /// <summary>Named "open", so that the next opener removes what a dead one left.</summary>
-    private const string Suffix = ".open-rewrite" + StoreNames.TemporarySuffix;
-
-    private const int ChunkLength = 1 << 20;
+    private const string Suffix = ".open-rewrite" + WholeFile.TemporarySuffix;
 
     public void Apply(IEnumerable<long> segments)
     {
@@ -24,8 +22,7 @@ internal sealed class SegmentRewrite(HeldDirectory directory, StoreMeta meta)
         {
             string name = StoreNames.Segment(start);
             using (PlatformFile file = directory.Open(name, FileOpening.Read)!)
-            using (PlatformFile copy = directory.Open(name + Suffix, FileOpening.ReadWriteOrCreate)!)
-                Copy(file, copy);
+                WholeFile.Write(directory, name, copy => Copy(file, copy), Suffix);
             directory.Rename(name + Suffix, name);
             ProtocolSteps.Reach(ProtocolStep.SegmentRewritten);
         }
@@ -35,24 +32,10 @@ internal sealed class SegmentRewrite(HeldDirectory directory, StoreMeta meta)
 
     private void Copy(PlatformFile file, PlatformFile copy)
     {
-        // Something may be left of an earlier try.
-        copy.SetLength(0);
         long length = Math.Min(file.Length, meta.SegmentLength);
         copy.SetLength(length);
         // As many blocks as there were: recovery takes those up to the tail for granted, also where they hold zeros.
         copy.Allocate(0, Math.Min(length, (file.AllocatedLength + 4095) & ~4095L));
-        byte[] buffer = new byte[ChunkLength];
-        for (long position = 0; position < length;)
-        {
-            int read = file.ReadAt(buffer.AsSpan(0, (int)Math.Min(ChunkLength, length - position)), position);
-            if (read == 0)
-                break;
-            ReadOnlySpan<byte> bytes = buffer.AsSpan(0, read);
-            if (bytes.ContainsAnyExcept((byte)0))
-                copy.WriteAt(bytes, position);
-            position += read;
-        }
-
-        copy.Sync();
+        file.CopyNonZero(copy, 0, length);
     }
 }

@@ -1,8 +1,8 @@
-using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Opening;
 
@@ -89,7 +89,7 @@ internal static class StoreDeletion
     /// </summary>
     private static void RemoveLocks(HeldDirectory directory)
     {
-        long began = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(Patience);
         while (true)
         {
             try
@@ -97,7 +97,7 @@ internal static class StoreDeletion
                 Remove(directory, StoreNames.Locks);
                 return;
             }
-            catch (IOException error) when (error is not MappedFileQueueException && Stopwatch.GetElapsedTime(began) < Patience)
+            catch (IOException error) when (error is not MappedFileQueueException && !deadline.IsOver)
             {
                 Thread.Sleep(1);
             }

@@ -1,9 +1,9 @@
-using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Opening;
 
@@ -135,7 +135,7 @@ internal static class StoreOpening
     /// <summary>Alone where that is possible, else beside those who have recovered the store.</summary>
     private static PlatformLock TakeAttached(HeldDirectory directory, Guid boot, out bool isAlone)
     {
-        long began = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(OpenLock.Timeout);
         for (bool wasShared = false; ; wasShared = true)
         {
             PlatformLock? taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive);
@@ -143,7 +143,7 @@ internal static class StoreOpening
             if (taken is not null)
                 return taken;
             // Null: a dying opener still has it alone, or a probe is in the way for a moment.
-            while ((taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Shared)) is null && IsInTime())
+            while ((taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Shared)) is null && !deadline.IsOver)
                 Thread.Sleep(1);
             if (taken is null)
                 throw directory.InUse(StoreNames.AttachedLock, "The store is held exclusively", "Look at that process.");
@@ -155,14 +155,12 @@ internal static class StoreOpening
             taken.Dispose();
             if (!wasShared)
                 continue;
-            if (!IsInTime())
+            if (deadline.IsOver)
                 throw directory.InUse(
                     StoreNames.AttachedLock, "The store is attached, but its control page does not say that it was recovered",
                     "Somebody has replaced or damaged the page: close every queue on the store, then open it again.");
             Thread.Sleep(1);
         }
-
-        bool IsInTime() => Stopwatch.GetElapsedTime(began) < OpenLock.Timeout;
     }
 
     /// <summary>
@@ -188,7 +186,7 @@ internal static class StoreOpening
     {
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
-            if (!name.EndsWith(StoreNames.TemporarySuffix, StringComparison.Ordinal))
+            if (!name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))
                 continue;
             string[] parts = name.Split('.');
             string owner = parts.Length >= 2 ? parts[^2] : "";

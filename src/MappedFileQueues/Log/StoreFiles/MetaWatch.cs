@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.StoreFiles;
 

@@ -11,7 +11,7 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal static class StoreMetaFile
 {
-    private const string Temporary = StoreNames.Meta + StoreNames.TemporarySuffix;
+    private const string Temporary = StoreNames.Meta + WholeFile.TemporarySuffix;
 
     /// <summary>
     /// The page; null when the folder holds none. <see cref="QueueFormatException"/> when it is damaged or of another version.
@@ -36,15 +36,9 @@ internal static class StoreMetaFile
                 $"The store was deleted while somebody waited to open it: path={directory.Path}. Open it again.");
         var meta = new StoreMeta(request.Kind, request.SegmentLength, request.StructSize, request.LayoutFingerprint,
             settings.StoreId ?? Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
-        directory.Delete(Temporary);
+        WholeFile.Write(directory, StoreNames.Meta, file => file.WriteAt(meta.ToBytes(), 0));
         try
         {
-            using (PlatformFile file = directory.Open(Temporary, FileOpening.ReadWriteOrCreate)!)
-            {
-                file.WriteAt(meta.ToBytes(), 0);
-                file.FlushData();
-            }
-
             // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it. It names the
             // boot, because it stands in for a control page that is damaged, or that an opener which died was just writing.
             new CheckpointFile(directory, meta.StoreId).Create(boot);
@@ -56,7 +50,7 @@ internal static class StoreMetaFile
         }
         catch
         {
-            directory.Delete(Temporary);
+            WholeFile.TryDelete(directory, Temporary);
             throw;
         }
 

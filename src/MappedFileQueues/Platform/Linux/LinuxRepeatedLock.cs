@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform.Linux.Calls;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Platform.Linux;
 

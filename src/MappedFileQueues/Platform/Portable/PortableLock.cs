@@ -1,4 +1,4 @@
-using System.Diagnostics;
+using MappedFileQueues.Threads;
 using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Platform.Portable;
@@ -69,11 +69,11 @@ internal sealed class PortableLock : PlatformLock
 
         // A probe of somebody else may hold the file for a moment; whoever wants to keep it needs the `open` lock first, which
         // our caller holds.
-        long start = Stopwatch.GetTimestamp();
+        var deadline = new Deadline(s_downgradeLimit);
         SafeFileHandle? shared;
         while ((shared = TryOpen(_path, LockKind.Shared, _make)) is null)
         {
-            if (Stopwatch.GetElapsedTime(start) > s_downgradeLimit)
+            if (deadline.IsOver)
             {
                 throw new QueueInUseException(
                     $"Another program holds a lock that is this queue's: path={_path}. Close the program that opened the file.");

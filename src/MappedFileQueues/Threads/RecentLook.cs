@@ -1,6 +1,6 @@
 using System.Diagnostics;
 
-namespace MappedFileQueues.Platform;
+namespace MappedFileQueues.Threads;
 
 /// <summary>
 /// When something that hardly ever changes was looked at last. A look costs system calls, and may be outdated the moment after:
