@@ -188,12 +188,12 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        _reader.EnterCall();
+        _reader.BeginCall();
         bool found = _reader.TryReadInPlace(out byte* payload, out int length);
         // Not before: a closed reader may still keep a message for the thread that read it last.
         if (found)
             _reader.NoteSpan();
-        _reader.LeaveCall();
+        _reader.EndCall();
         if (!found && !_core.TryWait(timeout, cancellationToken, out payload, out length))
         {
             message = default;
@@ -237,7 +237,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     private void Seek(QueueStart start)
     {
-        using CallGate.Call call = _queue.EnterCall();
+        using CallGate.Call call = _queue.BeginCall();
         _core.Move(ConsumerStart.FindNew(_queue.Attachment, start, _core.Policy));
     }
 }

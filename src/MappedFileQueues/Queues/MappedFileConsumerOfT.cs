@@ -98,14 +98,14 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     {
         if (destination.IsEmpty)
             return 0;
-        _reader.EnterLongCall();
+        _reader.BeginLongCall();
         try
         {
             return TakeBatch(destination, cancellationToken);
         }
         finally
         {
-            _reader.LeaveCallIfEntered();
+            _reader.EndCallIfBegun();
         }
     }
 
@@ -217,7 +217,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
 
     private void Seek(QueueStart start)
     {
-        using CallGate.Call call = _queue.EnterCall();
+        using CallGate.Call call = _queue.BeginCall();
         _core.Move(ConsumerStart.FindNew(_queue.Attachment, start, _core.Policy));
     }
 
@@ -226,9 +226,9 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     {
         Unsafe.SkipInit(out message);
         LogReader reader = _reader;
-        reader.EnterCall();
+        reader.BeginCall();
         bool copied = reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
-        reader.LeaveCall();
+        reader.EndCall();
         return copied;
     }
 

@@ -90,7 +90,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
     public MappedFileProducer OpenProducer()
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         return _core.Add(new MappedFileProducer(_core));
     }
 
@@ -110,7 +110,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     [OverloadResolutionPriority(-1)]
     public MappedFileConsumer OpenConsumer(string name, ConsumerOptions options)
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         return _core.Add(new MappedFileConsumer(_core, _core.OpenConsumer(name, options)));
     }
 
@@ -132,7 +132,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     public async ValueTask<MappedFileConsumer> OpenConsumerAsync(
         string name, ConsumerOptions options, CancellationToken cancellationToken = default)
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         LogConsumer consumer = await _core.OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false);
         return _core.Add(new MappedFileConsumer(_core, consumer));
     }
@@ -142,7 +142,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <returns>The reader; the caller disposes it.</returns>
     public MappedFileReader OpenReader(QueueStart start = default)
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         return MappedFileReader.Open(_core.Store.Path, start, _core.Corruption);
     }
 

@@ -71,7 +71,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
     public MappedFileProducer<T> OpenProducer()
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         return _core.Add(new MappedFileProducer<T>(_core));
     }
 
@@ -91,7 +91,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     [OverloadResolutionPriority(-1)]
     public MappedFileConsumer<T> OpenConsumer(string name, ConsumerOptions options)
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         return _core.Add(new MappedFileConsumer<T>(_core, _core.OpenConsumer(name, options)));
     }
 
@@ -113,7 +113,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
         string name, ConsumerOptions options, CancellationToken cancellationToken = default)
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         LogConsumer consumer = await _core.OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false);
         return _core.Add(new MappedFileConsumer<T>(_core, consumer));
     }
@@ -123,7 +123,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <returns>The reader; the caller disposes it.</returns>
     public MappedFileReader<T> OpenReader(QueueStart start = default)
     {
-        using CallGate.Call call = _core.EnterCall();
+        using CallGate.Call call = _core.BeginCall();
         return MappedFileReader<T>.Open(_core.Store.Path, start, _core.Corruption);
     }
 

@@ -92,7 +92,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="QueueDiskException">The disk cannot give the message: its page, or its file; the place stays.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
-        _reader.EnterLongCall();
+        _reader.BeginLongCall();
         try
         {
             ThrowIfDisposed();
@@ -106,7 +106,7 @@ public sealed unsafe class MappedFileReader : IDisposable
                 // Behind the look: a message that was appended after a recovery is seen only together with its epoch.
                 if (_store.WasCut)
                 {
-                    EnterAnew();
+                    GoOnBehindCut();
                     continue;
                 }
 
@@ -118,7 +118,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         }
         finally
         {
-            _reader.LeaveCallIfEntered();
+            _reader.EndCallIfBegun();
         }
     }
 
@@ -152,7 +152,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="OffsetOutOfRangeException">The exact offset is no frame's start.</exception>
     public void Seek(QueueStart start)
     {
-        _reader.EnterCall();
+        _reader.BeginCall();
         try
         {
             ThrowIfDisposed();
@@ -162,7 +162,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         }
         finally
         {
-            _reader.LeaveCall();
+            _reader.EndCall();
         }
     }
 
@@ -170,7 +170,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <returns>The snapshot.</returns>
     public MappedFileQueueInfo GetInfo()
     {
-        _reader.EnterCall();
+        _reader.BeginCall();
         try
         {
             ThrowIfDisposed();
@@ -178,7 +178,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         }
         finally
         {
-            _reader.LeaveCall();
+            _reader.EndCall();
         }
     }
 
@@ -209,7 +209,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// The store was recovered after a cut: goes on at the same place, if nothing was cut off below it. Behind a cut the
     /// place may be a frame's start again, with other messages before it.
     /// </summary>
-    private void EnterAnew()
+    private void GoOnBehindCut()
     {
         _reader.PutBack();
         long offset = _reader.Offset;
@@ -223,7 +223,7 @@ public sealed unsafe class MappedFileReader : IDisposable
 
     private void ThrowIfReplaced()
     {
-        _reader.EnterCall();
+        _reader.BeginCall();
         try
         {
             ThrowIfDisposed();
@@ -231,7 +231,7 @@ public sealed unsafe class MappedFileReader : IDisposable
         }
         finally
         {
-            _reader.LeaveCall();
+            _reader.EndCall();
         }
     }
 

@@ -19,7 +19,7 @@ internal sealed class ProducerCore
 
     public ProducerCore(QueueCore queue)
     {
-        using CallGate.Call call = queue.EnterCall();
+        using CallGate.Call call = queue.BeginCall();
         _queue = queue;
         Appender = queue.Attachment.OpenAppender();
         Exclusive = Appender as ExclusiveAppender;
@@ -45,7 +45,7 @@ internal sealed class ProducerCore
     {
         get
         {
-            using CallGate.Call call = _queue.EnterCall();
+            using CallGate.Call call = _queue.BeginCall();
             return _queue.Store.ConfirmedOffset;
         }
     }
@@ -77,7 +77,7 @@ internal sealed class ProducerCore
     {
         if (!IsFlushDue(_level, count))
             return;
-        using CallGate.Call call = _queue.EnterCall();
+        using CallGate.Call call = _queue.BeginCall();
         _queue.Attachment.Flusher.WaitFor(end, FlushPatience.Endless);
     }
 
@@ -89,7 +89,7 @@ internal sealed class ProducerCore
     {
         if (!IsFlushDue(options.Durability ?? _level, count))
             return;
-        using CallGate.Call call = _queue.EnterCall();
+        using CallGate.Call call = _queue.BeginCall();
         var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
         _queue.Attachment.Flusher.WaitFor(end, patience);
     }
@@ -99,7 +99,7 @@ internal sealed class ProducerCore
     {
         if (!IsFlushDue(_level, 1))
             return ValueTask.FromResult(offset);
-        using CallGate.Call call = _queue.EnterCall();
+        using CallGate.Call call = _queue.BeginCall();
         if (_queue.Store.ConfirmedOffset >= end)
             return ValueTask.FromResult(offset);
         return _queue.Pend(end, offset, cancellationToken);
@@ -118,14 +118,14 @@ internal sealed class ProducerCore
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
-        using CallGate.Call call = _queue.EnterCall();
+        using CallGate.Call call = _queue.BeginCall();
         _queue.Attachment.Origin.Move(Appender, offset);
     }
 
     public void Prepare(long bytes)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(bytes);
-        using CallGate.Call call = _queue.EnterCall();
+        using CallGate.Call call = _queue.BeginCall();
         Appender.Prepare(bytes);
     }
 

@@ -53,16 +53,16 @@ internal sealed class QueueCore : IDisposable
     {
         get
         {
-            using CallGate.Call call = EnterCall();
+            using CallGate.Call call = BeginCall();
             return Store.ConfirmedOffset;
         }
     }
 
     /// <summary>Marks a call that Dispose has to wait for; throws when the queue is disposed.</summary>
-    public CallGate.Call EnterCall()
+    public CallGate.Call BeginCall()
     {
         ThrowIfDisposed();
-        return _gate.Enter();
+        return _gate.Begin();
     }
 
     /// <summary>Takes a consumer's name, waiting as long as LockTimeout says.</summary>
@@ -123,7 +123,7 @@ internal sealed class QueueCore : IDisposable
 
     public long Flush()
     {
-        using CallGate.Call call = EnterCall();
+        using CallGate.Call call = BeginCall();
         return Attachment.Flusher.Flush();
     }
 
@@ -132,7 +132,7 @@ internal sealed class QueueCore : IDisposable
     {
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
-        using CallGate.Call call = EnterCall();
+        using CallGate.Call call = BeginCall();
         long confirmed = Store.ConfirmedOffset;
         if (goal <= confirmed)
             return ValueTask.FromResult(confirmed);
@@ -152,7 +152,7 @@ internal sealed class QueueCore : IDisposable
 
     public MappedFileQueueInfo GetInfo()
     {
-        using CallGate.Call call = EnterCall();
+        using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
         return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control);
     }
@@ -195,7 +195,7 @@ internal sealed class QueueCore : IDisposable
 
     private LogConsumer? TryOpenConsumer(string name, ConsumerOptions options)
     {
-        using CallGate.Call call = EnterCall();
+        using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
         CursorFile? cursor = CursorFile.TryOpen(Store.Directory, name);
         if (cursor is null)

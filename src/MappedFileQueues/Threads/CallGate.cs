@@ -13,7 +13,7 @@ internal sealed class CallGate
 
     /// <summary>Marks a call until the result is disposed.</summary>
     /// <exception cref="ObjectDisposedException">The gate is closed.</exception>
-    public Call Enter()
+    public Call Begin()
     {
         if (Interlocked.Increment(ref _calls) > 0)
             return new Call(this);

@@ -45,7 +45,7 @@ public sealed partial class Arm64ListingTests
         { "P12", "SlotTable:Generation", @"ldap?u?r\s+w" },
         { "P15", "LogConsumer:StoreCursor|LogConsumer:Commit", @"stlr\s+x" },
         { "P15", "CursorFile:get_Offset", @"ldap?u?r\s+x" },
-        { "P16", "SegmentRoller:Enter", @"ldap?u?r\s+x" },
+        { "P16", "SegmentRoller:MapAt", @"ldap?u?r\s+x" },
         { "P17", "ProducerAdmission:Prepare", @"stlr\s+x" },
         { "P18", "LogStore:get_ConfirmedOffset", @"ldap?u?r\s+x" },
         { "P19", "FlushRound:Run", @"stlr\s+x" },

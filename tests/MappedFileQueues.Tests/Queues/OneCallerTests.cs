@@ -36,7 +36,7 @@ public sealed class OneCallerTests
         using var queue = new QueueCore(options, StoreKind.Messages, 0, 0);
         LogConsumer core = queue.OpenConsumer("a", new ConsumerOptions());
         using var consumer = new MappedFileConsumer(queue, core);
-        core.Reader.EnterCall();
+        core.Reader.BeginCall();
         Assert.False(core.Reader.HasSomething());
         var disposing = new Thread(consumer.Dispose);
         disposing.Start();
@@ -49,7 +49,7 @@ public sealed class OneCallerTests
         }
         finally
         {
-            core.Reader.LeaveCall();
+            core.Reader.EndCall();
         }
 
         Assert.True(disposing.Join(s_limit));

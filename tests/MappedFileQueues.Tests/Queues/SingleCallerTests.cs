@@ -21,13 +21,13 @@ public sealed unsafe class SingleCallerTests
     public void Take_MarkedUnderTheMarkOfAnEndedThread_IsNotInItsOwnWay()
     {
         CallAndEnd();
-        Assert.True(_calls.TryEnter(StackOfEnded));
+        Assert.True(_calls.TryBegin(StackOfEnded));
 
-        // As if TryEnter had met the announcement of a third.
+        // As if TryBegin had met the announcement of a third.
         Assert.True(_calls.Take(StackOfEnded));
 
         Assert.Equal(Thread.CurrentThread, _calls.Owner.Thread);
-        _calls.Leave();
+        _calls.End();
         Assert.False(_calls.IsInCall);
         BackgroundCall.Start(() => Assert.True(_calls.Take(StackOfEnded + (1 << 20)))).Join();
     }
@@ -42,19 +42,19 @@ public sealed unsafe class SingleCallerTests
         CallAndEnd();
         byte* high = StackOfEnded;
         byte* deep = high - CallMark.StackLength - 64;
-        Assert.True(_calls.TryEnter(high));
+        Assert.True(_calls.TryBegin(high));
 
         _calls.TakeFromEnded();
-        _calls.LeaveIfEntered(deep);
+        _calls.EndIfBegun(deep);
 
         Assert.False(_calls.IsInCall);
-        Assert.True(_calls.TryEnter(high));
-        _calls.Leave();
+        Assert.True(_calls.TryBegin(high));
+        _calls.End();
     }
 
     private void CallAndEnd() => BackgroundCall.Start(() =>
     {
         Assert.True(_calls.Take(StackOfEnded));
-        _calls.Leave();
+        _calls.End();
     }).Join();
 }

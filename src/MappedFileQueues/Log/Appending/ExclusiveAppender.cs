@@ -50,7 +50,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         AppendLane lane = _lane;
         byte here;
-        if (!lane.Calls.TryEnter(&here))
+        if (!lane.Calls.TryBegin(&here))
             return AppendInTurn(ref payload, length, &here);
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
@@ -72,7 +72,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         WakeWaiters(lane);
-        lane.Calls.Leave();
+        lane.Calls.End();
         return offset;
     }
 
@@ -86,7 +86,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         }
         catch
         {
-            Leave(_lane);
+            EndCall(_lane);
             throw;
         }
     }
@@ -102,7 +102,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         finally
         {
             // Also when the producer was disposed meanwhile, before the call was marked again: PrepareToMove has marked it.
-            Leave(_lane);
+            EndCall(_lane);
         }
     }
 
@@ -124,7 +124,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         return offset;
     }
 
-    public override void AbandonClaim(AppendLane lane) => Leave(lane);
+    public override void AbandonClaim(AppendLane lane) => EndCall(lane);
 
     protected override void AbandonBatch(AppendLane lane)
     {
@@ -134,7 +134,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         }
         finally
         {
-            Leave(lane);
+            EndCall(lane);
         }
     }
 
@@ -171,7 +171,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         }
     }
 
-    private void LeaveSegment() => Roller.Leave(_lane);
+    private void LeaveSegment() => Roller.Unmap(_lane);
 
     protected override AppendLane? FindLaneOfOwnClaim() =>
         _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId ? _lane : null;
@@ -191,7 +191,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     protected override void MarkCall(AppendLane lane)
     {
         byte here;
-        if (!lane.Calls.TryEnter(&here))
+        if (!lane.Calls.TryBegin(&here))
             TakeOver(lane, &here);
     }
 
@@ -225,7 +225,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     /// <summary>Every call of the rare kind begins here.</summary>
     private void MakeRoom(long frameLength)
     {
-        Enter(_lane, frameLength);
+        BeginCall(_lane, frameLength);
         // The fast path publishes without a fence; where one is needed it never gets a bound.
         if (_publishesWithFence)
             _lane.Bound = null;
@@ -235,7 +235,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private long AppendRarely(ref byte payload, int length)
     {
         if (!_lane.HasOpenClaim)
-            Leave(_lane);
+            EndCall(_lane);
         AppendLane lane = _lane;
         ThrowIfTooLong(length);
         long frameLength = FrameHeader.FrameLength(length);
@@ -270,13 +270,13 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
         WakeWaiters(lane);
-        Leave(lane);
+        EndCall(lane);
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void ThrowForeign(AppendLane lane)
     {
-        Leave(lane);
+        EndCall(lane);
         throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={lane.Offset}, "
             + $"path={Store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
     }

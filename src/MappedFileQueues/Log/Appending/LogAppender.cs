@@ -133,7 +133,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
             return;
         // Said before the call ends: whoever waits for that gives the memory back unless it was said.
         _mustStayMapped = true;
-        Leave(lane);
+        EndCall(lane);
     }
 
     /// <summary>Sends every lane to its rare path, where everything is looked at that the common one leaves out.</summary>
@@ -178,12 +178,12 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     /// <summary>The call, or the claim, is over.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected static void Leave(AppendLane lane) => lane.Calls.Leave();
+    protected static void EndCall(AppendLane lane) => lane.Calls.End();
 
     /// <summary>
     /// Marks a call of the rare kind and makes room for it; when it throws, the call is over.
     /// </summary>
-    protected void Enter(AppendLane lane, long frameLength)
+    protected void BeginCall(AppendLane lane, long frameLength)
     {
         ThrowIfNotReady(lane);
         ProtocolSteps.Reach(ProtocolStep.CallChecked);
@@ -204,13 +204,13 @@ internal abstract unsafe class LogAppender : IProducerLanes
         }
         catch
         {
-            Leave(lane);
+            EndCall(lane);
             throw;
         }
     }
 
     /// <summary>Marks a call of the rare kind.</summary>
-    protected virtual void MarkCall(AppendLane lane) => lane.Calls.EnterAsOnlyThread();
+    protected virtual void MarkCall(AppendLane lane) => lane.Calls.BeginAsOnlyThread();
 
     /// <summary>Opens a claim on a lane that has room for it.</summary>
     protected static AppendLane OpenClaim(AppendLane lane, long frameLength)
@@ -422,7 +422,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
         if ((flag & ControlLayout.PoisonBit) == 0)
             return;
-        Leave(lane);
+        EndCall(lane);
         throw Store.Poisoned();
     }
 }

@@ -136,7 +136,7 @@ internal sealed unsafe class ProducerAdmission(
         }
         finally
         {
-            roller.Leave(lane);
+            roller.Unmap(lane);
         }
     }
 

@@ -36,7 +36,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
     public void MakeRoom(AppendLane lane, long frameLength)
     {
         if (lane.Segment is null)
-            Enter(lane, SharedWord.ReadAcquire(store.Control.TailHint)); // P14 acquire: pairs with P14 full in Raise.
+            MapAt(lane, SharedWord.ReadAcquire(store.Control.TailHint)); // P14 acquire: pairs with P14 full in Raise.
         var walk = new Reach();
         while (true)
         {
@@ -44,7 +44,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             long position = lane.Position;
             if (position == segment.SegmentLength)
             {
-                Enter(lane, segment.End);
+                MapAt(lane, segment.End);
                 continue;
             }
 
@@ -69,7 +69,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
     }
 
     /// <summary>Moves a lane to an offset, which is a frame's start, or past it when retention has overtaken it.</summary>
-    public void Enter(AppendLane lane, long offset)
+    public void MapAt(AppendLane lane, long offset)
     {
         if (lane.Segment is not null)
             store.ThrowIfReplaced();
@@ -110,7 +110,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             // with P20 acquire in SegmentMaker.
             SharedWord.RaiseTo(store.Control.Allocated, start);
             bool hasRolled = lane.Segment is not null;
-            Leave(lane);
+            Unmap(lane);
             lane.MoveTo(segment!, offset - start);
             ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
             Raise(store, offset);
@@ -123,7 +123,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
     }
 
     /// <summary>Gives the lane's segment back.</summary>
-    public void Leave(AppendLane lane)
+    public void Unmap(AppendLane lane)
     {
         lane.Bound = null;
         lane.WritableTo = 0;

@@ -46,9 +46,9 @@ internal sealed unsafe class SharedAppender : LogAppender
             AppendLane lane = OwnLane();
             if (lane.HasOpenClaim)
                 return lane.Offset;
-            Enter(lane, FrameHeader.Size);
+            BeginCall(lane, FrameHeader.Size);
             long offset = lane.Offset;
-            Leave(lane);
+            EndCall(lane);
             return offset;
         }
     }
@@ -63,7 +63,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         if (lanes is null || (uint)id >= (uint)lanes.Length || (lane = lanes[id]) is null || lane.Owner != this)
             lane = OwnLane();
 
-        lane.Calls.EnterAsOnlyThread();
+        lane.Calls.BeginAsOnlyThread();
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
@@ -109,7 +109,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     public override void AbandonClaim(AppendLane lane)
     {
         Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
-        Leave(lane);
+        EndCall(lane);
     }
 
     public override long AppendBatch(ref byte messages, int messageLength, int count)
@@ -128,7 +128,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         lock (_lock)
         {
             foreach (AppendLane lane in _lanes)
-                Roller.Leave(lane);
+                Roller.Unmap(lane);
             _lanes.Clear();
         }
 
@@ -207,7 +207,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = at + FrameHeader.FrameLength(length);
         WakeWaiters(lane);
-        lane.Calls.Leave();
+        lane.Calls.End();
         return offset;
     }
 
@@ -215,7 +215,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     private long AppendRarely(AppendLane lane, ref byte payload, int length)
     {
         if (!lane.HasOpenClaim)
-            Leave(lane);
+            EndCall(lane);
         ThrowIfTooLong(length);
         long frameLength = FrameHeader.FrameLength(length);
         ClaimFrames(lane, frameLength);
@@ -229,7 +229,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     {
         while (true)
         {
-            Enter(lane, totalLength);
+            BeginCall(lane, totalLength);
             uint low = FrameHeader.LowHalf((int)(totalLength - FrameHeader.Size), FrameState.Claimed);
             lane.Claim = FrameHeader.Make(low, _owner);
             if (!IsBlank(lane, lane.Next))
@@ -243,7 +243,7 @@ internal sealed unsafe class SharedAppender : LogAppender
 
             // Another producer was faster. The call begins anew: entering may throw when a Dispose has come in between, and a
             // mark that stayed behind made that Dispose wait for ever.
-            Leave(lane);
+            EndCall(lane);
         }
     }
 
@@ -264,7 +264,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             return;
         long offset = lane.Offset;
         long room = lane.Segment!.End - offset;
-        Leave(lane);
+        EndCall(lane);
         throw Store.Corrupt(offset, 0, room);
     }
 
@@ -281,7 +281,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next += length;
         WakeWaiters(lane);
-        Leave(lane);
+        EndCall(lane);
     }
 
     /// <summary>This thread's lane, made at its first call; lanes of threads that have ended are given back on the way.</summary>
@@ -302,7 +302,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             PublicNames.ThrowIfDisposed(IsDisposed, PublicNames.Producer);
             foreach (AppendLane ended in _lanes.Where(lane => !lane.Thread!.IsAlive && !lane.HasOpenClaim).ToList())
             {
-                Roller.Leave(ended);
+                Roller.Unmap(ended);
                 _lanes.Remove(ended);
             }
 
@@ -316,7 +316,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void ThrowFenced(AppendLane lane, long offset)
     {
-        Leave(lane);
+        EndCall(lane);
         throw Fenced(offset);
     }
 }

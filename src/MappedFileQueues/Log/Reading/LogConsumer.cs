@@ -79,7 +79,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// </summary>
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
-        Reader.EnterLongCall();
+        Reader.BeginLongCall();
         try
         {
             ThrowIfBarred();
@@ -88,7 +88,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
         finally
         {
-            Reader.LeaveCallIfEntered();
+            Reader.EndCallIfBegun();
         }
     }
 
@@ -98,7 +98,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// </summary>
     public bool IsMessageThere()
     {
-        Reader.EnterLongCall();
+        Reader.BeginLongCall();
         try
         {
             ThrowIfBarred();
@@ -110,7 +110,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
         finally
         {
-            Reader.LeaveCallIfEntered();
+            Reader.EndCallIfBegun();
         }
     }
 
@@ -118,14 +118,14 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
-        Reader.EnterLongCall();
+        Reader.BeginLongCall();
         try
         {
             return TryTake(timeout, cancellationToken, out message);
         }
         finally
         {
-            Reader.LeaveCallIfEntered();
+            Reader.EndCallIfBegun();
         }
     }
 
@@ -144,18 +144,18 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public void Commit()
     {
         LogReader reader = Reader;
-        reader.EnterCall();
+        reader.BeginCall();
         if (reader.IsBarred)
-            LeaveAndThrowBarred();
+            EndAndThrowBarred();
         StoreCursor(reader.AdvanceToNext());
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
-        reader.LeaveCall();
+        reader.EndCall();
     }
 
     /// <summary>Stores an offset that is at or before what was read; the reading place stays.</summary>
     public void Commit(long nextOffset)
     {
-        Reader.EnterCall();
+        Reader.BeginCall();
         try
         {
             ThrowIfBarred();
@@ -167,7 +167,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
         finally
         {
-            Reader.LeaveCall();
+            Reader.EndCall();
         }
     }
 
@@ -175,17 +175,17 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public void Advance()
     {
         LogReader reader = Reader;
-        reader.EnterCall();
+        reader.BeginCall();
         if (reader.IsBarred)
-            LeaveAndThrowBarred();
+            EndAndThrowBarred();
         reader.Advance();
-        reader.LeaveCall();
+        reader.EndCall();
     }
 
     /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
     public void Move(long offset)
     {
-        Reader.EnterCall();
+        Reader.BeginCall();
         try
         {
             ThrowIfBarred();
@@ -195,14 +195,14 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
         finally
         {
-            Reader.LeaveCall();
+            Reader.EndCall();
         }
     }
 
     /// <summary>Back to the stored offset.</summary>
     public void Rewind()
     {
-        Reader.EnterCall();
+        Reader.BeginCall();
         try
         {
             ThrowIfBarred();
@@ -210,14 +210,14 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
         finally
         {
-            Reader.LeaveCall();
+            Reader.EndCall();
         }
     }
 
     /// <summary>Completes when a look would find a message, or something to throw.</summary>
     public Task WaitAsync(CancellationToken cancellationToken)
     {
-        Reader.EnterCall();
+        Reader.BeginCall();
         try
         {
             ThrowIfBarred();
@@ -225,7 +225,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
         finally
         {
-            Reader.LeaveCall();
+            Reader.EndCall();
         }
     }
 
@@ -320,10 +320,10 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     /// <summary>Nothing but a throw: so the compiler knows that it does not return, and keeps registers over it.</summary>
     [DoesNotReturn]
-    private void LeaveAndThrowBarred()
+    private void EndAndThrowBarred()
     {
         Exception error = Barred();
-        Reader.LeaveCall();
+        Reader.EndCall();
         throw error;
     }
 

@@ -90,14 +90,14 @@ internal sealed unsafe partial class LogReader
     /// </summary>
     private void Report(QueueCorruptException damage, long at, long next)
     {
-        LeaveCall();
+        EndCall();
         try
         {
             skipper!.Report(damage, at, next);
         }
         finally
         {
-            EnterLongCall();
+            BeginLongCall();
         }
     }
 }

@@ -144,14 +144,14 @@ internal sealed unsafe partial class LogReader
         while (true)
         {
             room = 0;
-            if (_segment is null && !TryEnter(_pendingOffset))
+            if (_segment is null && !TryMapAt(_pendingOffset))
                 return false;
             SegmentMapping segment = _segment!;
             long position = _next - segment.Pointer;
             room = segment.SegmentLength - position;
             if (room == 0)
             {
-                if (!TryEnter(segment.End))
+                if (!TryMapAt(segment.End))
                     return false;
                 continue;
             }
@@ -169,7 +169,7 @@ internal sealed unsafe partial class LogReader
         }
     }
 
-    private bool TryEnter(long offset)
+    private bool TryMapAt(long offset)
     {
         log.ThrowIfReadingEnded(IsClosed);
         long start = log.Window.StartOf(offset);

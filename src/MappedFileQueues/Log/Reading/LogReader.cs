@@ -106,31 +106,31 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     /// <exception cref="InvalidOperationException">Another thread is in a call.</exception>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     [SkipLocalsInit]
-    public void EnterCall()
+    public void BeginCall()
     {
         byte here;
-        if (!_calls.TryEnter(&here))
+        if (!_calls.TryBegin(&here))
             TakeOver(&here);
     }
 
-    /// <summary>As <see cref="EnterCall"/>, for calls that end in <see cref="LeaveCallIfEntered"/>.</summary>
-    public void EnterLongCall()
+    /// <summary>As <see cref="BeginCall"/>, for calls that end in <see cref="EndCallIfBegun"/>.</summary>
+    public void BeginLongCall()
     {
-        EnterCall();
+        BeginCall();
         _calls.TakeFromEnded();
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public void LeaveCall() => _calls.Leave();
+    public void EndCall() => _calls.End();
 
     /// <summary>
-    /// As <see cref="LeaveCall"/>, for calls that may have told a handler of damage: that is told outside of the call, which may
+    /// As <see cref="EndCall"/>, for calls that may have told a handler of damage: that is told outside of the call, which may
     /// find another thread's call behind it and end there.
     /// </summary>
-    public void LeaveCallIfEntered()
+    public void EndCallIfBegun()
     {
         byte here;
-        _calls.LeaveIfEntered(&here);
+        _calls.EndIfBegun(&here);
     }
 
     /// <summary>False behind a handler that was told of damage, when another thread's call has come in between.</summary>
@@ -157,9 +157,9 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     /// <summary>The span was copied, and nobody has it any more.</summary>
     public void ForgetSpan()
     {
-        EnterCall();
+        BeginCall();
         _spanOwner = null;
-        LeaveCall();
+        EndCall();
     }
 
     /// <summary>

@@ -38,7 +38,7 @@ internal unsafe struct SingleCaller
     public readonly CallMark Owner => _owner;
 
     /// <summary>Whether a call of this thread is under way.</summary>
-    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    /// <param name="stack">As in <see cref="TryBegin"/>.</param>
     public readonly bool IsInOwnCall(byte* stack) => _owner.IsOf(stack) && _owner.InCall != 0;
 
     /// <summary>Whether a call is under way. For the side that has refused further calls and has fenced all threads.</summary>
@@ -55,7 +55,7 @@ internal unsafe struct SingleCaller
     /// <summary>Marks a call; false when this thread has to <see cref="Take"/> the object first.</summary>
     /// <param name="stack">The address of a local variable.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public readonly bool TryEnter(byte* stack)
+    public readonly bool TryBegin(byte* stack)
     {
         CallMark mark = _owner;
         if (!mark.HasStack(stack))
@@ -67,25 +67,25 @@ internal unsafe struct SingleCaller
 
     /// <summary>Marks a call of an object that belongs to one thread for ever: nobody else is looked for.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public readonly void EnterAsOnlyThread() =>
+    public readonly void BeginAsOnlyThread() =>
         Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
 
     /// <summary>The call is over.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public readonly void Leave() =>
+    public readonly void End() =>
         // P7 release: nothing of the mapping is used after it; pairs with P7 acquire in SingleCaller.
         Volatile.Write(ref _owner.InCall, 0);
 
-    /// <summary>As <see cref="Leave"/>, where the call may be over already and another thread have come.</summary>
-    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
-    public readonly void LeaveIfEntered(byte* stack)
+    /// <summary>As <see cref="End"/>, where the call may be over already and another thread have come.</summary>
+    /// <param name="stack">As in <see cref="TryBegin"/>.</param>
+    public readonly void EndIfBegun(byte* stack)
     {
         if (IsInOwnCall(stack))
-            Leave();
+            End();
     }
 
     /// <summary>Takes the object over for this thread and marks its call.</summary>
-    /// <param name="stack">As in <see cref="TryEnter"/>.</param>
+    /// <param name="stack">As in <see cref="TryBegin"/>.</param>
     /// <returns>False when a call of another thread is under way.</returns>
     [MethodImpl(MethodImplOptions.NoInlining)]
     public bool Take(byte* stack)
@@ -93,7 +93,7 @@ internal unsafe struct SingleCaller
         Thread thread = Thread.CurrentThread;
         lock (_taking)
         {
-            // This thread's own mark, in TryEnter: the stack is that of a thread that has ended.
+            // This thread's own mark, in TryBegin: the stack is that of a thread that has ended.
             if (_owner.Thread != thread && _owner.HasStack(stack))
                 _owner.InCall = 0;
             if (_owner.Thread != thread && !TryTakeFromOther(thread))
@@ -142,7 +142,7 @@ internal unsafe struct SingleCaller
     private bool TryTakeFromOther(Thread thread)
     {
         CallMark mine = MarkOf(thread);
-        // What this thread has marked in TryEnter, when it came too late, is no call.
+        // What this thread has marked in TryBegin, when it came too late, is no call.
         mine.InCall = 0;
         Volatile.Write(ref _announced, mine); // P7 release: before the fence; pairs with P7 acquire in SingleCaller.
         Interlocked.MemoryBarrierProcessWide(); // P7 full: announced before the look; pairs with P7 release in SingleCaller.

@@ -36,7 +36,7 @@ internal sealed unsafe class SleeperWatch
     /// <param name="atMost">How long; never longer than nobody may look, where the system gives no thread that would.</param>
     public void Sleep(OperatingSystemServices os, in Sleeper sleeper, TimeSpan atMost)
     {
-        if (!TryEnter(os, sleeper, out int place))
+        if (!TryAdd(os, sleeper, out int place))
         {
             os.WaitOnWord((uint*)sleeper.SequenceWord, (uint)sleeper.Sequence, WakeSignal.SleepMax);
             return;
@@ -47,12 +47,12 @@ internal sealed unsafe class SleeperWatch
         }
         finally
         {
-            Leave(place);
+            Remove(place);
         }
     }
 
     /// <summary>False when there is nobody to look after sleepers.</summary>
-    private bool TryEnter(OperatingSystemServices os, in Sleeper sleeper, out int place)
+    private bool TryAdd(OperatingSystemServices os, in Sleeper sleeper, out int place)
     {
         lock (_lock)
         {
@@ -91,7 +91,7 @@ internal sealed unsafe class SleeperWatch
         }
     }
 
-    private void Leave(int place)
+    private void Remove(int place)
     {
         lock (_lock)
         {
