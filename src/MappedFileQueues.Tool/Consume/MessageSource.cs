@@ -79,8 +79,12 @@ internal sealed class ConsumerSource : MessageSource
         _queue = new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint, onSkipped);
         try
         {
-            _log = _queue.OpenConsumer(name, new ConsumerOptions { Start = from ?? QueueStart.Earliest });
-            _consumer = _queue.Add(new MappedFileConsumer(_queue, _log));
+            LogConsumer? opened = null;
+            _consumer = _queue.OpenConsumer(
+                name,
+                new ConsumerOptions { Start = from ?? QueueStart.Earliest },
+                consumer => new MappedFileConsumer(_queue, opened = consumer));
+            _log = opened!;
             if (from is { } place)
                 Move(place);
         }

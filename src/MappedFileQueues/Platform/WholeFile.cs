@@ -7,10 +7,10 @@ namespace MappedFileQueues.Platform;
 /// </summary>
 internal static class WholeFile
 {
-    /// <summary>Ends the name of every file that is still being made; an opener who is alone removes such files.</summary>
+    /// <summary>Ends the name of every file that is still being made; a lone opener removes such files.</summary>
     public const string TemporarySuffix = ".tmp";
 
-    /// <summary>Fills a new file under the temporary name and syncs it. When that fails, nothing is left under that name.</summary>
+    /// <summary>Fills a new file under the temporary name and syncs it. When that fails, that name is free again.</summary>
     /// <param name="directory">Where.</param>
     /// <param name="name">The name that the file will get.</param>
     /// <param name="fill">Writes the contents; the file is empty, and is closed afterwards.</param>

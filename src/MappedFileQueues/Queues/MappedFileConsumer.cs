@@ -188,13 +188,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        _reader.BeginCall();
-        bool found = _reader.TryReadInPlace(out byte* payload, out int length);
-        // Not before: a closed reader may still keep a message for the thread that read it last.
-        if (found)
-            _reader.NoteSpan();
-        _reader.EndCall();
-        if (!found && !_core.TryWait(timeout, cancellationToken, out payload, out length))
+        if (!_reader.TryGetInCall(out byte* payload, out int length)
+            && !_core.TryWait(timeout, cancellationToken, out payload, out length))
         {
             message = default;
             return false;
@@ -235,11 +230,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return true;
     }
 
-    private void Seek(QueueStart start)
-    {
-        using CallGate.Call call = _queue.BeginCall();
-        _core.Move(ConsumerStart.FindNew(_queue.Attachment, start, _core.Policy));
-    }
+    private void Seek(QueueStart start) => _queue.Seek(_core, start);
 }
 
 /// <summary>Messages that were there, one after the other, each where it lies in the mapping.</summary>

@@ -50,7 +50,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Consume(out T message)
     {
-        if (!TryCopy(out message))
+        if (!_reader.TryCopyInCall(out message))
             Wait(Timeout.InfiniteTimeSpan, CancellationToken.None, out message);
     }
 
@@ -60,7 +60,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
     public void Consume(out T message, CancellationToken cancellationToken)
     {
-        if (!TryCopy(out message))
+        if (!_reader.TryCopyInCall(out message))
             Wait(Timeout.InfiniteTimeSpan, cancellationToken, out message);
     }
 
@@ -68,7 +68,8 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <param name="message">The message.</param>
     /// <returns>Whether there was one.</returns>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public bool TryConsume(out T message) => TryCopy(out message) || Wait(TimeSpan.Zero, CancellationToken.None, out message);
+    public bool TryConsume(out T message) =>
+        _reader.TryCopyInCall(out message) || Wait(TimeSpan.Zero, CancellationToken.None, out message);
 
     /// <summary>Reads the next message, waiting for it for a time.</summary>
     /// <param name="message">The message.</param>
@@ -77,7 +78,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <returns>Whether there was one.</returns>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
     public bool TryConsume(out T message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
-        TryCopy(out message) || Wait(timeout, cancellationToken, out message);
+        _reader.TryCopyInCall(out message) || Wait(timeout, cancellationToken, out message);
 
     /// <summary>
     /// Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose.
@@ -96,17 +97,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <remarks>When it throws, none is taken: the next call begins with the first message of this one.</remarks>
     public int ConsumeBatch(Span<T> destination, CancellationToken cancellationToken = default)
     {
-        if (destination.IsEmpty)
-            return 0;
-        _reader.BeginLongCall();
-        try
-        {
-            return TakeBatch(destination, cancellationToken);
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        return destination.IsEmpty ? 0 : _core.TakeBatch(destination, cancellationToken);
     }
 
     /// <summary>Reads on behind the message in hand without committing.</summary>
@@ -215,66 +206,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         return true;
     }
 
-    private void Seek(QueueStart start)
-    {
-        using CallGate.Call call = _queue.BeginCall();
-        _core.Move(ConsumerStart.FindNew(_queue.Attachment, start, _core.Policy));
-    }
-
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private bool TryCopy(out T message)
-    {
-        Unsafe.SkipInit(out message);
-        LogReader reader = _reader;
-        reader.BeginCall();
-        bool copied = reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
-        reader.EndCall();
-        return copied;
-    }
-
-    /// <summary>In a call.</summary>
-    private int TakeBatch(Span<T> destination, CancellationToken cancellationToken)
-    {
-        _core.ThrowIfBarred();
-        _reader.Advance();
-        long first = _reader.Offset;
-        // What the fast path leaves (a frame across the bound, one without checksum, a hole, a roll) the slow one must take
-        // itself, not only look at: the fast path would leave it again.
-        int count = TakeRun(destination);
-        try
-        {
-            while (count < destination.Length && _core.TryTake(
-                count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
-            {
-                _reader.Advance();
-                count++;
-                count += TakeRun(destination[count..]);
-            }
-        }
-        catch when (count > 0)
-        {
-            if (_reader.IsInOwnCall && !_reader.IsBarred)
-                _reader.MoveTo(first);
-            throw;
-        }
-
-        return count;
-    }
-
-    /// <summary>Takes the messages that are there and need nothing rare.</summary>
-    private int TakeRun(Span<T> destination)
-    {
-        int count = 0;
-        foreach (ref T message in destination)
-        {
-            if (!_reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
-                break;
-            _reader.Advance();
-            count++;
-        }
-
-        return count;
-    }
+    private void Seek(QueueStart start) => _queue.Seek(_core, start);
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>

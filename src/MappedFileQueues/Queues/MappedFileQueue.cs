@@ -2,7 +2,6 @@ using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
-using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
@@ -88,11 +87,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the
     /// holder.</exception>
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
-    public MappedFileProducer OpenProducer()
-    {
-        using CallGate.Call call = _core.BeginCall();
-        return _core.Add(new MappedFileProducer(_core));
-    }
+    public MappedFileProducer OpenProducer() => _core.Open(() => new MappedFileProducer(_core));
 
     /// <summary>Opens a consumer under a name.</summary>
     /// <param name="name">Up to 100 of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
@@ -108,11 +103,8 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
     /// is meant.</param>
     [OverloadResolutionPriority(-1)]
-    public MappedFileConsumer OpenConsumer(string name, ConsumerOptions options)
-    {
-        using CallGate.Call call = _core.BeginCall();
-        return _core.Add(new MappedFileConsumer(_core, _core.OpenConsumer(name, options)));
-    }
+    public MappedFileConsumer OpenConsumer(string name, ConsumerOptions options) =>
+        _core.OpenConsumer(name, options, MakeConsumer);
 
     /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
     /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
@@ -129,20 +121,16 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// is meant.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     [OverloadResolutionPriority(-1)]
-    public async ValueTask<MappedFileConsumer> OpenConsumerAsync(
-        string name, ConsumerOptions options, CancellationToken cancellationToken = default)
-    {
-        using CallGate.Call call = _core.BeginCall();
-        LogConsumer consumer = await _core.OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false);
-        return _core.Add(new MappedFileConsumer(_core, consumer));
-    }
+    public ValueTask<MappedFileConsumer> OpenConsumerAsync(
+        string name, ConsumerOptions options, CancellationToken cancellationToken = default) =>
+        _core.OpenConsumerAsync(name, options, MakeConsumer, cancellationToken);
 
     /// <summary>Opens a reader: no name, no lock, no trace.</summary>
     /// <param name="start">Where it begins.</param>
     /// <returns>The reader; the caller disposes it.</returns>
     public MappedFileReader OpenReader(QueueStart start = default)
     {
-        using CallGate.Call call = _core.BeginCall();
+        _core.ThrowIfDisposed();
         return MappedFileReader.Open(_core.Store.Path, start, _core.Corruption);
     }
 
@@ -173,4 +161,6 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <inheritdoc cref="Dispose"/>
     /// <returns>Completes when it is done.</returns>
     public ValueTask DisposeAsync() => new(Task.Run(_core.Dispose));
+
+    private MappedFileConsumer MakeConsumer(LogConsumer consumer) => new(_core, consumer);
 }

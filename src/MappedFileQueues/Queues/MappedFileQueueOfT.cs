@@ -1,7 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Reading;
-using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
@@ -69,11 +68,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the
     /// holder.</exception>
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
-    public MappedFileProducer<T> OpenProducer()
-    {
-        using CallGate.Call call = _core.BeginCall();
-        return _core.Add(new MappedFileProducer<T>(_core));
-    }
+    public MappedFileProducer<T> OpenProducer() => _core.Open(() => new MappedFileProducer<T>(_core));
 
     /// <summary>Opens a consumer under a name.</summary>
     /// <param name="name">Up to 100 of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
@@ -89,11 +84,8 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
     /// is meant.</param>
     [OverloadResolutionPriority(-1)]
-    public MappedFileConsumer<T> OpenConsumer(string name, ConsumerOptions options)
-    {
-        using CallGate.Call call = _core.BeginCall();
-        return _core.Add(new MappedFileConsumer<T>(_core, _core.OpenConsumer(name, options)));
-    }
+    public MappedFileConsumer<T> OpenConsumer(string name, ConsumerOptions options) =>
+        _core.OpenConsumer(name, options, MakeConsumer);
 
     /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
     /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
@@ -110,20 +102,16 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// is meant.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     [OverloadResolutionPriority(-1)]
-    public async ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
-        string name, ConsumerOptions options, CancellationToken cancellationToken = default)
-    {
-        using CallGate.Call call = _core.BeginCall();
-        LogConsumer consumer = await _core.OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false);
-        return _core.Add(new MappedFileConsumer<T>(_core, consumer));
-    }
+    public ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
+        string name, ConsumerOptions options, CancellationToken cancellationToken = default) =>
+        _core.OpenConsumerAsync(name, options, MakeConsumer, cancellationToken);
 
     /// <summary>Opens a reader: no name, no lock, no trace.</summary>
     /// <param name="start">Where it begins.</param>
     /// <returns>The reader; the caller disposes it.</returns>
     public MappedFileReader<T> OpenReader(QueueStart start = default)
     {
-        using CallGate.Call call = _core.BeginCall();
+        _core.ThrowIfDisposed();
         return MappedFileReader<T>.Open(_core.Store.Path, start, _core.Corruption);
     }
 
@@ -154,4 +142,6 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <inheritdoc cref="Dispose"/>
     /// <returns>Completes when it is done.</returns>
     public ValueTask DisposeAsync() => new(Task.Run(_core.Dispose));
+
+    private MappedFileConsumer<T> MakeConsumer(LogConsumer consumer) => new(_core, consumer);
 }

@@ -19,9 +19,8 @@ internal sealed class ProducerCore
 
     public ProducerCore(QueueCore queue)
     {
-        using CallGate.Call call = queue.BeginCall();
         _queue = queue;
-        Appender = queue.Attachment.OpenAppender();
+        Appender = queue.OpenAppender();
         Exclusive = Appender as ExclusiveAppender;
         Shared = Appender as SharedAppender;
         _level = queue.Level;
@@ -41,14 +40,7 @@ internal sealed class ProducerCore
     /// </summary>
     public bool HasFlushes => _level == DurabilityLevel.Group || _flushEvery > 0;
 
-    public long ConfirmedOffset
-    {
-        get
-        {
-            using CallGate.Call call = _queue.BeginCall();
-            return _queue.Store.ConfirmedOffset;
-        }
-    }
+    public long ConfirmedOffset => _queue.ConfirmedOffset;
 
     /// <summary>Before an append that will wait for its flush: this thread must not wait for a claim of its own.</summary>
     public void ThrowIfOwnClaimIsOpen() => _queue.Store.Producers.ThrowIfOwnClaimIsOpen();
@@ -75,10 +67,8 @@ internal sealed class ProducerCore
     /// <param name="count">How many.</param>
     public void Confirm(long end, long count)
     {
-        if (!IsFlushDue(_level, count))
-            return;
-        using CallGate.Call call = _queue.BeginCall();
-        _queue.Attachment.Flusher.WaitFor(end, FlushPatience.Endless);
+        if (IsFlushDue(_level, count))
+            _queue.WaitForFlush(end, FlushPatience.Endless);
     }
 
     /// <inheritdoc cref="Confirm(long, long)"/>
@@ -89,21 +79,13 @@ internal sealed class ProducerCore
     {
         if (!IsFlushDue(options.Durability ?? _level, count))
             return;
-        using CallGate.Call call = _queue.BeginCall();
         var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
-        _queue.Attachment.Flusher.WaitFor(end, patience);
+        _queue.WaitForFlush(end, patience);
     }
 
     /// <summary>As <see cref="Confirm(long, long)"/> of one message, without blocking; the result is its offset.</summary>
-    public ValueTask<long> ConfirmAsync(long offset, long end, CancellationToken cancellationToken)
-    {
-        if (!IsFlushDue(_level, 1))
-            return ValueTask.FromResult(offset);
-        using CallGate.Call call = _queue.BeginCall();
-        if (_queue.Store.ConfirmedOffset >= end)
-            return ValueTask.FromResult(offset);
-        return _queue.Pend(end, offset, cancellationToken);
-    }
+    public ValueTask<long> ConfirmAsync(long offset, long end, CancellationToken cancellationToken) =>
+        IsFlushDue(_level, 1) ? _queue.WaitForFlushAsync(end, offset, cancellationToken) : ValueTask.FromResult(offset);
 
     /// <summary>Covers the message that begins at the offset: nothing of a frame is confirmed without the rest.</summary>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
@@ -118,15 +100,13 @@ internal sealed class ProducerCore
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
-        using CallGate.Call call = _queue.BeginCall();
-        _queue.Attachment.Origin.Move(Appender, offset);
+        _queue.MoveOrigin(Appender, offset);
     }
 
     public void Prepare(long bytes)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(bytes);
-        using CallGate.Call call = _queue.BeginCall();
-        Appender.Prepare(bytes);
+        _queue.Prepare(Appender, bytes);
     }
 
     /// <summary>Ends the producer, whose public face the queue forgets.</summary>

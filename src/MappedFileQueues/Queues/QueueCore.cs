@@ -2,6 +2,7 @@ using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
 using MappedFileQueues.Log;
+using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
@@ -58,46 +59,59 @@ internal sealed class QueueCore : IDisposable
         }
     }
 
-    /// <summary>Marks a call that Dispose has to wait for; throws when the queue is disposed.</summary>
-    public CallGate.Call BeginCall()
+    private CallGate.Call BeginCall()
     {
         ThrowIfDisposed();
         return _gate.Begin();
     }
 
-    /// <summary>Takes a consumer's name, waiting as long as LockTimeout says.</summary>
-    public LogConsumer OpenConsumer(string name, ConsumerOptions options)
+    /// <summary>Opens what has to be closed before the store.</summary>
+    public T Open<T>(Func<T> open)
+        where T : IDisposable
     {
+        using CallGate.Call call = BeginCall();
+        return Add(open());
+    }
+
+    /// <summary>Takes a consumer's name, waiting as long as LockTimeout says.</summary>
+    /// <param name="name">The name.</param>
+    /// <param name="options">Where it begins, and what it sees.</param>
+    /// <param name="face">Makes what users see of it.</param>
+    public T OpenConsumer<T>(string name, ConsumerOptions options, Func<LogConsumer, T> face)
+        where T : IDisposable
+    {
+        using CallGate.Call call = BeginCall();
         ThrowIfInvalid(name);
         var deadline = new Deadline(Store.Settings.LockTimeout);
         while (true)
         {
             if (TryOpenConsumer(name, options) is { } consumer)
-                return consumer;
+                return Add(face(consumer));
             if (deadline.IsOver && IsHeld(name))
                 throw NameInUse(name);
             Thread.Sleep(1);
         }
     }
 
-    /// <summary>Waits for the name until cancelled.</summary>
-    public async ValueTask<LogConsumer> OpenConsumerAsync(
-        string name, ConsumerOptions options, CancellationToken cancellationToken)
+    /// <summary>The same; waits for the name until cancelled.</summary>
+    public async ValueTask<T> OpenConsumerAsync<T>(
+        string name, ConsumerOptions options, Func<LogConsumer, T> face, CancellationToken cancellationToken)
+        where T : IDisposable
     {
+        using CallGate.Call call = BeginCall();
         ThrowIfInvalid(name);
         int pauseMs = 1;
         while (true)
         {
             cancellationToken.ThrowIfCancellationRequested();
             if (TryOpenConsumer(name, options) is { } consumer)
-                return consumer;
+                return Add(face(consumer));
             await Task.Delay(pauseMs, cancellationToken).ConfigureAwait(false);
             pauseMs = Math.Min(pauseMs * 2, 50);
         }
     }
 
-    /// <summary>Registers what has to be closed before the store.</summary>
-    public T Add<T>(T child)
+    private T Add<T>(T child)
         where T : IDisposable
     {
         lock (_lock)
@@ -140,8 +154,49 @@ internal sealed class QueueCore : IDisposable
         return Pend(goal, null, cancellationToken);
     }
 
+    /// <summary>Waits for a flush of everything before the goal.</summary>
+    public void WaitForFlush(long goal, FlushPatience patience)
+    {
+        using CallGate.Call call = BeginCall();
+        Attachment.Flusher.WaitFor(goal, patience);
+    }
+
+    /// <summary>The same without blocking; the result is the offset that the caller names.</summary>
+    public ValueTask<long> WaitForFlushAsync(long goal, long offset, CancellationToken cancellationToken)
+    {
+        using CallGate.Call call = BeginCall();
+        return Store.ConfirmedOffset >= goal ? ValueTask.FromResult(offset) : Pend(goal, offset, cancellationToken);
+    }
+
+    public LogAppender OpenAppender()
+    {
+        using CallGate.Call call = BeginCall();
+        return Attachment.OpenAppender();
+    }
+
+    /// <summary>Moves the place where the next message goes.</summary>
+    public void MoveOrigin(LogAppender appender, long offset)
+    {
+        using CallGate.Call call = BeginCall();
+        Attachment.Origin.Move(appender, offset);
+    }
+
+    /// <summary>Makes room for the next messages of an appender.</summary>
+    public void Prepare(LogAppender appender, long bytes)
+    {
+        using CallGate.Call call = BeginCall();
+        appender.Prepare(bytes);
+    }
+
+    /// <summary>Moves a consumer, and stores its place.</summary>
+    public void Seek(LogConsumer consumer, QueueStart start)
+    {
+        using CallGate.Call call = BeginCall();
+        consumer.Move(ConsumerStart.FindNew(Attachment, start, consumer.Policy));
+    }
+
     /// <summary>Waits for the goal in the list that the flush thread serves. In a call.</summary>
-    public ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
+    private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
     {
         // First: a call in the list that nobody serves would never end.
         Attachment.FlushThread.EnsureStarted();

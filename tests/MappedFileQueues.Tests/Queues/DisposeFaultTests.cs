@@ -91,9 +91,9 @@ public sealed class DisposeFaultTests : IDisposable
     public void Dispose_ChildThrows_LetsEverythingGoAndThrows()
     {
         var core = new QueueCore(new MappedFileQueueOptions { StorePath = _temp.StorePath }, StoreKind.Messages, 0, 0);
-        core.Add(new Failing());
+        core.Open(() => new Failing());
         bool isClosed = false;
-        core.Add(new Noting(() => isClosed = true));
+        core.Open(() => new Noting(() => isClosed = true));
 
         Assert.Throws<TimeZoneNotFoundException>(core.Dispose);
 

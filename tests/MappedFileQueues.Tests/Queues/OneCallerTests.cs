@@ -34,8 +34,9 @@ public sealed class OneCallerTests
         using var store = new TempStore();
         var options = new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 1 << 20 };
         using var queue = new QueueCore(options, StoreKind.Messages, 0, 0);
-        LogConsumer core = queue.OpenConsumer("a", new ConsumerOptions());
-        using var consumer = new MappedFileConsumer(queue, core);
+        LogConsumer core = null!;
+        using MappedFileConsumer consumer = queue.OpenConsumer(
+            "a", new ConsumerOptions(), opened => new MappedFileConsumer(queue, core = opened));
         core.Reader.BeginCall();
         Assert.False(core.Reader.HasSomething());
         var disposing = new Thread(consumer.Dispose);

@@ -23,7 +23,7 @@ internal static class FolderLadder
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
         "Memory", "Format", "Segments",
         "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Appending", "Log/Reading",
-        "Log", "Inspection", "Queues/Options", "Queues",
+        "Log", "Queues/Options", "Inspection", "Queues",
     ];
 
     /// <summary>Folders that stand beside the ladder, with the rung that is the highest they may use.</summary>

@@ -129,8 +129,23 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
+    /// <summary>Waits for one message and takes those that are there, behind which it reads on; how many.</summary>
+    public int TakeBatch<T>(Span<T> destination, CancellationToken cancellationToken)
+        where T : unmanaged
+    {
+        Reader.BeginLongCall();
+        try
+        {
+            return TakeBatchInCall(destination, cancellationToken);
+        }
+        finally
+        {
+            Reader.EndCallIfBegun();
+        }
+    }
+
     /// <summary>The same in a call that is marked already.</summary>
-    public bool TryTake<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
+    private bool TryTake<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
         ThrowIfBarred();
@@ -255,7 +270,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// In a call, because it may end the reader's last span: throws when the consumer is disposed, or an asynchronous call of it
     /// is waiting, which owns the reader.
     /// </summary>
-    public void ThrowIfBarred()
+    private void ThrowIfBarred()
     {
         if (Reader.IsBarred)
             throw Barred();
@@ -287,6 +302,51 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             Reader.ReleaseSegment();
 
         _cursorFile.Dispose();
+    }
+
+    private int TakeBatchInCall<T>(Span<T> destination, CancellationToken cancellationToken)
+        where T : unmanaged
+    {
+        ThrowIfBarred();
+        Reader.Advance();
+        long first = Reader.Offset;
+        // What the fast path leaves (a frame across the bound, one without checksum, a hole, a roll) the slow one must take
+        // itself, not only look at: the fast path would leave it again.
+        int count = TakeRun(destination);
+        try
+        {
+            while (count < destination.Length && TryTake(
+                count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
+            {
+                Reader.Advance();
+                count++;
+                count += TakeRun(destination[count..]);
+            }
+        }
+        catch when (count > 0)
+        {
+            if (Reader.IsInOwnCall && !Reader.IsBarred)
+                Reader.MoveTo(first);
+            throw;
+        }
+
+        return count;
+    }
+
+    /// <summary>Takes the messages that are there and need nothing rare.</summary>
+    private int TakeRun<T>(Span<T> destination)
+        where T : unmanaged
+    {
+        int count = 0;
+        foreach (ref T message in destination)
+        {
+            if (!Reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
+                break;
+            Reader.Advance();
+            count++;
+        }
+
+        return count;
     }
 
     /// <summary>

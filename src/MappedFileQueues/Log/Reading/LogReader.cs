@@ -154,6 +154,31 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         _spanOwner = _calls.Owner;
     }
 
+    /// <summary>A call for the fast path alone: copies the next message. False means: ask the slow one.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool TryCopyInCall<T>(out T message)
+        where T : unmanaged
+    {
+        Unsafe.SkipInit(out message);
+        BeginCall();
+        bool copied = TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
+        EndCall();
+        return copied;
+    }
+
+    /// <summary>As the other, for a message that is given out where it lies.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool TryGetInCall(out byte* payload, out int length)
+    {
+        BeginCall();
+        bool found = TryReadInPlace(out payload, out length);
+        // Not before: a closed reader may still keep a message for the thread that read it last.
+        if (found)
+            NoteSpan();
+        EndCall();
+        return found;
+    }
+
     /// <summary>The span was copied, and nobody has it any more.</summary>
     public void ForgetSpan()
     {

@@ -1,0 +1,73 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
+
+namespace MappedFileQueues;
+
+/// <summary>As <see cref="MappedFileReader"/>, for the structs of one type.</summary>
+/// <typeparam name="T">The message: a struct without references.</typeparam>
+public sealed unsafe class MappedFileReader<T> : IDisposable
+    where T : unmanaged
+{
+    private readonly MappedFileReader _reader;
+
+    private MappedFileReader(MappedFileReader reader)
+    {
+        _reader = reader;
+        reader.CorruptionSkipped += (_, skipped) => CorruptionSkipped?.Invoke(this, skipped);
+    }
+
+    /// <inheritdoc cref="MappedFileReader.Offset"/>
+    public long Offset => _reader.Offset;
+
+    /// <inheritdoc cref="MappedFileReader.MessageOffset"/>
+    public long MessageOffset => _reader.MessageOffset;
+
+    /// <inheritdoc cref="MappedFileReader.CorruptionSkipped"/>
+    public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
+
+    /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart)"/>
+    /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
+    public static MappedFileReader<T> Open(string path, QueueStart start = default) => Open(path, start, CorruptionPolicy.Throw);
+
+    /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart, CorruptionPolicy)"/>
+    /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
+    public static MappedFileReader<T> Open(string path, QueueStart start, CorruptionPolicy corruption)
+    {
+        MappedFileReader reader = MappedFileReader.Open(path, start, corruption);
+        try
+        {
+            reader.ThrowIfOther(sizeof(T), StructLayoutFingerprint.Of<T>());
+            return new MappedFileReader<T>(reader);
+        }
+        catch
+        {
+            reader.Dispose();
+            throw;
+        }
+    }
+
+    /// <inheritdoc cref="MappedFileReader.TryRead(out ReadOnlySpan{byte})"/>
+    public bool TryRead(out T message)
+    {
+        bool found = _reader.TryRead(out ReadOnlySpan<byte> bytes);
+        message = found ? Unsafe.ReadUnaligned<T>(in bytes[0]) : default;
+        return found;
+    }
+
+    /// <inheritdoc cref="MappedFileReader.TryRead(out ReadOnlySpan{byte}, TimeSpan, CancellationToken)"/>
+    public bool TryRead(out T message, TimeSpan timeout, CancellationToken cancellationToken = default)
+    {
+        bool found = _reader.TryRead(out ReadOnlySpan<byte> bytes, timeout, cancellationToken);
+        message = found ? Unsafe.ReadUnaligned<T>(in bytes[0]) : default;
+        return found;
+    }
+
+    /// <inheritdoc cref="MappedFileReader.Seek"/>
+    public void Seek(QueueStart start) => _reader.Seek(start);
+
+    /// <inheritdoc cref="MappedFileReader.GetInfo"/>
+    public MappedFileQueueInfo GetInfo() => _reader.GetInfo();
+
+    /// <inheritdoc cref="MappedFileReader.Dispose"/>
+    public void Dispose() => _reader.Dispose();
+}
