@@ -67,6 +67,9 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>Called while this lane's thread waits for another process; throws when its producer ends.</summary>
     public Action? LookWhileWaiting { get; init; }
 
+    /// <summary>False where each publish has to fence: without a bound every append takes the rare path, which does.</summary>
+    public bool MayHaveBound { get; init; } = true;
+
     /// <summary>The thread that it belongs to; null in Exclusive mode, where callers take turns.</summary>
     public Thread? Thread => thread;
 

@@ -23,13 +23,11 @@ namespace MappedFileQueues.Log.Appending;
 internal sealed unsafe class ExclusiveAppender : LogAppender
 {
     private readonly AppendLane _lane;
-    private readonly bool _publishesWithFence;
 
     public ExclusiveAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, bool waitersFence)
         : base(store, flusher, roller)
     {
-        _publishesWithFence = !waitersFence;
-        _lane = new AppendLane(this, thread: null) { LookWhileWaiting = ThrowIfDisposed };
+        _lane = new AppendLane(this, thread: null) { LookWhileWaiting = ThrowIfDisposed, MayHaveBound = waitersFence };
         try
         {
             Restart();
@@ -59,27 +57,15 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length);
-        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
-#if MFQ_PLANTED
-        if (!PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
-#endif
-        *(ulong*)end = 0;
-        ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
-        if (*(ulong*)at != 0)
-            ThrowForeign(lane);
-        // P1 release: publishes the frame; pairs with P1 acquire in LogReader.
-        SharedWord.WriteRelease((ulong*)at, header);
-        ProtocolSteps.Reach(ProtocolStep.Published);
-        lane.Next = end;
-        WakeWaiters(lane);
-        lane.Calls.End();
+        // A lane has a bound only where nothing has to fence, and its bound leaves room for the next header.
+        Publish(lane, header, at, end, hasNext: true, fences: false);
         return offset;
     }
 
     public override void PrepareToMove()
     {
         // Refuses an open claim, another thread's too: that one is writing where the padding would go.
-        MakeRoom(FrameHeader.Size);
+        BeginCall(_lane, FrameHeader.Size);
         try
         {
             ZeroDirtyBytes();
@@ -96,7 +82,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         _lane.HasStarted = false;
         try
         {
-            MakeRoom(FrameHeader.Size);
+            BeginCall(_lane, FrameHeader.Size);
             _lane.HasStarted = true;
         }
         finally
@@ -110,7 +96,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         ThrowIfTooLong(payloadLength);
         long frameLength = FrameHeader.FrameLength(payloadLength);
-        MakeRoom(frameLength);
+        BeginCall(_lane, frameLength);
         _lane.DirtyTo = Math.Max(_lane.DirtyTo, _lane.Offset + frameLength);
         return OpenClaim(_lane, frameLength);
     }
@@ -142,7 +128,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         long total = checked(FrameHeader.FrameLength(messageLength) * count);
         ThrowIfTooLong(total - FrameHeader.Size);
-        MakeRoom(total);
+        BeginCall(_lane, total);
         long offset = _lane.Offset;
         Publish(_lane, WriteBatch(_lane.Next, offset, ref messages, messageLength, count), total);
         return offset;
@@ -222,15 +208,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         _lane.DirtyTo = _lane.Offset;
     }
 
-    /// <summary>Every call of the rare kind begins here.</summary>
-    private void MakeRoom(long frameLength)
-    {
-        BeginCall(_lane, frameLength);
-        // The fast path publishes without a fence; where one is needed it never gets a bound.
-        if (_publishesWithFence)
-            _lane.Bound = null;
-    }
-
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendRarely(ref byte payload, int length)
     {
@@ -239,7 +216,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         AppendLane lane = _lane;
         ThrowIfTooLong(length);
         long frameLength = FrameHeader.FrameLength(length);
-        MakeRoom(frameLength);
+        BeginCall(_lane, frameLength);
         long offset = lane.Offset;
         Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
         return offset;
@@ -248,13 +225,19 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     protected override void Publish(AppendLane lane, ulong header, long length)
     {
         byte* at = lane.Next;
-        byte* end = at + length;
-        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)at == header)
             *(ulong*)at = 0;
 #endif
         bool hasNext = lane.Position + length < lane.Segment!.SegmentLength;
+        Publish(lane, header, at, at + length, hasNext, !lane.MayHaveBound);
+    }
+
+    /// <summary>Steps 2 to 5, and the call's end.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private void Publish(AppendLane lane, ulong header, byte* at, byte* end, bool hasNext, bool fences)
+    {
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
 #if MFQ_PLANTED
         hasNext &= !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed);
 #endif
@@ -263,7 +246,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);
-        if (_publishesWithFence)
+        if (fences)
             SharedWord.Exchange((ulong*)at, header); // P1 full: publishes and fences; pairs with P1 acquire in LogReader.
         else
             SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.

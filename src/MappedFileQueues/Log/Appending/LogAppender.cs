@@ -194,7 +194,17 @@ internal abstract unsafe class LogAppender : IProducerLanes
             // Poison is a mapped word: before the mark it may be gone.
             if (Store.Wake.IsPoisoned)
                 throw Store.Poisoned();
-            MakeRoom(lane, frameLength);
+            try
+            {
+                Roller.MakeRoom(lane, frameLength);
+            }
+            catch (QueueDiskException)
+            {
+                // A folder in which no file can be made may be gone, and the store with it.
+                Store.ThrowIfReplaced();
+                throw;
+            }
+
             RecheckDisposed(lane);
             if (Flusher.Failure.FindRefusal() is { } refusal)
             {
@@ -384,20 +394,6 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected ProducerFencedException Fenced(long offset) =>
         new($"The claim was taken away from this producer; the message was not published: offset={offset}, "
             + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
-
-    private void MakeRoom(AppendLane lane, long frameLength)
-    {
-        try
-        {
-            Roller.MakeRoom(lane, frameLength);
-        }
-        catch (QueueDiskException)
-        {
-            // A folder in which no file can be made may be gone, and the store with it.
-            Store.ThrowIfReplaced();
-            throw;
-        }
-    }
 
     /// <summary>False when the claim's thread has ended it meanwhile: its lane may have moved on.</summary>
     private bool TryFence(AppendLane lane)

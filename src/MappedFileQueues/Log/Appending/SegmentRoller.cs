@@ -216,7 +216,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             lane.WritableTo = segment.Start + there;
         }
 
-        lane.Bound = segment.Pointer + Math.Min(limit, there);
+        lane.Bound = lane.MayHaveBound ? segment.Pointer + Math.Min(limit, there) : null;
         Raise(store, segment.Start + position);
         // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.
         // Not for each page that was not ready: a lead that doubles with each notice would take all the room that there is.

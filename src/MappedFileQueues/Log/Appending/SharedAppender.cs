@@ -200,14 +200,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.Claimed);
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length);
-        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
-        // P3 full: publishes the frame; pairs with P1 acquire in LogReader.
-        if (!SharedWord.CompareExchange((ulong*)at, claim, header))
-            ThrowFenced(lane, offset);
-        ProtocolSteps.Reach(ProtocolStep.Published);
-        lane.Next = at + FrameHeader.FrameLength(length);
-        WakeWaiters(lane);
-        lane.Calls.End();
+        Publish(lane, at, claim, header, FrameHeader.FrameLength(length));
         return offset;
     }
 
@@ -270,16 +263,23 @@ internal sealed unsafe class SharedAppender : LogAppender
 
     protected override void Publish(AppendLane lane, ulong header, long length)
     {
-        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)lane.Next == header)
             *(ulong*)lane.Next = lane.Claim;
 #endif
+        Publish(lane, lane.Next, lane.Claim, header, length);
+    }
+
+    /// <summary>Steps 3 and 4, and the call's end.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private void Publish(AppendLane lane, byte* at, ulong claim, ulong header, long length)
+    {
+        ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         // P3 full: publishes from exactly the claimed value; pairs with P1 acquire in LogReader.
-        if (!SharedWord.CompareExchange((ulong*)lane.Next, lane.Claim, header))
-            ThrowFenced(lane, lane.Offset);
+        if (!SharedWord.CompareExchange((ulong*)at, claim, header))
+            ThrowFenced(lane, (long)at + lane.AddressToOffset);
         ProtocolSteps.Reach(ProtocolStep.Published);
-        lane.Next += length;
+        lane.Next = at + length;
         WakeWaiters(lane);
         EndCall(lane);
     }
