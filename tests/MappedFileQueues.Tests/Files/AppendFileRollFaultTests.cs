@@ -1,5 +1,6 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.Files;
+using MappedFileQueues.Files.Names;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 

@@ -1,4 +1,5 @@
 using MappedFileQueues.Files;
+using MappedFileQueues.Files.Names;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;

@@ -1,4 +1,6 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Volumes;
 
 namespace MappedFileQueues.Tests.Packs;
 

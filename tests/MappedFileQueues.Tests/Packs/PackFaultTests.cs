@@ -1,4 +1,6 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Writing;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Platform;

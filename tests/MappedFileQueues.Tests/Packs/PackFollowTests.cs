@@ -1,4 +1,8 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
+using MappedFileQueues.Packs.Loading;
+using MappedFileQueues.Packs.Volumes;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
@@ -230,6 +234,6 @@ public sealed class PackFollowTests : IDisposable
     private PackCore NewCore()
     {
         HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
-        return new PackCore(directory, PackLoader.ReadMeta(directory)!);
+        return new PackCore(directory, PackLoader.ReadMeta(directory)!, new PackAccess { Owner = typeof(PackReader) });
     }
 }

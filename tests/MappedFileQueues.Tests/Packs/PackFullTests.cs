@@ -1,4 +1,8 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Reading;
+using MappedFileQueues.Packs.Volumes;
+using MappedFileQueues.Packs.Writing;
 
 namespace MappedFileQueues.Tests.Packs;
 
@@ -30,7 +34,7 @@ public sealed class PackFullTests : IDisposable
 
             // The first three become one.
             Assert.Equal(3, writer.Compact(0, CancellationToken.None).VolumesReplaced);
-            Assert.True(PackView.Contains(writer.Core, "key"u8));
+            Assert.True(PackQueries.Contains(writer.Core, "key"u8));
             Assert.Equal(3, writer.Core.Volumes.FreeCount);
             Assert.True(writer.Append(NeedleKind.Value, "key"u8, new byte[3000], null));
         }
@@ -65,8 +69,8 @@ public sealed class PackFullTests : IDisposable
         Assert.True(compaction.VolumesReplaced > 1);
         Assert.True(writer.Core.Volumes.FreeCount > 2);
         Assert.True(writer.Append(NeedleKind.Value, Key(0), new byte[300], null));
-        Assert.True(PackView.Contains(writer.Core, Key(0)));
-        Assert.False(PackView.Contains(writer.Core, Key(1)));
+        Assert.True(PackQueries.Contains(writer.Core, Key(0)));
+        Assert.False(PackQueries.Contains(writer.Core, Key(1)));
     }
 
     [Fact]

@@ -1,4 +1,5 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Writing;
 
 namespace MappedFileQueues.Tests.Packs;
 

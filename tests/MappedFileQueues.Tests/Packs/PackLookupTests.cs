@@ -1,4 +1,8 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
+using MappedFileQueues.Packs.Reading;
+using MappedFileQueues.Packs.Volumes;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
@@ -13,7 +17,8 @@ public sealed class PackLookupTests : IDisposable
     public PackLookupTests()
     {
         HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: true, mode: null)!;
-        _core = new PackCore(directory, new PackMeta(Guid.NewGuid(), PackMeta.VolumeLengthMin, DateTimeOffset.UnixEpoch));
+        var meta = new PackMeta(Guid.NewGuid(), PackMeta.VolumeLengthMin, DateTimeOffset.UnixEpoch);
+        _core = new PackCore(directory, meta, new PackAccess { Owner = typeof(PackReader) });
     }
 
     public void Dispose()
@@ -51,7 +56,7 @@ public sealed class PackLookupTests : IDisposable
             Assert.Equal(old.Slot, Add(4, "other").Slot);
         };
 
-        Assert.True(PackView.Contains(_core, "key"u8));
+        Assert.True(PackQueries.Contains(_core, "key"u8));
         Assert.True(isMoved);
     }
 
@@ -64,7 +69,7 @@ public sealed class PackLookupTests : IDisposable
         _core.Index.Add(hash, entry);
         ((MemoryFile)volume.File).BeforeRead = static () => throw FaultyDisk.Broken("volume");
 
-        Assert.Throws<QueueDiskException>(() => PackView.Contains(_core, "key"u8));
+        Assert.Throws<QueueDiskException>(() => PackQueries.Contains(_core, "key"u8));
         Assert.True(_core.TryFindPlace("key"u8, hash, out NeedlePlace place));
         Assert.Equal((entry, volume, false), (place.Entry, place.Volume, place.IsReadable));
         Assert.False(_core.TryFindPlace("other"u8, HashOf("other"), out _));
@@ -75,7 +80,7 @@ public sealed class PackLookupTests : IDisposable
     {
         _core.Dispose();
 
-        Assert.Throws<ObjectDisposedException>(() => PackView.Contains(_core, "key"u8));
+        Assert.Throws<ObjectDisposedException>(() => PackQueries.Contains(_core, "key"u8));
     }
 
     private static NeedleSource Needle(string key) => new(NeedleKind.Value, System.Text.Encoding.UTF8.GetBytes(key), [1, 2, 3]);

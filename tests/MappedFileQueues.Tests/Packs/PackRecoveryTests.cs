@@ -1,4 +1,5 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
 
 namespace MappedFileQueues.Tests.Packs;
 

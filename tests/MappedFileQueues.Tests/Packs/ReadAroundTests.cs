@@ -1,4 +1,5 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Volumes;
 
 namespace MappedFileQueues.Tests.Packs;
 

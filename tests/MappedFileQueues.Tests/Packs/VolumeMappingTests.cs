@@ -1,4 +1,5 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Volumes;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Linux;
 using MappedFileQueues.Platform.Portable;
