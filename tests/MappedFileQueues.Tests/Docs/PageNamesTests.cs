@@ -111,7 +111,7 @@ public sealed partial class PageNamesTests
         type is not null
         && (type.GetMembers(name).Length > 0 || type.GetTypeMembers(name).Length > 0 || HasMember(type.BaseType, name));
 
-    /// <summary>As GitHub makes it: lower case, hyphens for spaces, and nothing else that is not a letter, digit or hyphen.</summary>
+    /// <summary>As GitHub makes it: lower case, hyphens for spaces; other signs go.</summary>
     private static string AnchorOf(string heading) =>
         string.Concat(heading.Trim().ToLowerInvariant()
             .Where(letter => char.IsLetterOrDigit(letter) || letter is ' ' or '-' or '_')
