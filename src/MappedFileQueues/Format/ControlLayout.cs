@@ -56,8 +56,7 @@ internal static class ControlLayout
     public const int FlushWakeSequenceAt = 11 * Stride;
     public const int FlushWaiterFlagAt = 12 * Stride;
     public const int RepairCountAt = 13 * Stride;
-
-    // 14 is free: a counter that nobody read stood there.
+    public const int HasPollersAt = 14 * Stride;
     public const int CorruptAtAt = 15 * Stride;
 
     // Why flushes fail, for information: since when (milliseconds since 1970 UTC; 0: they do not), which process says so, and

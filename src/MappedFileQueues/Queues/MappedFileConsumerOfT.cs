@@ -166,13 +166,23 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         }
     }
 
-    /// <summary>Moves the consumer and stores the place.</summary>
+    /// <summary>
+    /// Moves the consumer and stores the place. A message in hand counts as not read; only through the interface of 1.x must it be
+    /// committed first.
+    /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="OffsetOutOfRangeException">It is neither, or was removed.</exception>
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
         _core.Move(offset);
+    }
+
+    /// <inheritdoc/>
+    void IMappedFileConsumer<T>.AdjustOffset(long offset)
+    {
+        _core.ThrowIfInHand();
+        AdjustOffset(offset);
     }
 
     /// <summary>Moves behind the last published message and stores the place.</summary>

@@ -58,6 +58,11 @@ internal sealed unsafe class ControlPage : IDisposable
     /// <summary>Counts claims of dead producers that were turned into padding.</summary>
     public ulong* RepairCount => _region.Word(ControlLayout.RepairCountAt);
 
+    /// <summary>
+    /// 1 once a process attached that polls (Portable): it wakes nobody, so sleepers look for its messages themselves.
+    /// </summary>
+    public ulong* HasPollers => _region.Word(ControlLayout.HasPollersAt);
+
     /// <summary>The boot that last recovered the store; meaningful when <see cref="IsColdBlockValid"/>.</summary>
     public Guid BootId
     {

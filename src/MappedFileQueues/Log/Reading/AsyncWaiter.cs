@@ -97,6 +97,8 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
                 _pending.RemoveAll(wait => wait.TryComplete(store));
                 if (_pending.Exists(wait => wait.SawHole))
                     sleep = TimeSpan.FromMilliseconds(1);
+                else if (sleep == SleeperWatch.Interval && _pending.TrueForAll(wait => store.IsQuiet(wait.Reader.Offset)))
+                    sleep = LogConsumer.LookAfterStore;
                 if (_pending.Count == 0)
                 {
                     // Nobody waits: the next wait starts a new thread, so that an idle queue costs nothing.

@@ -214,6 +214,14 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
+    /// <summary>Throws while a message that was read is neither committed nor passed.</summary>
+    public void ThrowIfInHand()
+    {
+        if (Reader.HasMessage)
+            throw new InvalidOperationException($"The message in hand is not committed: offset={Reader.Offset}, "
+                + $"consumer=\"{Name}\", path={Store.Path}. Commit it before the offset is adjusted.");
+    }
+
     /// <summary>Back to the stored offset.</summary>
     public void Rewind()
     {

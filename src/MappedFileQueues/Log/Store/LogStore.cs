@@ -38,6 +38,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
         };
         Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
+        if (Os.IsPortable)
+            SharedWord.WriteRelease(Control.HasPollers, 1); // P35 release: pairs with P35 acquire in HasPollers.
     }
 
     public OperatingSystemServices Os { get; }
@@ -63,6 +65,10 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public OwnProducers Producers { get; } = new();
 
+    /// <summary>Some process that is or was attached publishes without waking anybody.</summary>
+    // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in LogStore.
+    public bool HasPollers => SharedWord.ReadAcquire(Control.HasPollers) != 0;
+
     /// <summary>
     /// Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, nothing is
     /// confirmed any more, readers read up to it.
@@ -72,6 +78,13 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// <summary>Everything before it is on disk.</summary>
     // P18 acquire: pairs with P18 full in FlushRound.
     public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Confirmed);
+
+    /// <summary>
+    /// For a sleeper that has seen everything below an offset: all of it is on disk. The only message that can come without a
+    /// wake is that of a producer that dies between its publish and its wake, before its Produce returned. The sleeper finds
+    /// that one at its next look, a second later at most.
+    /// </summary>
+    public bool IsQuiet(long offset) => ConfirmedOffset >= offset && !HasPollers;
 
     // P16 acquire: pairs with P16 release in LogOrigin.
     public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
