@@ -46,8 +46,6 @@ internal readonly struct IndexEntry
     /// <summary>The hash bits behind those that choose the shard.</summary>
     public ulong TagOf(ulong hash) => (hash << ShardBits) >> (64 - TagBits);
 
-    public ulong Tag(ulong entry) => entry >> (64 - TagBits);
-
     public int SizeClass(ulong entry) => (int)(entry >> (SlotBits + PositionBits)) & ClassMax;
 
     public int Slot(ulong entry) => (int)(entry >> PositionBits) & (SlotCount - 1);

@@ -11,7 +11,4 @@ internal static class PackNames
     public const string WriterLock = "locks/writer";
     public const string Salvage = "salvage";
     public const string Poison = "poison";
-
-    /// <summary>Ends the name of every file that is still being made; the next writer removes such files.</summary>
-    public const string TemporarySuffix = ".tmp";
 }

@@ -75,34 +75,31 @@ internal static class IndexCheckpoint
     /// <summary>Writes it under a temporary name, syncs it, renames it. The volumes are synced up to what they cover.</summary>
     public static void Write(HeldDirectory directory, PackMeta meta, CheckpointContent content, ulong[][] shards)
     {
-        const string Temporary = PackNames.Checkpoint + PackNames.TemporarySuffix;
-        _ = directory.Delete(Temporary);
-        using (PlatformFile file = directory.Open(Temporary, FileOpening.ReadWriteOrCreate)!)
-        {
-            file.WriteAt(Header(meta, content, shards.Sum(static shard => (long)shard.Length)), 0);
-            using var stream = new CheckpointStream(file, HeaderLength);
-            foreach (CoveredVolume volume in content.Volumes)
-                stream.Write(volume.ToWords());
-            foreach (HiddenStretch stretch in content.Hidden)
-                stream.Write(stretch.ToWords());
-            stream.Write((ulong)content.Deleted.Count);
-            foreach ((ulong hash, NeedlePosition tombstone) in content.Deleted)
-                stream.Write([hash, tombstone.Number, (ulong)tombstone.Position]);
-            foreach (ulong[] shard in shards)
-            {
-                stream.Write((ulong)shard.Length);
-                stream.Write(shard);
-            }
+        WholeFile.Write(directory, PackNames.Checkpoint, file => WriteContent(file, meta, content, shards));
+        ProtocolSteps.Reach(ProtocolStep.PackCheckpointWritten);
+        WholeFile.Install(
+            directory, PackNames.Checkpoint, static () => ProtocolSteps.Reach(ProtocolStep.PackCheckpointRenamed));
+    }
 
-            stream.Write(stream.Crc);
-            stream.Flush();
-            file.Sync();
+    private static void WriteContent(PlatformFile file, PackMeta meta, CheckpointContent content, ulong[][] shards)
+    {
+        file.WriteAt(Header(meta, content, shards.Sum(static shard => (long)shard.Length)), 0);
+        using var stream = new CheckpointStream(file, HeaderLength);
+        foreach (CoveredVolume volume in content.Volumes)
+            stream.Write(volume.ToWords());
+        foreach (HiddenStretch stretch in content.Hidden)
+            stream.Write(stretch.ToWords());
+        stream.Write((ulong)content.Deleted.Count);
+        foreach ((ulong hash, NeedlePosition tombstone) in content.Deleted)
+            stream.Write([hash, tombstone.Number, (ulong)tombstone.Position]);
+        foreach (ulong[] shard in shards)
+        {
+            stream.Write((ulong)shard.Length);
+            stream.Write(shard);
         }
 
-        ProtocolSteps.Reach(ProtocolStep.PackCheckpointWritten);
-        directory.Rename(Temporary, PackNames.Checkpoint);
-        ProtocolSteps.Reach(ProtocolStep.PackCheckpointRenamed);
-        directory.FlushEntries("");
+        stream.Write(stream.Crc);
+        stream.Flush();
     }
 
     /// <summary>Reads the entries into an empty index; null when the file is missing, damaged or of another pack.</summary>

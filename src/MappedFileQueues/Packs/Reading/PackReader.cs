@@ -97,15 +97,8 @@ public sealed class PackReader : IDisposable
     /// <inheritdoc cref="PackStore.TryGet(ReadOnlySpan{byte}, IBufferWriter{byte})"/>
     public bool TryGet(string key, IBufferWriter<byte> destination)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            return TryGet(bytes.Bytes, destination);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGet(bytes.Bytes, destination);
     }
 
     /// <inheritdoc cref="PackStore.TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>
@@ -128,15 +121,8 @@ public sealed class PackReader : IDisposable
     /// <inheritdoc cref="PackStore.TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>
     public bool TryGet(string key, [NotNullWhen(true)] out IMemoryOwner<byte>? data)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            return TryGet(bytes.Bytes, out data);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGet(bytes.Bytes, out data);
     }
 
     /// <inheritdoc cref="PackStore.Contains(ReadOnlySpan{byte})"/>
@@ -159,15 +145,8 @@ public sealed class PackReader : IDisposable
     /// <inheritdoc cref="PackStore.Contains(ReadOnlySpan{byte})"/>
     public bool Contains(string key)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            return Contains(bytes.Bytes);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return Contains(bytes.Bytes);
     }
 
     /// <inheritdoc cref="PackStore.Enumerate"/>

@@ -125,9 +125,6 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
         return _buffer.AsSpan(at, Math.Clamp(_bufferCount - at, 0, wanted));
     }
 
-    /// <summary>Leaves the needle here out, as its caller has decided.</summary>
-    public void SkipTo(long position) => Position = position;
-
     public void Dispose() => ArrayPool<byte>.Shared.Return(_buffer);
 
     private bool IsValid(long position, ulong sequenceAbove, bool wholeNeedle, long allowance)

@@ -130,18 +130,14 @@ internal sealed class PackAppender : IDisposable
     /// <summary>Makes a volume whose name and header are on disk before anything else is written to it.</summary>
     public static Volume MakeVolume(PackCore core, VolumeHeader header, Action<PlatformFile>? fill = null)
     {
-        string temporary = header.Name.Path + PackNames.TemporarySuffix;
         HeldDirectory directory = core.Directory;
-        _ = directory.Delete(temporary);
-        using (PlatformFile file = directory.Open(temporary, FileOpening.ReadWriteOrCreate)!)
+        WholeFile.Write(directory, header.Name.Path, file =>
         {
             file.WriteAt(header.ToBytes(core.Meta.PackId), 0);
             fill?.Invoke(file);
-            file.Sync();
-        }
-
+        });
         ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
-        directory.Rename(temporary, header.Name.Path);
+        directory.Rename(header.Name.Path + WholeFile.TemporarySuffix, header.Name.Path);
         ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
 #if MFQ_PLANTED
         if (!PlantedFaults.Has(PlantedFault.PackNameNotFlushed))

@@ -153,17 +153,11 @@ internal sealed class PackCompactor(PackWriter writer)
         {
             // What cannot be read is not thrown away: it may be worth something to somebody with other tools. Its neighbours are
             // replaced without it.
-            _ = Core.Directory.Delete(name.Path + PackNames.TemporarySuffix);
             _skipped++;
             int at = run.IndexOf(damage.Volume);
             ReplaceRest(run[..at], garbageMin);
             ReplaceRest(run[(at + 1)..], garbageMin);
             return;
-        }
-        catch (QueueDiskException)
-        {
-            _ = Core.Directory.Delete(name.Path + PackNames.TemporarySuffix);
-            throw;
         }
 
         ProtocolSteps.Reach(ProtocolStep.PackCompactionRenamed);
@@ -192,7 +186,6 @@ internal sealed class PackCompactor(PackWriter writer)
         }
         catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOSPC && _replaced.Count > 0)
         {
-            _ = Core.Directory.Delete(name.Path + PackNames.TemporarySuffix);
             Settle();
             return Copy(run, name);
         }

@@ -84,7 +84,7 @@ internal static class PackOpening
         if (!mayCreate)
             throw PackErrors.NoPack(directory.Path);
         string? foreign = directory.List("").FirstOrDefault(static name => name is not (PackNames.Locks or PackNames.Volumes)
-            && !name.EndsWith(PackNames.TemporarySuffix, StringComparison.Ordinal));
+            && !name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal));
         if (foreign is not null)
             throw PackErrors.Foreign(directory.Path, foreign);
 
@@ -95,18 +95,10 @@ internal static class PackOpening
 
     private static PackMeta Create(HeldDirectory directory, PackOptions options)
     {
-        const string Temporary = PackNames.Meta + PackNames.TemporarySuffix;
         directory.CreateSubdirectory(PackNames.Volumes);
         var meta = new PackMeta(Guid.NewGuid(), options.VolumeSize, DateTimeOffset.UtcNow);
-        _ = directory.Delete(Temporary);
-        using (PlatformFile file = directory.Open(Temporary, FileOpening.ReadWriteOrCreate)!)
-        {
-            file.WriteAt(meta.ToBytes(), 0);
-            file.Sync();
-        }
-
-        directory.Rename(Temporary, PackNames.Meta);
-        directory.FlushEntries("");
+        WholeFile.Write(directory, PackNames.Meta, file => file.WriteAt(meta.ToBytes(), 0));
+        WholeFile.Install(directory, PackNames.Meta);
         return meta;
     }
 
@@ -117,7 +109,7 @@ internal static class PackOpening
         {
             foreach (string name in directory.List(folder))
             {
-                if (name.EndsWith(PackNames.TemporarySuffix, StringComparison.Ordinal))
+                if (name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))
                     _ = directory.Delete(folder.Length == 0 ? name : $"{folder}/{name}");
             }
         }

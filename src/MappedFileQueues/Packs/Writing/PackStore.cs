@@ -85,15 +85,8 @@ public sealed class PackStore : IDisposable
     /// <inheritdoc cref="Put(ReadOnlySpan{byte}, ReadOnlySpan{byte}, PackDurability?)"/>
     public void Put(string key, ReadOnlySpan<byte> data, PackDurability? durability = null)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            Put(bytes.Bytes, data, durability);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        Put(bytes.Bytes, data, durability);
     }
 
     /// <summary>
@@ -116,15 +109,8 @@ public sealed class PackStore : IDisposable
     /// <inheritdoc cref="Delete(ReadOnlySpan{byte}, PackDurability?)"/>
     public bool Delete(string key, PackDurability? durability = null)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            return Delete(bytes.Bytes, durability);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return Delete(bytes.Bytes, durability);
     }
 
     /// <summary>
@@ -149,15 +135,8 @@ public sealed class PackStore : IDisposable
     /// <inheritdoc cref="TryGet(ReadOnlySpan{byte}, IBufferWriter{byte})"/>
     public bool TryGet(string key, IBufferWriter<byte> destination)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            return TryGet(bytes.Bytes, destination);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGet(bytes.Bytes, destination);
     }
 
     /// <summary>
@@ -179,15 +158,8 @@ public sealed class PackStore : IDisposable
     /// <inheritdoc cref="TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>
     public bool TryGet(string key, [NotNullWhen(true)] out IMemoryOwner<byte>? data)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            return TryGet(bytes.Bytes, out data);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGet(bytes.Bytes, out data);
     }
 
     /// <summary>Whether the key has an object; reads its header. Allocates nothing.</summary>
@@ -202,15 +174,8 @@ public sealed class PackStore : IDisposable
     /// <inheritdoc cref="Contains(ReadOnlySpan{byte})"/>
     public bool Contains(string key)
     {
-        var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
-        try
-        {
-            return Contains(bytes.Bytes);
-        }
-        finally
-        {
-            bytes.Dispose();
-        }
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return Contains(bytes.Bytes);
     }
 
     /// <summary>
