@@ -13,8 +13,6 @@ public sealed partial class ReadmeTests : IDisposable
     private const string ToolFromSources = "dotnet run --project src/MappedFileQueues.Tool -c Release -- ";
     private const string InstalledTool = "mfq ";
 
-    /// <summary>What makes the bench as short as a test may be; the README shows it without.</summary>
-    private static readonly string[] s_shortBench = ["--quick", "--only", "append_exclusive", "--messages", "100000"];
 
     private static readonly string s_readme = File.ReadAllText(Repository.PathOf("README.md"));
 
@@ -71,7 +69,6 @@ public sealed partial class ReadmeTests : IDisposable
         return arguments[0] switch
         {
             "demo" => [.. arguments, "--seconds", "1"],
-            "bench" => [.. arguments, .. s_shortBench],
             _ => arguments,
         };
     }
