@@ -12,7 +12,7 @@ namespace MappedFileQueues.Log.Opening;
 /// hint: producers walk over living claims, so the hint may stand above a hole), and rewrites every word of the control page.
 /// <code>
 /// which recovery
-/// the last one was cutting and did not finish after a cut
+/// the last one left a cut unfinished          after a cut
 /// another boot, an unknown one, poison        after a cut
 /// this boot                                   after deaths; a state that is impossible while memory is whole (below, and beyond
 ///                                             the tail: MemoryWitness) turns it into one after a cut
