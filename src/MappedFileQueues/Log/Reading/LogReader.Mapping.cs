@@ -49,7 +49,7 @@ internal sealed unsafe partial class LogReader
     {
         Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
         _bound = null;
-        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in SingleCaller.
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the load; pairs with P7 release in SingleCaller.
         wake();
         var spinner = new SpinWait();
         while (_calls.IsInCall)
@@ -216,7 +216,7 @@ internal sealed unsafe partial class LogReader
 
         if (confirmed != null)
         {
-            // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
             bound = Math.Min(bound, SharedWord.ReadAcquire(confirmed) - segment.Start);
             if (bound < position + FrameHeader.Size)
                 return false;
