@@ -167,8 +167,8 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     }
 
     /// <summary>
-    /// Moves the consumer and stores the place. A message in hand counts as not read; only through the interface of 1.x must it be
-    /// committed first.
+    /// Moves the consumer and stores the place. A message in hand counts as not read; the interface of 1.x refuses to move until
+    /// it is committed.
     /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="OffsetOutOfRangeException">It is neither, or was removed.</exception>

@@ -4,8 +4,8 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Durability;
 
 /// <summary>
-/// A queue whose messages are all on disk wakes up for nothing but its consumer's look around, once a second; and the flush thread
-/// that sleeps so keeps the promise of the interval for the next message, whichever process produces it.
+/// A queue whose messages are all on disk wakes up for nothing but its consumer's look around, once a second; and the flush
+/// thread that sleeps so keeps the promise of the interval for the next message, whichever process produces it.
 /// </summary>
 [Collection(CrashCollection.Name)]
 public sealed class IdleTests
@@ -70,7 +70,8 @@ public sealed class IdleTests
             agent.Kill();
 
             Assert.True(
-                Eventually.Wait(() => queue.ConfirmedOffset > confirmed, TimeSpan.FromSeconds(20)), $"message {i} was not flushed");
+                Eventually.Wait(() => queue.ConfirmedOffset > confirmed, TimeSpan.FromSeconds(20)),
+                $"message {i} was not flushed");
         }
     }
 
@@ -126,9 +127,10 @@ public sealed class IdleTests
         long count = 0;
         foreach (string task in Directory.GetDirectories(string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/task")))
         {
+            const string Counter = "voluntary_ctxt_switches:";
             string line = File.ReadLines(Path.Combine(task, "status"))
-                .First(line => line.StartsWith("voluntary_ctxt_switches", StringComparison.Ordinal));
-            count += long.Parse(line.AsSpan(line.IndexOf(':', StringComparison.Ordinal) + 1).Trim(), CultureInfo.InvariantCulture);
+                .First(line => line.StartsWith(Counter, StringComparison.Ordinal));
+            count += long.Parse(line.AsSpan(Counter.Length).Trim(), CultureInfo.InvariantCulture);
         }
 
         return count;
