@@ -1,12 +1,12 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
-using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Packs;
 using MappedFileQueues.Bench.Processes;
 using MappedFileQueues.Bench.Reporting;
+using MappedFileQueues.Tool.Arguments;
 
 namespace MappedFileQueues.Bench;
 

@@ -2,8 +2,8 @@ using System.CommandLine;
 using System.CommandLine.Parsing;
 using System.Diagnostics;
 using System.Globalization;
-using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Bench.Reporting;
+using MappedFileQueues.Tool.Arguments;
 
 namespace MappedFileQueues.Bench;
 

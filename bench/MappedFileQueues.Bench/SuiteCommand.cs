@@ -1,6 +1,6 @@
 using System.CommandLine;
-using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Bench.Reporting;
+using MappedFileQueues.Tool.Arguments;
 
 namespace MappedFileQueues.Bench;
 

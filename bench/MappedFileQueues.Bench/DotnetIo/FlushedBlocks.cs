@@ -1,7 +1,7 @@
 using System.Buffers.Binary;
 using System.IO.MemoryMappedFiles;
-using MappedFileQueues.Files;
 using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Files;
 using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Bench.DotnetIo;

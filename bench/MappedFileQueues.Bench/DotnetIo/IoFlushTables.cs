@@ -1,7 +1,7 @@
 using System.IO.MemoryMappedFiles;
 using System.Runtime.InteropServices;
-using MappedFileQueues.Files;
 using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Files;
 using Microsoft.Win32.SafeHandles;
 using static MappedFileQueues.Bench.DotnetIo.IoLoops;
 

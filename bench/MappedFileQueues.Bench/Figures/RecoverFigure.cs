@@ -1,14 +1,14 @@
 using System.Numerics;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Bench.Processes;
+using MappedFileQueues.Bench.Queues;
+using MappedFileQueues.Bench.Raw;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
-using MappedFileQueues.Bench.Measuring;
-using MappedFileQueues.Bench.Processes;
-using MappedFileQueues.Bench.Queues;
-using MappedFileQueues.Bench.Raw;
 using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Bench.Figures;

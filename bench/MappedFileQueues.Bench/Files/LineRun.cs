@@ -1,7 +1,7 @@
 using System.Globalization;
 using System.Text;
-using MappedFileQueues.Files;
 using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Files;
 
 namespace MappedFileQueues.Bench.Files;
 

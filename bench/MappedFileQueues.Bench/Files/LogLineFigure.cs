@@ -1,7 +1,7 @@
 using System.Globalization;
-using MappedFileQueues.Files;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
+using MappedFileQueues.Files;
 using Microsoft.Extensions.Logging;
 using Serilog;
 

@@ -1,6 +1,6 @@
-using MappedFileQueues.Files;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
+using MappedFileQueues.Files;
 using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Bench.Files;

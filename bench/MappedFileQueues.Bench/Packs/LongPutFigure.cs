@@ -1,8 +1,8 @@
 using System.Buffers.Binary;
 using System.Globalization;
-using MappedFileQueues.Packs;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
+using MappedFileQueues.Packs;
 using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Bench.Packs;

@@ -1,7 +1,7 @@
 using System.Buffers;
 using System.Buffers.Binary;
-using MappedFileQueues.Packs;
 using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Packs;
 
 namespace MappedFileQueues.Bench.Packs;
 

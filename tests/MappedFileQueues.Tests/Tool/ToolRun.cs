@@ -1,6 +1,5 @@
 using System.Diagnostics;
 using System.Text;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Tool;
 

@@ -1,6 +1,6 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
