@@ -60,7 +60,8 @@ internal static class SmallBench
 
     private static void Print(List<FigureResult> results, string folder)
     {
-        Report report = new("Messages of 64 bytes, default options, new files", "figure", "value", "raw", "ratio", "spread", "unit");
+        Report report = new(
+            "Messages of 64 bytes, default options, new files", "figure", "value", "raw", "ratio", "spread", "unit");
         foreach (FigureResult result in results)
         {
             report.Add(result.Name, Number(result.Value), Number(result.Raw),
@@ -70,7 +71,7 @@ internal static class SmallBench
 
         report.Write();
         Console.Out.WriteLine($"Medians of {SmallFigures.Repetitions} runs, raw and queue in turn, in {folder}. "
-            + "Raw is the same work without a queue: a copy into a mapped file, a sum over it, two threads on a word, fdatasync.");
+            + "Raw is the same work without a queue: copies to a mapped file, a sum over it, two threads on a word, fdatasync.");
     }
 
     private static string Number(double value) => value.ToString(value >= 1000 ? "N0" : "0.00", CultureInfo.InvariantCulture);

@@ -52,6 +52,7 @@ public sealed partial class PageNamesTests
     [Theory]
     [InlineData("`SharedWord.NoSuchMember`", 1)]
     [InlineData("`QueueDiskException.HResult`, which is inherited", 0)]
+    [InlineData("`ControlPage.ControlPage`, a constructor", 0)]
     [InlineData("```text\n`SharedWord.NoSuchMember`\n```", 0)]
     public void FindUnknownMembers_MemberThatIsNotThere_IsFound(string text, int count) =>
         Assert.Equal(count, FindUnknownMembers([("a.md", text)]).Count());
@@ -107,9 +108,10 @@ public sealed partial class PageNamesTests
 
     private static string PathInCore(string relativePath) => Repository.PathOf(SourceCompilation.CoreFolder + relativePath);
 
+    /// <summary>A constructor has the name of its type.</summary>
     private static bool HasMember(INamedTypeSymbol? type, string name) =>
         type is not null
-        && (type.GetMembers(name).Length > 0 || type.GetTypeMembers(name).Length > 0 || HasMember(type.BaseType, name));
+        && (type.Name == name || type.GetMembers(name).Length > 0 || type.GetTypeMembers(name).Length > 0 || HasMember(type.BaseType, name));
 
     /// <summary>As GitHub makes it: lower case, hyphens for spaces; other signs go.</summary>
     private static string AnchorOf(string heading) =>

@@ -34,7 +34,8 @@ internal static class FolderLadder
     {
         ["Files/Names"] = [],
         ["Files/Appending"] = ["Files/Names"],
-        ["Files/Reading"] = ["Files/Names"],
+        ["Files/Reading/Blocks"] = ["Files/Names"],
+        ["Files/Reading"] = ["Files/Names", "Files/Reading/Blocks"],
         ["Packs/Format"] = [],
         ["Packs/Volumes"] = ["Packs/Format"],
         ["Packs/Index"] = ["Packs/Format", "Packs/Volumes"],

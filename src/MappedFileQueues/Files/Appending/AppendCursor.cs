@@ -43,13 +43,13 @@ internal sealed unsafe class AppendCursor
         byte* start = _next;
         if (source.Length > _fetchedEnd - start)
         {
-            Leave();
+            ReleaseLock();
             return false;
         }
 
         _next = start + source.Length;
         source.CopyTo(new Span<byte>(start, source.Length));
-        Leave();
+        ReleaseLock();
         return true;
     }
 
@@ -60,7 +60,7 @@ internal sealed unsafe class AppendCursor
     {
         if (source.Length > ShortLength)
             return TryAppendLong(source, out end);
-        Enter();
+        TakeLock();
         byte* start = Claim(source.Length);
         end = 0;
         if (start != null)
@@ -71,7 +71,7 @@ internal sealed unsafe class AppendCursor
             end = _buffer!.PlaceOf(_next);
         }
 
-        Leave();
+        ReleaseLock();
         return start != null;
     }
 
@@ -80,11 +80,11 @@ internal sealed unsafe class AppendCursor
     /// </summary>
     public AppendBuffer? TryClaim(int length, out byte* start)
     {
-        Enter();
+        TakeLock();
         start = Claim(length);
         AppendBuffer? buffer = start != null ? _buffer : null;
         buffer?.BeginCopy();
-        Leave();
+        ReleaseLock();
         return buffer;
     }
 
@@ -93,11 +93,11 @@ internal sealed unsafe class AppendCursor
     /// </summary>
     public void Open(AppendBuffer buffer, int reserved)
     {
-        Enter();
+        TakeLock();
         _buffer = buffer;
         _next = _fetchedEnd = buffer.Start + reserved;
         _end = buffer.Start + buffer.Limit;
-        Leave();
+        ReleaseLock();
     }
 
     /// <summary>
@@ -105,12 +105,12 @@ internal sealed unsafe class AppendCursor
     /// </summary>
     public void Close()
     {
-        Enter();
+        TakeLock();
         if (_buffer is { } buffer)
             buffer.End = (int)(_next - buffer.Start);
         _buffer = null;
         _next = _fetchedEnd = _end = null;
-        Leave();
+        ReleaseLock();
     }
 
     /// <summary>Under the gate: what the active buffer holds, with what is being copied.</summary>
@@ -180,16 +180,16 @@ internal sealed unsafe class AppendCursor
         _fetchedEnd = from + length;
     }
 
-    private void Enter()
+    private void TakeLock()
     {
         if (Interlocked.CompareExchange(ref _lock, 1, 0) != 0)
-            EnterSlowly();
+            TakeLockSlowly();
     }
 
-    private void Leave() => Volatile.Write(ref _lock, 0);
+    private void ReleaseLock() => Volatile.Write(ref _lock, 0);
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private void EnterSlowly()
+    private void TakeLockSlowly()
     {
         int turns = 0;
         do

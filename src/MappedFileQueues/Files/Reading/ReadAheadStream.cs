@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Files.Reading;
+using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files;
@@ -325,7 +326,7 @@ public sealed class ReadAheadStream : Stream
         ReadBlock? block;
         while ((block = _pump.Take(cancellationToken)) is { BeginsFile: true })
             _position = 0;
-        return Enter(block);
+        return Begin(block);
     }
 
     [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
@@ -335,10 +336,10 @@ public sealed class ReadAheadStream : Stream
         ReadBlock? block;
         while ((block = await _pump.TakeAsync(cancellationToken).ConfigureAwait(false)) is { BeginsFile: true })
             _position = 0;
-        return Enter(block);
+        return Begin(block);
     }
 
-    private bool Enter(ReadBlock? block)
+    private bool Begin(ReadBlock? block)
     {
         _block = block;
         _offset = 0;

@@ -1,31 +1,20 @@
 using System.Runtime.CompilerServices;
-using System.Runtime.ExceptionServices;
-using System.Threading.Tasks.Sources;
+using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files.Reading;
 
 /// <summary>
-/// Reads a file block by block, ahead of one consumer. One thread at a time reads: the pump's own, or a consumer that would have
-/// to wait for it otherwise; so files of one small block never start a thread. What is shared lies under one lock; a block is in
-/// nobody's reach but of who took it off its queue. This file: the consumer's side.
+/// Reads a file block by block, ahead of one consumer: the consumer's calls. What reads is the <see cref="BlockFiller"/>. A block
+/// is in nobody's reach but of the one that took it off the queue.
 /// </summary>
-internal sealed partial class ReadPump : IValueTaskSource, IDisposable
+internal sealed class ReadPump : IDisposable
 {
-    /// <summary>A shorter read is served from a block: a call of the system for each would cost more than the copy.</summary>
-    private const int DirectMin = 64 * 1024;
-
-    private readonly object _gate = new();
-    private readonly FileSequence? _sequence;
-    private readonly bool _isText;
+    private readonly BlockSignal _signal = new();
+    private readonly object _gate;
+    private readonly BlockSource _source;
+    private readonly BlockFiller _filler;
     private readonly Type _owner;
-    private readonly Queue<ReadBlock> _filled;
-
-    /// <summary>Changes under the lock, in a call of the consumer, while nobody reads.</summary>
-    private ReadableFile _file;
-
-    private ManualResetValueTaskSourceCore<bool> _wait = new() { RunContinuationsAsynchronously = true };
-    private bool _isWaitArmed;
     private bool _isInCall;
     private bool _isDisposed;
 
@@ -42,37 +31,22 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     /// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
     public ReadPump(FileSource source, ReadAheadOptions options, int headroom, bool usesCache, bool isText, Type owner)
     {
-        ReadableFile file = source.First;
-        _file = file;
-        _sequence = source.Sequence;
-        _isText = isText && _sequence is not null;
+        _gate = _signal.Gate;
         _owner = owner;
-        _headroom = headroom;
-        _mapping = options.MapBlocks ? new FileMapping(file) : null;
-        _usesCache = usesCache && !options.MapBlocks;
-        _isCached = _usesCache;
-        _bypassesCache = options.BypassCache;
-        _blockLengthMax = options.BlockSize;
-        _blockCountMax = options.BlocksAhead + 1;
-        _askAhead = _bypassesCache ? 0 : options.AskAhead;
-        _isFollowing = options.Follow;
-        _followInterval = options.FollowInterval;
-        _nextLength = Math.Min(FirstLength, _blockLengthMax);
-        _free = new Stack<ReadBlock>(_blockCountMax);
-        _filled = new Queue<ReadBlock>(_blockCountMax);
+        _source = new BlockSource(source, options, isText, owner);
         try
         {
-            Advise();
+            _filler = new BlockFiller(_signal, _source, options, headroom, usesCache);
         }
         catch
         {
-            file.Dispose();
+            _source.Dispose();
             throw;
         }
     }
 
     /// <summary>The path of the file, for messages.</summary>
-    public string Path => _file.Path;
+    public string Path => _source.Path;
 
     /// <summary>The file's length now.</summary>
     public long Length
@@ -82,7 +56,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             lock (_gate)
             {
                 ThrowIfDisposed();
-                return _file.Length;
+                return _source.Length;
             }
         }
     }
@@ -99,7 +73,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             lock (_gate)
             {
                 ThrowIfDisposed();
-                return _file.Mark;
+                return _source.Mark;
             }
         }
     }
@@ -127,22 +101,10 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
                 while (!TryTake(out block))
                 {
                     cancellationToken.ThrowIfCancellationRequested();
-                    Want();
 
-                    if (CanFill && _isCached)
-                    {
-                        FillCached();
-                    }
-                    else if (CanFill && !cancellationToken.CanBeCanceled)
-                    {
-                        // Who may be cancelled must not be in a read of the disk itself.
-                        FillOne();
-                    }
-                    else
-                    {
-                        StartThread();
+                    // A caller that may be cancelled must not be in a read of the disk itself.
+                    if (!_filler.TryFill(mayWait: !cancellationToken.CanBeCanceled))
                         Monitor.Wait(_gate);
-                    }
                 }
 
                 return block;
@@ -154,7 +116,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
     }
 
-    /// <summary>The same without blocking a thread: every read that may wait is the pump's.</summary>
+    /// <summary>The same without blocking a thread: every read that may wait is the background thread's.</summary>
     [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     public async ValueTask<ReadBlock?> TakeAsync(CancellationToken cancellationToken)
     {
@@ -166,24 +128,18 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             registration = Register(cancellationToken);
             while (true)
             {
+                ValueTask change;
                 lock (_gate)
                 {
                     if (TryTake(out ReadBlock? block))
                         return block;
                     cancellationToken.ThrowIfCancellationRequested();
-                    Want();
-                    if (CanFill && _isCached)
-                    {
-                        FillCached();
+                    if (_filler.TryFill(mayWait: false))
                         continue;
-                    }
-
-                    StartThread();
-                    _wait.Reset();
-                    _isWaitArmed = true;
+                    change = _signal.NextChange();
                 }
 
-                await new ValueTask(this, _wait.Version).ConfigureAwait(false);
+                await change.ConfigureAwait(false);
             }
         }
         finally
@@ -195,11 +151,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
     }
 
-    /// <summary>
-    /// Reads into the caller's own memory what is long or the rest of the file, as long as the system has the bytes in memory, or
-    /// the caller may wait for the disk: a block in between would only be a second copy, and the system itself reads ahead of who
-    /// reads one long piece after the other. 0 when not, which says nothing about the file.
-    /// </summary>
+    /// <summary>Reads into the caller's own memory where that pays; 0 when not, which says nothing about the file.</summary>
     public int ReadDirectly(Span<byte> destination, bool mayWait)
     {
         lock (_gate)
@@ -207,11 +159,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             BeginCall();
             try
             {
-                bool isWorthIt = destination.Length >= DirectMin || destination.Length > _lengthSeen - _nextPosition;
-                if (!isWorthIt || !CanFill || _filled.Count > 0)
-                    return 0;
-                int count = _isCached ? ReadCached(destination) : 0;
-                return count == 0 && mayWait && !_isAhead && !_bypassesCache ? ReadFromDisk(destination) : count;
+                return _filler.ReadDirectly(destination, mayWait);
             }
             finally
             {
@@ -224,12 +172,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     public void Release(ReadBlock block)
     {
         lock (_gate)
-        {
-            _free.Push(block);
-            if (CanFill && _isAhead)
-                StartThread();
-            Monitor.PulseAll(_gate);
-        }
+            _filler.Release(block);
     }
 
     /// <summary>
@@ -242,18 +185,7 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         {
             BeginCall();
             EndCall();
-            while (_filled.TryDequeue(out ReadBlock? block))
-            {
-                if (position >= block.Position && position < block.End && IsWhole(block))
-                    return block;
-                _free.Push(block);
-            }
-
-            if (_error is FileTruncatedException)
-                _lengthSeen = 0;
-            Restart(position);
-            WakeAll();
-            return null;
+            return _filler.MoveTo(position);
         }
     }
 
@@ -262,21 +194,18 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
     /// </summary>
     public void Resume(long position)
     {
-        _ = MoveTo(position);
-        _lengthSeen = Math.Max(_lengthSeen, position);
+        lock (_gate)
+        {
+            _ = MoveTo(position);
+            _filler.HasBeenAt(position);
+        }
     }
 
     /// <summary>From now on the end of the file is the end; a consumer that waits there gets it.</summary>
     public void StopFollowing()
     {
         lock (_gate)
-        {
-            _isFollowing = false;
-
-            // What was looked at before this call is no answer: a writer may have appended just before it.
-            _ask++;
-            WakeAll();
-        }
+            _filler.StopFollowing();
     }
 
     /// <summary>Ends waiting calls, waits for the read under way, and closes the file.</summary>
@@ -288,36 +217,29 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
             if (_isDisposed)
                 return;
             Volatile.Write(ref _isDisposed, true);
-            WakeAll();
-            while (_isFilling)
-                Monitor.Wait(_gate);
-            thread = _thread;
+            thread = _filler.End();
         }
 
         thread?.Join();
-        _mapping?.Dispose();
-        _successor?.Dispose();
-        _file.Dispose();
+        _source.Dispose();
     }
-
-    void IValueTaskSource.GetResult(short token) => _wait.GetResult(token);
-
-    ValueTaskSourceStatus IValueTaskSource.GetStatus(short token) => _wait.GetStatus(token);
-
-    void IValueTaskSource.OnCompleted(
-        Action<object?> continuation, object? state, short token, ValueTaskSourceOnCompletedFlags flags) =>
-        _wait.OnCompleted(continuation, state, token, flags);
 
     private CancellationTokenRegistration Register(CancellationToken cancellationToken)
     {
         cancellationToken.ThrowIfCancellationRequested();
-        return cancellationToken.UnsafeRegister(static state => ((ReadPump)state!).WakeForCancellation(), this);
+        return cancellationToken.UnsafeRegister(static pump => ((ReadPump)pump!).WakeForCancellation(), this);
     }
 
     private void WakeForCancellation()
     {
         lock (_gate)
-            WakeAll();
+            _signal.WakeAll();
+    }
+
+    private bool TryTake(out ReadBlock? block)
+    {
+        ThrowIfDisposed();
+        return _filler.TryTake(out block);
     }
 
     private void BeginCall()
@@ -330,83 +252,12 @@ internal sealed partial class ReadPump : IValueTaskSource, IDisposable
         }
 
         _isInCall = true;
-        _ask++;
+        _filler.BeginCall();
     }
 
     private void EndCall()
     {
         _isInCall = false;
-        _isWanted = false;
-    }
-
-    /// <summary>True with a block, or with null at the end.</summary>
-    private bool TryTake(out ReadBlock? block)
-    {
-        ThrowIfDisposed();
-        if (_filled.TryPeek(out block))
-        {
-            if (IsWhole(block))
-                return _filled.TryDequeue(out block);
-            Restart(block.Position);
-            return false;
-        }
-
-        if (_error is not null)
-            ExceptionDispatchInfo.Throw(_error);
-        if (_next is not null)
-        {
-            BeginFile(_next);
-            block = ReadBlock.NextFile;
-            return true;
-        }
-
-        return _isAtEnd && _answer == _ask && !_isFollowing;
-    }
-
-    /// <summary>All of the file was given, and the consumer wants more: what comes is the next file's.</summary>
-    private void BeginFile(ReadableFile next)
-    {
-        ReadableFile before = _file;
-        _file = next;
-        if (next == _successor)
-        {
-            _successor = null;
-            before.Dispose();
-        }
-
-        _askedTo = 0;
-        _beforeCount = 0;
-        _nextPoll = s_firstPoll;
-        Restart(0);
-        Advise();
-    }
-
-    private void Advise()
-    {
-        // With room at its end a file may become shorter and lose nothing.
-        _lengthSeen = _isText && HasRoomAtEnd(_file) ? 0 : _file.Length;
-        if (_bypassesCache)
-            _file.PrepareUncachedReads();
-        else
-            _file.AdviseSequential();
-    }
-
-    /// <summary>Says that a consumer waits; an end that was met before it came has to be looked at again.</summary>
-    private void Want()
-    {
-        _isWanted = true;
-        if (_isAtEnd && _answer != _ask)
-            _isAtEnd = false;
-        Monitor.PulseAll(_gate);
-    }
-
-    /// <summary>Everybody who waits looks again; called under the lock.</summary>
-    private void WakeAll()
-    {
-        Monitor.PulseAll(_gate);
-        if (!_isWaitArmed)
-            return;
-        _isWaitArmed = false;
-        _wait.SetResult(true);
+        _filler.EndCall();
     }
 }

@@ -1,7 +1,7 @@
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
-namespace MappedFileQueues.Files.Reading;
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>What is read: a file, and where its successors come from.</summary>
 /// <param name="First">The file to begin with.</param>

@@ -3,7 +3,7 @@ using MappedFileQueues.Files.Names;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
-namespace MappedFileQueues.Files.Reading;
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>
 /// The files that bear one name one after the other, for a reader that goes from each to the next: the one that has the name now,

@@ -1,7 +1,7 @@
 using System.Diagnostics.CodeAnalysis;
 using MappedFileQueues.Platform;
 
-namespace MappedFileQueues.Files.Reading;
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>
 /// A piece of a file: read into memory of its own, or where it lies in a mapping. Memory of its own is a pinned array, so that

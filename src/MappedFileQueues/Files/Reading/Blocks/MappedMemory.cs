@@ -1,6 +1,6 @@
 using System.Buffers;
 
-namespace MappedFileQueues.Files.Reading;
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>Where a block lies in a mapping, also as <see cref="Memory{T}"/>; after Dispose that one throws.</summary>
 internal sealed unsafe class MappedMemory : MemoryManager<byte>

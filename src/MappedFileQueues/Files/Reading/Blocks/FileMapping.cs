@@ -1,7 +1,7 @@
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
-namespace MappedFileQueues.Files.Reading;
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>
 /// A file in memory, one window of it after the other, for blocks that are handed out without a copy (<see
@@ -9,7 +9,9 @@ namespace MappedFileQueues.Files.Reading;
 /// a block is given only after the system has said that all of it is there; where it says no, the block is read, and the
 /// read's error is an exception. Used by one thread at a time, the one that fills blocks.
 /// </summary>
-internal sealed class FileMapping(ReadableFile file) : IDisposable
+/// <param name="file">The file; not disposed.</param>
+/// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
+internal sealed class FileMapping(ReadableFile file, Type owner) : IDisposable
 {
     /// <summary>
     /// Of the file at a time: large enough that mapping and unmapping do not count (2 % with 4 MiB, and interrupts of the other
@@ -54,7 +56,7 @@ internal sealed class FileMapping(ReadableFile file) : IDisposable
         _isRefused = view is null;
         if (view is null)
             return null;
-        FileWindow window = new(new MappedRegion(view), position);
+        FileWindow window = new(new MappedRegion(view), position, owner);
         _windows.Add(window);
         return window;
     }
@@ -82,7 +84,7 @@ internal sealed class FileMapping(ReadableFile file) : IDisposable
 }
 
 /// <summary>A mapped part of a file, and how many blocks lie in it.</summary>
-internal sealed unsafe class FileWindow(MappedRegion region, long position) : IDisposable
+internal sealed unsafe class FileWindow(MappedRegion region, long position, Type owner) : IDisposable
 {
     private bool _isDisposed;
 
@@ -99,7 +101,7 @@ internal sealed unsafe class FileWindow(MappedRegion region, long position) : ID
     /// <exception cref="ObjectDisposedException">The file is closed.</exception>
     public byte* At(long at)
     {
-        ObjectDisposedException.ThrowIf(Volatile.Read(ref _isDisposed), typeof(ReadAheadStream));
+        ObjectDisposedException.ThrowIf(Volatile.Read(ref _isDisposed), owner);
         return region.Pointer + (at - position);
     }
 

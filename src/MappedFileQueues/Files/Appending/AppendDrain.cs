@@ -1,0 +1,247 @@
+namespace MappedFileQueues.Files.Appending;
+
+/// <summary>
+/// The way from the buffers to the file. Draining is a role that one thread has at a time: the background thread, or any thread
+/// that flushes or needs room, which so need not wait to be served. The thread with the role writes, rolls and syncs without the
+/// gate, and alone changes what stands here.
+/// <para>Every write to the file begins at a block. The last block, when it is not full, is copied to the head of the next buffer
+/// and written again from there.</para>
+/// </summary>
+internal sealed class AppendDrain : IDisposable
+{
+    private readonly object _gate;
+    private readonly AppendBuffers _buffers;
+    private readonly AppendFileSet _files;
+    private readonly AppendFileOptions _options;
+    private readonly string _path;
+
+    // They change under the gate, and are read without it too.
+    private volatile AppendFailure? _failure;
+    private long _written;
+    private long _flushed;
+
+    /// <summary>Takes over the files; it disposes them.</summary>
+    public AppendDrain(string path, AppendBuffers buffers, AppendFileSet files, AppendFileOptions options)
+    {
+        (_path, _buffers, _files, _options) = (path, buffers, files, options);
+        _gate = buffers.Gate;
+    }
+
+    /// <summary>The first error; nothing can be appended behind bytes that are missing.</summary>
+    public AppendFailure? Failure => _failure;
+
+    /// <summary>Bytes that the system has, counted from the opening. From any thread.</summary>
+    public long Written => Volatile.Read(ref _written);
+
+    /// <summary>Bytes that survive a power cut. From any thread.</summary>
+    public long Flushed => Volatile.Read(ref _flushed);
+
+    /// <summary>Under the gate: whether a thread has the role.</summary>
+    public bool IsTaken { get; private set; }
+
+    /// <summary>Under the gate: whether the last byte was written, or failed to be.</summary>
+    public bool HasEnded { get; private set; }
+
+    private bool IsDurable => _options.Durability != AppendDurability.PageCache;
+
+    /// <summary>Under the gate: whether the current file is older than a file may become.</summary>
+    public bool IsRollDue() =>
+        _options.RollInterval != Timeout.InfiniteTimeSpan
+        && _options.TimeProvider.GetUtcNow().UtcTicks - _files.BegunTicks >= _options.RollInterval.Ticks;
+
+    /// <summary>Under the gate: whether a tick of the timer has something to do.</summary>
+    public bool IsBehind() => _buffers.Accepted > _written || (IsDurable && _written > _flushed);
+
+    /// <summary>Under the gate: takes the role, which nobody has. One of the methods below ends it.</summary>
+    public void Take() => IsTaken = true;
+
+    /// <summary>
+    /// Under the gate: takes the role when a buffer waits to be written and no thread is at it, because the background thread was
+    /// woken and does not run yet. On a busy machine waiting for it would take longer than the work.
+    /// </summary>
+    public bool TryTakeForSealed()
+    {
+        if (IsTaken || _buffers.Sealed is null || _failure is not null)
+            return false;
+        return IsTaken = true;
+    }
+
+    /// <summary>With the role, which it ends: writes the sealed buffer.</summary>
+    public void WriteSealed() => RunInRole(this, static drain => drain.DrainSealed(everything: false));
+
+    /// <summary>
+    /// With the role, which it ends: writes until the bytes before <paramref name="end"/> are with the system, or until a long
+    /// write has to go on first; and syncs.
+    /// </summary>
+    public void FlushUpTo(long end, bool isDurable) => RunInRole((Drain: this, end, isDurable), static goal =>
+    {
+        AppendDrain drain = goal.Drain;
+        drain.WriteUpTo(goal.end);
+        if (goal.isDurable && drain._written >= goal.end)
+            drain.Sync();
+    });
+
+    /// <summary>
+    /// With the role, which it ends: writes what there is, syncs it where the level says so, and rolls a file that is due.
+    /// </summary>
+    public void FlushOnTick() => RunInRole(this, static drain =>
+    {
+        drain.WriteUpTo(drain.AcceptedNow());
+        if (drain.TrySealLastOfFile())
+            _ = drain.DrainSealed(everything: true);
+        if (drain.IsDurable && drain._written > drain._flushed)
+            drain.Sync();
+    });
+
+    /// <summary>With the role, which it ends: writes the rest and ends the file. No write goes on any more.</summary>
+    public void End()
+    {
+        RunInRole(this, static drain =>
+        {
+            try
+            {
+                if (drain._failure is null)
+                    drain.WriteRest();
+            }
+            finally
+            {
+                lock (drain._gate)
+                    drain.HasEnded = true;
+            }
+        });
+    }
+
+    /// <summary>Closes the files, after <see cref="End"/>.</summary>
+    public void Dispose()
+    {
+        if (_failure is not null)
+            _files.End(isFailed: true);
+        _files.Dispose();
+    }
+
+    private void RunInRole<T>(T state, Action<T> work)
+    {
+        try
+        {
+            work(state);
+        }
+        catch (Exception error)
+        {
+            Fail(error);
+        }
+        finally
+        {
+            lock (_gate)
+            {
+                IsTaken = false;
+                Monitor.PulseAll(_gate);
+            }
+        }
+    }
+
+    private void WriteUpTo(long end)
+    {
+        while (_written < end && DrainSealed(everything: true))
+        {
+        }
+    }
+
+    private void WriteRest()
+    {
+        // What a full buffer leaves over is carried to the active one, and written with it.
+        _ = DrainSealed(everything: false);
+        _buffers.Active.WaitForCopies();
+        Write(_buffers.Active, _buffers.Active.End);
+        _files.End(isFailed: false);
+        if (IsDurable)
+            Sync();
+    }
+
+    private long AcceptedNow()
+    {
+        lock (_gate)
+            return _buffers.Accepted;
+    }
+
+    private bool TrySealLastOfFile()
+    {
+        lock (_gate)
+        {
+            if (!IsRollDue() || !_buffers.HasBytesInFile)
+                return false;
+            return _buffers.TrySwap(endsFile: true);
+        }
+    }
+
+    /// <summary>
+    /// Writes whole blocks of the sealed buffer; or, when everything is wanted, all of it, and the active one when none is
+    /// sealed. False when there was nothing to do.
+    /// </summary>
+    private bool DrainSealed(bool everything)
+    {
+        AppendBuffer? full;
+        lock (_gate)
+        {
+            if (everything && _buffers.Accepted > _written)
+                _ = _buffers.TrySwap(endsFile: false);
+            full = _buffers.Sealed;
+        }
+
+        if (full is null)
+            return false;
+        full.WaitForCopies();
+        int carried = full.Carried;
+        full.First(full.End)[(full.End - carried)..].CopyTo(_buffers.Active.First(carried));
+        Write(full, everything || full.EndsFile ? full.End : full.End - carried);
+        if (full.EndsFile)
+            _files.Roll();
+        lock (_gate)
+            _buffers.EndSealed();
+        return true;
+    }
+
+    private void Write(AppendBuffer buffer, int length)
+    {
+        int done = 0;
+        try
+        {
+            if (length > 0)
+                _files.Current.Write(buffer.First(length), buffer.FilePosition);
+            done = length;
+        }
+        catch
+        {
+            done = _files.Current.WriteWhatFits(buffer.First(length), buffer.FilePosition);
+            throw;
+        }
+        finally
+        {
+            lock (_gate)
+            {
+                // Less than before when a carried block could not be written again: it still stands there.
+                _written = Math.Max(_written, buffer.Origin + done);
+                _files.Current.End = buffer.FilePosition + _written - buffer.Origin;
+            }
+        }
+    }
+
+    private void Sync()
+    {
+        long upTo = _written;
+        _files.Sync();
+        lock (_gate)
+            _flushed = upTo;
+    }
+
+    private void Fail(Exception error)
+    {
+        lock (_gate)
+        {
+            if (_failure is not null)
+                return;
+            _buffers.Cursor.Close();
+            _failure = new AppendFailure(error, _path, _buffers.Accepted, _written, _flushed);
+            Monitor.PulseAll(_gate);
+        }
+    }
+}

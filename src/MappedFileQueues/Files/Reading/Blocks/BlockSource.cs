@@ -1,0 +1,248 @@
+using MappedFileQueues.Files.Names;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Files.Reading.Blocks;
+
+/// <summary>
+/// The file that blocks are filled from, and how its end is understood: an end for now, a truncation, or the next file. Reads are
+/// made without the lock, by one thread at a time; the file changes only with the lock held and while nobody reads.
+/// </summary>
+internal sealed class BlockSource : IDisposable
+{
+    /// <summary>How often a position is looked at again where the file gives nothing but says that it is longer.</summary>
+    private const int LooksMax = 3;
+
+    private readonly FileSequence? _sequence;
+    private readonly FileMapping? _mapping;
+    private readonly bool _skipsRoom;
+    private readonly bool _bypassesCache;
+    private readonly long _askAhead;
+
+    private ReadableFile _file;
+
+    /// <summary>The file after this one: found, and not begun yet.</summary>
+    private ReadableFile? _successor;
+
+    /// <summary>
+    /// The bytes before a position, as they were read. A file that was truncated and has grown beyond the reader's place since
+    /// holds others there.
+    /// </summary>
+    private readonly byte[] _before = new byte[64];
+
+    private int _beforeCount;
+    private long _beforeEnd;
+
+    /// <summary>Up to this position the system was asked to fetch.</summary>
+    private long _askedTo;
+
+    /// <param name="source">The file, which this disposes, and what comes after it.</param>
+    /// <param name="options">How to read.</param>
+    /// <param name="isText">
+    /// Whether zeros at the end of a file that is followed across rolls are room that nobody wrote to yet.
+    /// </param>
+    /// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
+    public BlockSource(FileSource source, ReadAheadOptions options, bool isText, Type owner)
+    {
+        _file = source.First;
+        _sequence = source.Sequence;
+        _skipsRoom = isText && _sequence is not null;
+        _mapping = options.MapBlocks ? new FileMapping(_file, owner) : null;
+        _bypassesCache = options.BypassCache;
+        _askAhead = _bypassesCache ? 0 : options.AskAhead;
+    }
+
+    /// <summary>The path of the file, for messages.</summary>
+    public string Path => _file.Path;
+
+    /// <summary>The file's length now.</summary>
+    public long Length => _file.Length;
+
+    /// <summary>Which file it is; null when that is not known.</summary>
+    public FileMark? Mark => _file.Mark;
+
+    /// <summary>Tells the system how the file is going to be read, and returns the length that it holds for certain.</summary>
+    public long Prepare()
+    {
+        // With room at its end a file may become shorter and lose nothing.
+        long length = _skipsRoom && HasRoomAtEnd(_file) ? 0 : _file.Length;
+        if (_bypassesCache)
+            _file.PrepareUncachedReads();
+        else
+            _file.AdviseSequential();
+        return length;
+    }
+
+    /// <summary>All of the file was given: from now on this is the next one, or the same one that was truncated.</summary>
+    public void Begin(ReadableFile next)
+    {
+        ReadableFile before = _file;
+        _file = next;
+        if (next == _successor)
+        {
+            _successor = null;
+            before.Dispose();
+        }
+
+        _askedTo = 0;
+        _beforeCount = 0;
+    }
+
+    /// <summary>
+    /// Whether all of a block can be looked at: not when the end of the file was cut off below a mapped block.
+    /// </summary>
+    public bool IsWhole(ReadBlock block) => !block.IsMapped || block.End <= _file.Length;
+
+    /// <summary>Reads what the system has in memory, and nothing else.</summary>
+    public int ReadCached(Span<byte> destination, long position)
+    {
+        // A read that may not wait begins to bring into memory what is not there.
+        bool mayRead = !_bypassesCache || _file.IsCached(position);
+        return mayRead ? _file.ReadCachedAt(destination, position) : 0;
+    }
+
+    /// <summary>Reads, waiting for the disk.</summary>
+    public int Read(Span<byte> destination, long position) => _file.ReadAt(destination, position);
+
+    /// <summary>Fills a block; never throws.</summary>
+    public FillOutcome Fill(ReadBlock block, long position, int length, long lengthSeen)
+    {
+        try
+        {
+            if (_askAhead > 0)
+                AskAhead(position, position + length + _askAhead);
+            return FillOrFindNext(block, position, length, lengthSeen);
+        }
+        catch (Exception error)
+        {
+            // It is the consumer's: it comes out of the call that gets to this place.
+            return new FillOutcome(lengthSeen, IsAtEnd: false, error);
+        }
+    }
+
+    /// <inheritdoc/>
+    public void Dispose()
+    {
+        _mapping?.Dispose();
+        _successor?.Dispose();
+        _file.Dispose();
+    }
+
+    private FillOutcome FillOrFindNext(ReadBlock block, long position, int length, long lengthSeen)
+    {
+        for (int tries = 0; ; tries++)
+        {
+            // Asked before: what is read after the last byte was written is final.
+            bool hasRoom = _skipsRoom && HasRoomAtEnd(_file);
+            int count = block.Fill(_file, _mapping, position, length);
+            if (hasRoom)
+                count = block.Count = block.Span.LastIndexOfAnyExcept((byte)0) + 1;
+            if (_sequence is not null && !IsBeforeAsItWas(position))
+            {
+                block.Count = 0;
+                return new FillOutcome(lengthSeen, IsAtEnd: true, Next: _file);
+            }
+
+            KeepBefore(block);
+            if (count == length && block.End <= lengthSeen)
+                return new FillOutcome(lengthSeen, IsAtEnd: false);
+
+            // Beyond what was known: how much is there now?
+            if (count > 0)
+                lengthSeen = Math.Max(lengthSeen, block.End);
+            long now = _file.Length;
+            if (now < lengthSeen && IsGone(now, lengthSeen))
+                return Truncated(block, lengthSeen, now);
+
+            lengthSeen = hasRoom ? lengthSeen : Math.Max(lengthSeen, now);
+            if (count == 0 && (hasRoom || now <= position) && _sequence is not null)
+            {
+                if (_successor is not null)
+                    return new FillOutcome(lengthSeen, IsAtEnd: true, Next: _successor);
+
+                // What was written before the next file got its first byte may have come since the read.
+                _successor = _sequence.FindNext(_file);
+                if (_successor is not null)
+                    continue;
+            }
+
+            // Nothing, although the file is longer: it has grown since the read, or it is one of the system's (/sys), which
+            // say a length that they do not have.
+            if (hasRoom || count > 0 || now <= position || tries >= LooksMax)
+                return new FillOutcome(lengthSeen, IsAtEnd: hasRoom || count == 0 || now <= block.End);
+        }
+    }
+
+    private FillOutcome Truncated(ReadBlock block, long lengthSeen, long now)
+    {
+        if (_sequence is null)
+        {
+            FileTruncatedException error = new(Path, block.End, lengthSeen, now);
+            return new FillOutcome(lengthSeen, IsAtEnd: false, error);
+        }
+
+        // What the file does not hold any more was read before. What it does hold is of its new content.
+        if (now >= block.End)
+            block.Count = 0;
+        _beforeCount = 0;
+        return new FillOutcome(lengthSeen, IsAtEnd: true, Next: block.Count == 0 ? _file : null);
+    }
+
+    /// <summary>Looked at after a read: then what was read is of the same content as what was read before.</summary>
+    private bool IsBeforeAsItWas(long position)
+    {
+        if (_beforeCount == 0 || _beforeEnd != position)
+            return true;
+        Span<byte> now = stackalloc byte[_before.Length];
+        now = now[.._beforeCount];
+        return _file.ReadAt(now, position - _beforeCount) == _beforeCount && now.SequenceEqual(_before.AsSpan(0, _beforeCount));
+    }
+
+    private void KeepBefore(ReadBlock block)
+    {
+        if (_sequence is null || block.Count == 0)
+            return;
+        if (_beforeEnd != block.Position)
+            _beforeCount = 0;
+        ReadOnlySpan<byte> bytes = block.Span[^Math.Min(block.Count, _before.Length)..];
+        int kept = Math.Min(_beforeCount, _before.Length - bytes.Length);
+        _before.AsSpan(_beforeCount - kept, kept).CopyTo(_before);
+        bytes.CopyTo(_before.AsSpan(kept));
+        _beforeCount = kept + bytes.Length;
+        _beforeEnd = block.End;
+    }
+
+    /// <summary>
+    /// Whether the file ends with a zero, which no text does: then what is written comes before it. False of an empty file.
+    /// </summary>
+    private static bool HasRoomAtEnd(ReadableFile file)
+    {
+        Span<byte> last = [1];
+        long length = file.Length;
+        return length > 0 && file.ReadAt(last, length - 1) == 1 && last[0] == 0;
+    }
+
+    /// <summary>Files of the system (/proc) say length 0 whatever they hold.</summary>
+    private bool IsGone(long lengthNow, long lengthSeen)
+    {
+        Span<byte> one = stackalloc byte[1];
+        return lengthNow > 0 || _file.ReadAt(one, lengthSeen - 1) == 0;
+    }
+
+    private void AskAhead(long from, long to)
+    {
+        bool isFar = _askedTo < from || _askedTo > to;
+        long start = isFar ? from : _askedTo;
+        if (to - start < _askAhead / 2 && !isFar)
+            return;
+        _file.AdviseWillNeed(start, to - start);
+        _askedTo = to;
+    }
+}
+
+/// <summary>What a read has found, beside the bytes in the block.</summary>
+/// <param name="LengthSeen">The largest length that the file was seen to have.</param>
+/// <param name="IsAtEnd">The read met the end of the file.</param>
+/// <param name="Error">Why the place cannot be read.</param>
+/// <param name="Next">All of the file was read, and this comes next: its successor, or itself where it was truncated.</param>
+internal readonly record struct FillOutcome(
+    long LengthSeen, bool IsAtEnd, Exception? Error = null, ReadableFile? Next = null);
