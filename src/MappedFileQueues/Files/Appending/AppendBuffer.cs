@@ -6,10 +6,10 @@ namespace MappedFileQueues.Files.Appending;
 /// <summary>
 /// One of the two buffers of a stream, in native memory, aligned to blocks. Its life, again and again: it is given a place in
 /// the file; the <see cref="AppendCursor"/> opens it to writers, which claim room and copy; the cursor closes, and it is sealed;
-/// whoever writes it to the file waits until every claimed byte is copied.
-/// <para>What leaves a full buffer ends at a multiple of half its length in the file, and what was claimed beyond that is carried
-/// over: for a write of 256 KiB at such a place the system takes a few large pieces of memory, at any other many small ones (1.0
-/// against 0.8 us for 4 KiB; measured, ext4, Linux 6.18).</para>
+/// the thread that writes it to the file waits until every claimed byte is copied.
+/// <para>A full buffer is written up to a multiple of half its length in the file; what was claimed beyond that is carried over.
+/// For a write of 256 KiB at such a place the system takes a few large pieces of memory, at any other many small ones (0.8
+/// against 1.0 us for 4 KiB; measured, ext4, Linux 6.18).</para>
 /// </summary>
 internal sealed unsafe class AppendBuffer
 {
@@ -18,10 +18,10 @@ internal sealed unsafe class AppendBuffer
     private byte* _start;
     private int _alignedEnd;
 
-    /// <summary>So many claims are being copied outside of the cursor's lock.</summary>
+    /// <summary>How many claims are being copied outside of the cursor's lock.</summary>
     private int _copying;
 
-    /// <param name="length">What one write to the file has at most, whole blocks; one block more is allocated.</param>
+    /// <param name="length">The most that one write to the file has, in whole blocks; one block more is allocated.</param>
     public AppendBuffer(int length)
     {
         _length = length;
@@ -60,7 +60,7 @@ internal sealed unsafe class AppendBuffer
 
     /// <summary>
     /// Places the buffer, still sealed. Its first <paramref name="carried"/> bytes are those of the last block that began before
-    /// it: whoever drains the buffer before it copies them here.
+    /// it: the thread that drains the buffer before it copies them here.
     /// </summary>
     public void Begin(long origin, long filePosition, int carried, long fileLengthMax)
     {
@@ -74,7 +74,7 @@ internal sealed unsafe class AppendBuffer
     public void BeginCopy() => Interlocked.Increment(ref _copying);
 
     /// <summary>
-    /// Copies into claimed room, tells that it is done, and gives the place behind it; after this the buffer must not be touched.
+    /// Copies into claimed room, reports that, and gives the place behind it. The caller must not touch the buffer afterwards.
     /// </summary>
     public long Fill(byte* start, ReadOnlySpan<byte> source)
     {
@@ -97,7 +97,7 @@ internal sealed unsafe class AppendBuffer
     }
 
     /// <summary>
-    /// Waits until every claimed byte is copied: a writer that has claimed is at it, or was put aside for a moment.
+    /// Waits until every claimed byte is copied: a writer that has claimed is copying, or was preempted for a moment.
     /// </summary>
     public void WaitForCopies()
     {

@@ -6,19 +6,19 @@ namespace MappedFileQueues.Files.Appending;
 /// <summary>
 /// Where the next bytes go: a place in the active buffer, or nowhere while it is closed. Writers claim room here and copy.
 /// <para>Claims are made under a lock of one word, and short writes are copied under it too: that is one interlocked operation
-/// for a line, where a claim and the message that its copy is done would be two. Longer ones are copied outside of it, and
-/// counted by their buffer.</para>
-/// <para>The cursor is one object that the stream knows, and not a part of each buffer: each reference that is followed on the
-/// way to the lock costs the time of a load (1.2 ns, where a line of 100 bytes takes 7).</para>
+/// for a line, where a claim and a report of its copy would be two. Longer writes are copied outside of the lock, and their
+/// buffer counts them.</para>
+/// <para>The cursor is one object that the stream knows, and not a part of each buffer: each reference on the way to the lock
+/// costs the time of a load (1.2 ns, where a line of 100 bytes takes 7).</para>
 /// </summary>
 internal sealed unsafe class AppendCursor
 {
-    /// <summary>Up to here a copy takes less time than telling that it is done.</summary>
+    /// <summary>Up to here a copy takes less time than reporting that it is done.</summary>
     private const int ShortLength = 1024;
 
     private const int CacheLineLength = 64;
 
-    /// <summary>1 while somebody is inside.</summary>
+    /// <summary>1 while a thread holds the lock.</summary>
     private int _lock;
 
     // These change under the lock; null while closed. The next byte may lie behind what is fetched, after a long write.
@@ -26,13 +26,13 @@ internal sealed unsafe class AppendCursor
     private byte* _fetchedEnd;
     private byte* _end;
 
-    /// <summary>Changes under the lock and under the pipe's gate: so either is enough to read it.</summary>
+    /// <summary>Changes under the lock and under the stream's gate, so either is enough to read it.</summary>
     private AppendBuffer? _buffer;
 
     /// <summary>
-    /// Copies into the buffer, in one piece, if that is done at once: false when the source is long or empty, when somebody else
-    /// is inside, while it is closed, and where the buffer has to be fetched or is full. There is one call in it, and behind that
-    /// only the lock is needed: each register that is saved, and each local that is cleared, is a store, and the next call's
+    /// Copies into the buffer, in one piece, if that is possible at once. False when the source is long or empty, when another
+    /// thread has the lock, while the cursor is closed, and where the buffer has to be fetched or is full. This method makes one
+    /// call, and needs only the lock behind it: each saved register and each cleared local is a store, and the next call's
     /// interlocked operation waits for all of them (10 ns a line without this method).
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -54,7 +54,7 @@ internal sealed unsafe class AppendCursor
     }
 
     /// <summary>
-    /// Copies into the buffer, in one piece, and gives the place behind it; false when there is no room, or it is closed.
+    /// Copies into the buffer, in one piece, and gives the place behind it. False when there is no room, or it is closed.
     /// </summary>
     public bool TryAppend(ReadOnlySpan<byte> source, out long end)
     {
@@ -76,7 +76,7 @@ internal sealed unsafe class AppendCursor
     }
 
     /// <summary>
-    /// Claims room, in the buffer that it returns, to be filled by <see cref="AppendBuffer.Fill"/>; null when there is none.
+    /// Claims room in the buffer that it returns, which <see cref="AppendBuffer.Fill"/> fills. Null when there is none.
     /// </summary>
     public AppendBuffer? TryClaim(int length, out byte* start)
     {
@@ -89,7 +89,7 @@ internal sealed unsafe class AppendCursor
     }
 
     /// <summary>
-    /// Under the gate: lets writers into the buffer; what lies below is filled, or claimed by whoever opens it.
+    /// Under the gate: opens the buffer to writers. The reserved bytes are filled, or claimed by the caller.
     /// </summary>
     public void Open(AppendBuffer buffer, int reserved)
     {
@@ -101,7 +101,7 @@ internal sealed unsafe class AppendCursor
     }
 
     /// <summary>
-    /// Under the gate: ends the claiming and tells the buffer what it holds. Closed already, it does nothing.
+    /// Under the gate: ends claiming and tells the buffer what it holds. Does nothing when closed.
     /// </summary>
     public void Close()
     {
@@ -113,7 +113,7 @@ internal sealed unsafe class AppendCursor
         ReleaseLock();
     }
 
-    /// <summary>Under the gate: what the active buffer holds, with what is being copied.</summary>
+    /// <summary>Under the gate: how much the active buffer holds, including what is being copied.</summary>
     public int EndOf(AppendBuffer active)
     {
         Debug.Assert(_buffer is null || _buffer == active);
@@ -121,13 +121,13 @@ internal sealed unsafe class AppendCursor
     }
 
     /// <summary>
-    /// Whoever is waited for needs nanoseconds, or was put aside and needs the processor: so this gives it away first. And then
-    /// it stays out of the way for a microsecond, in which one thread alone appends a hundred lines; two that take turns at the
-    /// word append ten. Four threads on two processors: 16 ns a line, 27 with a wait of 4 us that keeps the processor.
+    /// One turn of waiting. The other thread needs nanoseconds, or was preempted and needs the processor, so this yields first.
+    /// Then it stays out of the way for a microsecond, in which one thread alone appends a hundred lines, and two that take turns
+    /// at the lock append ten. Four threads on two processors: 16 ns a line, 27 with a wait of 4 us that keeps the processor.
     /// </summary>
     public static void WaitATurn(int turn)
     {
-        // A thread of lower priority gets nothing until this one sleeps. A sleep takes a thousand times as long as a turn.
+        // A thread of lower priority gets no time until this one sleeps. A sleep takes a thousand times as long as a turn.
         const int TurnsWithoutSleep = 1000;
         if (turn >= TurnsWithoutSleep)
         {
@@ -157,11 +157,11 @@ internal sealed unsafe class AppendCursor
     }
 
     /// <summary>
-    /// In the lock: takes what comes next of the buffer away from the processor that wrote it out, by a store into each cache
-    /// line, which go on side by side. Line by line, with an interlocked operation in between, each would be waited for: a line
-    /// of 100 bytes takes 20 ns with buffers of 128 KiB, where it took 38 (docs/BENCHMARKS.md). Where the memory is near, the
-    /// processor fetches as well by itself, and is left to it for a while. Where the barrier does not wait for the stores, all
-    /// seems near.
+    /// In the lock: fetches the next part of the buffer from the processor that wrote it out, by a store to each cache line.
+    /// These stores overlap. With an interlocked operation between lines, each would be waited for: a line of 100 bytes takes 20
+    /// ns with buffers of 128 KiB, where it took 38 (docs/BENCHMARKS-HISTORY.md). Where the memory is near, the processor fetches
+    /// just as well by itself, so this trusts it for a while. Where the barrier does not wait for the stores, all memory seems
+    /// near.
     /// </summary>
     private void Fetch(byte* start)
     {

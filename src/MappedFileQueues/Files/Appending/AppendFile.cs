@@ -9,8 +9,8 @@ namespace MappedFileQueues.Files.Appending;
 internal sealed class AppendFile : IDisposable
 {
     /// <summary>
-    /// So much is written before the disk is told to begin: a flush then finds little left to do. `lines_1_default` took 85 to
-    /// 114 ns a line without this, and 54 with it (docs/BENCHMARKS.md).
+    /// How many bytes are written before the disk is told to begin: a flush then finds little left to do. `lines_1_default` took
+    /// 85 to 114 ns a line without this, and 54 with it (docs/BENCHMARKS-HISTORY.md).
     /// </summary>
     private const long WriteBackStep = 8 * 1024 * 1024;
 
@@ -21,7 +21,7 @@ internal sealed class AppendFile : IDisposable
     private long _writtenBack;
     private bool _givesRoom;
 
-    /// <summary>Takes over an open file whose room reaches to <paramref name="roomEnd"/> already.</summary>
+    /// <summary>Takes over an open file whose room already reaches to <paramref name="roomEnd"/>.</summary>
     public AppendFile(PlatformFile file, AppendFileOptions options, long roomEnd)
     {
         _file = file;
@@ -38,7 +38,7 @@ internal sealed class AppendFile : IDisposable
     public string Path => _file.Path;
 
     /// <summary>
-    /// The true length of a file that a process may have left behind in mid-write: what stands before the zeros at its end.
+    /// The true length of a file that a process may have left in the middle of a write: the length without the zeros at its end.
     /// Before <paramref name="roomStart"/> no zero is room; null: the length is true.
     /// </summary>
     public static long FindEnd(PlatformFile file, long? roomStart)
@@ -72,7 +72,7 @@ internal sealed class AppendFile : IDisposable
             throw new IOException($"The file became shorter while it was opened: path={Path}, length={position + count}.");
     }
 
-    /// <summary>Gives room up to <paramref name="end"/> and a step beyond, unless it is there.</summary>
+    /// <summary>Makes room up to <paramref name="end"/> and a step beyond, unless it is there.</summary>
     public void MakeRoom(long end)
     {
         while (_givesRoom && _roomEnd < end)
@@ -88,7 +88,7 @@ internal sealed class AppendFile : IDisposable
             }
             catch (QueueDiskException error) when (error.Errno is DiskErrors.ENOSPC or DiskErrors.EDQUOT or DiskErrors.EFBIG)
             {
-                // Room ahead is a convenience. Whether there is room for what has to be written, the write itself finds out.
+                // Room ahead is a convenience. The write itself finds out whether there is room for it.
                 _givesRoom = false;
             }
         }
@@ -115,8 +115,8 @@ internal sealed class AppendFile : IDisposable
     }
 
     /// <summary>
-    /// After a failed write: how many of the bytes the file can be made to hold, from the first one on. Tries pieces that become
-    /// smaller, which writes the same bytes again where the failed call came so far.
+    /// After a failed write: writes as many of the bytes as the file takes, from the first one on, and returns how many. Tries
+    /// smaller and smaller pieces; where the failed call came further, this writes the same bytes again.
     /// </summary>
     public int WriteWhatFits(ReadOnlySpan<byte> bytes, long position)
     {

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// An <see cref="AppendFileStream"/> could not write, flush or roll. The first such error is what every later call throws, since
-/// nothing can be appended behind bytes that are missing. The message says what was and what was not written.
+/// An <see cref="AppendFileStream"/> could not write, flush or roll. Every later call throws the same error, since nothing can be
+/// appended behind missing bytes. The message says what was written and what was not.
 /// </summary>
 public sealed class AppendFileException : MappedFileQueueException
 {
@@ -19,16 +19,16 @@ public sealed class AppendFileException : MappedFileQueueException
     /// <summary>The file.</summary>
     public string Path { get; }
 
-    /// <summary>The error number of the operating system (28, ENOSPC: the disk is full); 0 when it gave none.</summary>
+    /// <summary>The error number of the operating system (28, ENOSPC: the disk is full); 0 when there is none.</summary>
     public int Errno { get; }
 
-    /// <summary>The bytes, counted from the opening of the stream, that the file holds: the first ones without a gap.</summary>
+    /// <summary>How many bytes, counted from the opening of the stream, the file holds without a gap.</summary>
     public long WrittenLength { get; }
 
-    /// <summary>The bytes behind them that calls have handed over and that the file does not hold.</summary>
+    /// <summary>How many bytes behind these were written by calls and are not in the file.</summary>
     public long UnwrittenLength { get; }
 
-    /// <summary>The bytes, counted from the opening of the stream, that survive a power cut too.</summary>
+    /// <summary>How many bytes, counted from the opening of the stream, survive a power cut too.</summary>
     public long FlushedLength { get; }
 }
 
@@ -36,7 +36,7 @@ public sealed class AppendFileException : MappedFileQueueException
 internal sealed record AppendFailure(
     Exception Cause, string Path, long AcceptedLength, long WrittenLength, long FlushedLength)
 {
-    /// <summary>What a call throws: each has its own exception, so that each has its own stack.</summary>
+    /// <summary>What a call throws: an exception of its own, with its own stack.</summary>
     public AppendFileException ToException() => new(
         $"Cannot append to the file: path={Path}, written={WrittenLength}, unwritten={AcceptedLength - WrittenLength},"
             + $" flushed={FlushedLength} bytes since it was opened. {Cause.Message}",

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// How an <see cref="AppendFileStream"/> writes, flushes, allocates and rolls. Immutable; checked when a stream is made.
+/// How an <see cref="AppendFileStream"/> writes, flushes, allocates and rolls. Immutable. The stream's constructor checks it.
 /// </summary>
 public sealed record AppendFileOptions
 {
@@ -15,71 +15,74 @@ public sealed record AppendFileOptions
     internal static readonly TimeSpan TimerIntervalMax = TimeSpan.FromDays(49);
 
     /// <summary>
-    /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096; default 1 MiB, from 8 KiB to 256 MiB. A write
-    /// that is longer than half of that goes through them in pieces, and is kept whole all the same. Less than 1 MiB makes many
-    /// short writes slower (a line of 100 bytes 9 to 12 ns with 1 MiB and more, 31 with 256 KiB; docs/BENCHMARKS.md).
+    /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096. Default 1 MiB, from 8 KiB to 256 MiB. A write that
+    /// is longer than half a buffer goes through the buffers in pieces; its bytes stay together all the same. Less than 1 MiB
+    /// makes many short writes slower (a line of 100 bytes: 9 to 12 ns with 1 MiB and more, 31 with 256 KiB;
+    /// docs/BENCHMARKS-HISTORY.md).
     /// </summary>
     public int BufferLength { get; init; } = 1024 * 1024;
 
     /// <summary>
-    /// After this at the latest, what was written is handed to the operating system, and with
-    /// <see cref="AppendDurability.Interval"/> flushed to the disk; default 1 s, at most 49 days.
-    /// <see cref="Timeout.InfiniteTimeSpan"/>: only when a buffer is full, on Flush and on Dispose.
+    /// The longest time until the operating system gets what was written, and with <see cref="AppendDurability.Interval"/> until
+    /// the disk has it. Default 1 s, at most 49 days. <see cref="Timeout.InfiniteTimeSpan"/>: only when a buffer is full, on
+    /// Flush and on Dispose.
     /// </summary>
     public TimeSpan FlushInterval { get; init; } = TimeSpan.FromSeconds(1);
 
     /// <summary>What a power cut may take; default <see cref="AppendDurability.Interval"/>.</summary>
     public AppendDurability Durability { get; init; } = AppendDurability.Interval;
 
-    /// <summary>How room is given to the file ahead of its end; default <see cref="FilePreallocation.None"/>.</summary>
+    /// <summary>How the file gets room ahead of its end; default <see cref="FilePreallocation.None"/>.</summary>
     public FilePreallocation Preallocation { get; init; } = FilePreallocation.None;
 
     /// <summary>
-    /// Bytes of each step of <see cref="Preallocation"/>; default 0: <see cref="RollLength"/> where that is set, else 16 MiB. The
-    /// first step is taken when the stream is made, later ones by the background writer.
+    /// Bytes of each step of <see cref="Preallocation"/>. Default 0: <see cref="RollLength"/> where that is set, else 16 MiB. The
+    /// constructor takes the first step, the background writer the later ones.
     /// </summary>
     public long PreallocationLength { get; init; }
 
     /// <summary>
-    /// What the file holds; default <see cref="FileContent.Binary"/>: any bytes, of which none is ever cut off. What leaves zeros
-    /// at the end of the file in a crash needs <see cref="FileContent.Text"/> or <see cref="FileContent.Lines"/>.
+    /// What the file holds. Default <see cref="FileContent.Binary"/>: any bytes, and none is ever cut off. Options that leave
+    /// zeros at the end of the file after a crash need <see cref="FileContent.Text"/> or <see cref="FileContent.Lines"/>.
     /// </summary>
     public FileContent Content { get; init; } = FileContent.Binary;
 
     /// <summary>
-    /// Whether an existing file is continued; default true. False empties it.
+    /// Whether to continue an existing file; default true. False empties it.
     /// </summary>
     public bool Append { get; init; } = true;
 
     /// <summary>
-    /// The longest a file becomes, in bytes, before the next one is begun; default 0, never. A single write that is longer has a
-    /// file of its own.
+    /// The length in bytes at which the stream begins the next file. Default 0: never. A single longer write gets a file of its
+    /// own.
     /// </summary>
     public long RollLength { get; init; }
 
     /// <summary>
-    /// The oldest a file becomes before the next one is begun, unless it is empty; default infinite. Counted from the file's
-    /// creation where the file system knows it and <see cref="ReuseOldFiles"/> is off, else from opening. Looked at each
-    /// <see cref="FlushInterval"/>; where that is infinite, each RollInterval or 49 days, whichever is less, and what was written
-    /// is handed to the system then too.
+    /// The age at which the stream begins the next file, unless the file is empty. Default infinite. The age counts from the
+    /// file's creation where the file system knows that and <see cref="ReuseOldFiles"/> is off, else from opening. The stream
+    /// checks it each <see cref="FlushInterval"/>. Where that is infinite, it checks each RollInterval or 49 days, whichever is
+    /// less, and then also hands what was written to the system.
     /// </summary>
     public TimeSpan RollInterval { get; init; } = Timeout.InfiniteTimeSpan;
 
-    /// <summary>How many closed files are kept beside the one being written; the oldest go. Default null: all.</summary>
+    /// <summary>
+    /// How many closed files to keep beside the one being written; the oldest are deleted. Default null: all are kept.
+    /// </summary>
     public int? RetainedFileCount { get; init; }
 
     /// <summary>
-    /// The oldest closed file, instead of being deleted, is renamed, overwritten with zeros in the background and written again:
-    /// its blocks are there already, so that a flush need not wait for the file system's journal. Needs
-    /// <see cref="RetainedFileCount"/>, <see cref="RollLength"/> and a <see cref="Content"/> of text; default false. A file that
-    /// has other names (hard links; Linux) is let go of instead.
+    /// Whether the oldest closed file, instead of being deleted, is renamed, overwritten with zeros in the background and written
+    /// again. Its blocks are there already, so a flush need not wait for the file system's journal. Default false. Needs
+    /// <see cref="RetainedFileCount"/>, <see cref="RollLength"/> and a <see cref="Content"/> of text. A file that has other names
+    /// (hard links; Linux) is not reused: only the name is deleted.
     /// </summary>
     public bool ReuseOldFiles { get; init; }
 
     /// <summary>
-    /// The permissions of what is made, on Unix, whatever the umask: read and write bits for the files and the lock beside them,
-    /// and the right to enter for the directory of these. Default null: the umask counts; a file gets no more than its directory
-    /// grants, and never the right of others to write.
+    /// The permissions of new files, on Unix, whatever the umask: read and write bits for the files and the lock beside them, and
+    /// the right to enter for their directory. Default null: the umask decides; a file gets no more than its directory grants,
+    /// and others never get the right to write.
     /// </summary>
     public UnixFileMode? UnixCreateMode { get; init; }
 
@@ -114,7 +117,7 @@ public sealed record AppendFileOptions
         if (Content == FileContent.Binary && LeavesZeros)
         {
             throw new ArgumentException(
-                $"After a crash nobody could tell zeros that were written from room that was not: Preallocation={Preallocation},"
+                $"After a crash, zeros that were written could not be told from unused room: Preallocation={Preallocation},"
                     + $" ReuseOldFiles={ReuseOldFiles}, Content=Binary. Set Content to Text or Lines if no write ends with a zero"
                     + " byte, else use FilePreallocation.None or Fallocate and no ReuseOldFiles.");
         }
@@ -137,25 +140,25 @@ public sealed record AppendFileOptions
 /// <summary>When what was written to an <see cref="AppendFileStream"/> survives a power cut.</summary>
 public enum AppendDurability
 {
-    /// <summary>When the system writes it; <see cref="AppendFileStream.Flush(bool)"/> can ask for it.</summary>
+    /// <summary>When the operating system writes it; <see cref="AppendFileStream.Flush(bool)"/> forces that.</summary>
     PageCache,
 
-    /// <summary>At the latest <see cref="AppendFileOptions.FlushInterval"/> later, and when the stream is closed.</summary>
+    /// <summary>After <see cref="AppendFileOptions.FlushInterval"/> at the latest, and when the stream is closed.</summary>
     Interval,
 
     /// <summary>When the call that wrote it returns; concurrent calls share one flush.</summary>
     Group,
 }
 
-/// <summary>How a file gets its blocks ahead of what is written. docs/FILES.md has a table of what each costs.</summary>
+/// <summary>How a file gets blocks ahead of its content. docs/FILES.md lists what each way costs.</summary>
 public enum FilePreallocation
 {
-    /// <summary>Not at all: the file system gives blocks as they are written.</summary>
+    /// <summary>Not at all: the file system allocates blocks as they are written.</summary>
     None,
 
     /// <summary>
-    /// Blocks behind the end of the file (fallocate, FALLOC_FL_KEEP_SIZE); the file's length stays true, so it never shows a zero
-    /// that was not written. Where the system has no such call: as None.
+    /// Blocks behind the end of the file (fallocate, FALLOC_FL_KEEP_SIZE). The file's length stays true, so a reader never sees a
+    /// zero that was not written. Where the system has no such call: as None.
     /// </summary>
     Fallocate,
 
@@ -166,28 +169,28 @@ public enum FilePreallocation
     ZeroRange,
 
     /// <summary>
-    /// Zeros are really written ahead: everything is written twice, and a flush has nothing but data to write.
+    /// The stream writes zeros ahead: everything is written twice, and a flush has nothing but data to write.
     /// </summary>
     WrittenZeros,
 }
 
-/// <summary>What a file holds, which says where it ends.</summary>
+/// <summary>What a file holds, which decides where it ends.</summary>
 public enum FileContent
 {
     /// <summary>
-    /// Any bytes: the file's length is what was written, zeros at its end too. Room that reads as zeros is refused.
+    /// Any bytes. All of the file's length was written, zeros at its end too. Room that reads as zeros is refused.
     /// </summary>
     Binary,
 
     /// <summary>
-    /// No write ends with a zero byte: zeros at the end of the file are room that a killed process or a power cut left, and are
-    /// cut off when it is opened, whoever wrote it.
+    /// No write ends with a zero byte. So zeros at the end of the file are room that a killed process or a power cut left, and
+    /// opening cuts them off, whichever program wrote the file.
     /// </summary>
     Text,
 
     /// <summary>
     /// As <see cref="Text"/>, and each write is one or more whole lines. Where an existing file does not end with a line feed (a
-    /// killed process, a full disk), one is written when it is opened, so that the torn line stays a line of its own.
+    /// killed process, a full disk), opening writes one, so that the torn line stays a line of its own.
     /// </summary>
     Lines,
 }

@@ -5,16 +5,16 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
-/// The file that a stream writes, the closed ones behind it, and the next one, which a background thread makes ready. One thread
-/// at a time uses it: whoever holds the stream's draining role.
+/// The file that a stream writes, the closed ones behind it, and the next one, which a background thread prepares. One thread at
+/// a time uses it: the one that has the stream's draining role.
 /// <para>A roll, and what is there when the process dies behind each step: (1) the file is cut to its true length and, where the
 /// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
 /// next file, <see cref="RolledNames.Next"/> until now, gets the name. (4) With retention the oldest file is deleted, or becomes
 /// the next one, which is zeroed before it is used; an unfinished next file is deleted by the next opening, and nothing ever
 /// reads it.</para>
 /// <para>Two locks keep a second stream away. The one beside the file covers the name and all that is rolled from it; symbolic
-/// links are followed first, so that each file has one such name. The other is on the file itself, for whoever comes by a hard
-/// link.</para>
+/// links are followed first, so that each file has one such name. The other is on the file itself, against a stream that comes
+/// through a hard link.</para>
 /// </summary>
 internal sealed class AppendFileSet : IDisposable
 {
@@ -111,7 +111,7 @@ internal sealed class AppendFileSet : IDisposable
             Current.Sync();
         Current.Dispose();
 
-        // Missing: somebody has moved or deleted it while it was written, and may.
+        // Missing: another program has moved or deleted it while it was written, which it may.
         if (_directory.Identify(_name) is not null)
         {
             string rolled = _rolled.Add(_name);
@@ -207,13 +207,15 @@ internal sealed class AppendFileSet : IDisposable
         Current.MakeRoom(OpenedLength + 1);
         BegunTicks = BirthOf(file, isThere).UtcTicks;
 
-        // Also when the file was there: the process that made it or gave it its name may have been killed before it flushed that.
+        // Also when the file was there: the process that created or renamed it may have been killed before it flushed that.
         _areEntriesDirty = true;
         if (_options.Rolls)
             BeginNext(null);
     }
 
-    /// <summary>On network file systems, which the lock beside the file has to do for, readers would be kept away.</summary>
+    /// <summary>
+    /// Not on network file systems, where it would keep readers away: there the lock beside the file has to do.
+    /// </summary>
     private void TakeAlone(PlatformFile file)
     {
         if (_directory.UnsafeFileSystem is null && !file.TryTakeAlone())
@@ -224,12 +226,14 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <summary>
-    /// Where zeros at the end of the file that is opened may be room: anywhere when the caller says that it is text, else where
-    /// the mark of a stream says so that was not closed.
+    /// Where zeros at the end of the opened file may be room: anywhere in a text, else where the mark of a stream that was not
+    /// closed says so.
     /// </summary>
     private long? RoomStart(PlatformFile file) => _options.Content == FileContent.Binary ? _room.Find(file) : 0;
 
-    /// <summary>Where lines are written, what a killed process or a full disk left of one stays a line of its own.</summary>
+    /// <summary>
+    /// Where lines are written, the part of a line that a killed process or a full disk left stays a line of its own.
+    /// </summary>
     private void EndTornLine(PlatformFile file)
     {
         if (_options.Content != FileContent.Lines || OpenedLength == 0)
@@ -237,7 +241,7 @@ internal sealed class AppendFileSet : IDisposable
         byte[] last = new byte[1];
         _ = file.ReadAt(last, OpenedLength - 1);
 
-        // A file that has its full length takes nothing any more: the next line begins the next file.
+        // A full file takes nothing any more: the next line begins the next file.
         if (last[0] == (byte)'\n' || (_options.RollsByLength && OpenedLength >= _options.RollLength))
             return;
         file.WriteAt("\n"u8, OpenedLength);
@@ -252,7 +256,7 @@ internal sealed class AppendFileSet : IDisposable
         return file.Birth is { } birth && birth < now ? birth : now;
     }
 
-    /// <summary>Deletes the oldest files beyond those that are kept; the last of them may be used again instead.</summary>
+    /// <summary>Deletes the oldest files beyond those to keep. One of them may be reused instead: its name is returned.</summary>
     private string? RetainNewest()
     {
         string? spare = null;
@@ -270,7 +274,7 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <summary>
-    /// Begins to make the next file, by a thread of its own: all threads of the pool may be waiting for room in this one.
+    /// Starts to make the next file on a thread of its own: all threads of the pool may be waiting for room in this one.
     /// </summary>
     private void BeginNext(string? spare)
     {
@@ -298,14 +302,14 @@ internal sealed class AppendFileSet : IDisposable
         }
         catch (Exception)
         {
-            // What failed then, hours ago maybe, need not fail now: the limit of open files, a full disk.
+            // What failed then, hours ago perhaps, need not fail now: the limit of open files, a full disk.
         }
 
         _ = _directory.Delete(_nextName);
         return MakeNext(_spare);
     }
 
-    /// <summary>Makes the next file, or an old one into it, with its first room.</summary>
+    /// <summary>Makes the next file, or turns an old one into it, with its first room.</summary>
     private AppendFile MakeNext(string? spare)
     {
         if (spare is not null && !MayBeReused(spare))
@@ -347,7 +351,8 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <summary>
-    /// Not what is gone, and not what somebody has kept by a link: that would be overwritten. The name alone goes then.
+    /// Not a file that is gone, and not one that another program has kept by a link: reuse would overwrite it. Of that one only
+    /// the name is deleted.
     /// </summary>
     private bool MayBeReused(string spare)
     {

@@ -5,16 +5,15 @@ using MappedFileQueues.Files.Names;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// A write-only stream that appends to a file, for any number of threads: each call's bytes stay together, and calls of one
-/// thread keep their order. What is written goes into one of two buffers; a background thread writes them to the file in whole
-/// blocks. A call waits only while both buffers are full; nothing is ever dropped. Allocates nothing per call.
-/// <para>What is lost: a killed process loses what is still in the buffers, at most what came in the last
-/// <see cref="AppendFileOptions.FlushInterval"/> and since the last flush; a power cut in addition what
-/// <see cref="AppendFileOptions.Durability"/> says. A stream must be disposed: nothing flushes it at the end of the
-/// process.</para>
-/// <para>The first error (a full disk, say) is remembered: that call, or the next one where the background thread met it, and
-/// every later one throws an <see cref="AppendFileException"/> that says how many bytes the file holds and how many it does
-/// not.</para>
+/// A write-only stream that appends to a file, for any number of threads. Each call's bytes stay together, and calls of one
+/// thread keep their order. A call copies into one of two buffers; a background thread writes them to the file in whole blocks.
+/// A call waits only while both buffers are full; nothing is ever dropped. Allocates nothing per call.
+/// <para>What can be lost: a killed process loses what is still in the buffers, at most what came in the last
+/// <see cref="AppendFileOptions.FlushInterval"/> and since the last flush. A power cut also takes what
+/// <see cref="AppendFileOptions.Durability"/> says. Dispose the stream: nothing flushes it when the process ends.</para>
+/// <para>The stream remembers its first error (a full disk, say). That call, or the next one when the background thread met the
+/// error, and every later call throws an <see cref="AppendFileException"/>, which says how many bytes the file holds and how
+/// many it does not.</para>
 /// </summary>
 public sealed class AppendFileStream : Stream
 {
@@ -23,7 +22,7 @@ public sealed class AppendFileStream : Stream
     private readonly bool _isGroup;
     private int _isDisposed;
 
-    /// <summary>Opens or makes the file, with the default options.</summary>
+    /// <summary>Opens or creates the file, with the default options.</summary>
     /// <inheritdoc cref="AppendFileStream(string, AppendFileOptions)"/>
     public AppendFileStream(string path)
         : this(path, new AppendFileOptions())
@@ -31,15 +30,16 @@ public sealed class AppendFileStream : Stream
     }
 
     /// <summary>
-    /// Opens the file, or makes it and the directories above it. An existing file is continued at its end, which <see
-    /// cref="AppendFileOptions.Content"/> says how to find. Beside it, `NAME.lock` keeps a second stream away and stays.
+    /// Opens the file, or creates it and the directories above it. Continues an existing file at its end; <see
+    /// cref="AppendFileOptions.Content"/> says how to find that. `NAME.lock` beside the file keeps a second stream away; it
+    /// stays.
     /// </summary>
-    /// <param name="path">The file; of a symbolic link, the file that it leads to.</param>
+    /// <param name="path">The file, or a symbolic link to it.</param>
     /// <param name="options">How to write; copied.</param>
-    /// <exception cref="ArgumentException">An option is out of its range, or two do not go together.</exception>
-    /// <exception cref="QueueInUseException">Another stream, in any process, appends to this file, by this name or (Linux) by a
-    /// hard link.</exception>
-    /// <exception cref="QueueDiskException">The system refuses: no rights, a directory in the way, a full disk.</exception>
+    /// <exception cref="ArgumentException">An option is out of range, or two options exclude each other.</exception>
+    /// <exception cref="QueueInUseException">Another stream, in any process, appends to this file, under this name or (Linux)
+    /// through a hard link.</exception>
+    /// <exception cref="QueueDiskException">The system refused: no rights, a directory of that name, a full disk.</exception>
     public AppendFileStream(string path, AppendFileOptions options)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
@@ -53,17 +53,17 @@ public sealed class AppendFileStream : Stream
     }
 
     /// <summary>
-    /// The full path of the file that is being written, links followed; closed ones have other names (docs/FILES.md).
+    /// The full path of the file that is being written, links followed. Closed files have other names (docs/FILES.md).
     /// </summary>
     public string Path { get; }
 
-    /// <summary>Bytes that calls have handed over since the stream was opened, over all files. From any thread.</summary>
+    /// <summary>Bytes that calls have written since the stream was opened, over all files. From any thread.</summary>
     public long AcceptedLength => _pipe.AcceptedLength;
 
-    /// <summary>The first of them, without a gap, that the operating system has: a killed process does not lose these.</summary>
+    /// <summary>How many of them, from the first on, the operating system has: a killed process does not lose these.</summary>
     public long WrittenLength => _pipe.WrittenLength;
 
-    /// <summary>The first of them that a power cut does not take.</summary>
+    /// <summary>How many of them, from the first on, survive a power cut.</summary>
     public long FlushedLength => _pipe.FlushedLength;
 
     /// <inheritdoc/>
@@ -86,7 +86,7 @@ public sealed class AppendFileStream : Stream
     }
 
     /// <summary>
-    /// Appends the bytes in one piece, also when they are longer than a buffer. From any thread. Returns once they are copied,
+    /// Appends the bytes in one piece, even when they are longer than a buffer. From any thread. Returns once they are copied, or
     /// with <see cref="AppendDurability.Group"/> once they are on disk.
     /// </summary>
     /// <exception cref="AppendFileException">This call or an earlier one could not write.</exception>
@@ -108,8 +108,8 @@ public sealed class AppendFileStream : Stream
     public override void WriteByte(byte value) => Write([value]);
 
     /// <summary>
-    /// As <see cref="Write(ReadOnlySpan{byte})"/>. Without <see cref="AppendDurability.Group"/> the copy is made at once, by the
-    /// caller; with it, the wait for the disk is another thread's. Cancellation counts only before the bytes are copied.
+    /// As <see cref="Write(ReadOnlySpan{byte})"/>. The caller's thread copies the bytes; with <see
+    /// cref="AppendDurability.Group"/> another thread waits for the disk. Cancellation counts only before the bytes are copied.
     /// </summary>
     public override ValueTask WriteAsync(ReadOnlyMemory<byte> buffer, CancellationToken cancellationToken = default)
     {
@@ -140,17 +140,17 @@ public sealed class AppendFileStream : Stream
     }
 
     /// <summary>
-    /// Hands everything written so far to the operating system: what a killed process does not lose. From any thread.
+    /// Hands everything written so far to the operating system, so that a killed process does not lose it. From any thread.
     /// </summary>
     /// <exception cref="AppendFileException">This call or an earlier one could not write.</exception>
     /// <exception cref="ObjectDisposedException">The stream is disposed.</exception>
     public override void Flush() => Flush(durable: false);
 
     /// <summary>
-    /// The same; <paramref name="durable"/>: and waits until it survives a power cut (fdatasync, of the directory too for a new
-    /// file). Concurrent calls share one flush.
+    /// As <see cref="Flush()"/>; with <paramref name="durable"/> also waits until everything survives a power cut (fdatasync; for
+    /// a new file also of the directory). Concurrent calls share one flush.
     /// </summary>
-    /// <param name="durable">Whether the disk is asked too.</param>
+    /// <param name="durable">Whether to flush to the disk too.</param>
     /// <inheritdoc cref="Flush()"/>
     public void Flush(bool durable)
     {
@@ -168,9 +168,9 @@ public sealed class AppendFileStream : Stream
         Task.Run(() => Flush(durable), cancellationToken);
 
     /// <summary>
-    /// Writes and, but with <see cref="AppendDurability.PageCache"/>, flushes what is left, cuts the file to its true length and
-    /// closes it. Calls that wait for room end with <see cref="ObjectDisposedException"/>; those that wait for a flush that this
-    /// includes end well. From any thread; the second call does nothing.
+    /// Writes what is left, flushes it except with <see cref="AppendDurability.PageCache"/>, cuts the file to its true length and
+    /// closes it. Calls that wait for room throw <see cref="ObjectDisposedException"/>; calls that wait for a flush succeed,
+    /// since this includes it. From any thread; a second call does nothing.
     /// </summary>
     /// <exception cref="AppendFileException">Something that was written is not in the file.</exception>
     public override ValueTask DisposeAsync()
@@ -196,7 +196,9 @@ public sealed class AppendFileStream : Stream
         base.Dispose(disposing);
     }
 
-    /// <summary>Not inlined: what it needs is not to be saved by every <see cref="Write(ReadOnlySpan{byte})"/>.</summary>
+    /// <summary>
+    /// Not inlined, so that <see cref="Write(ReadOnlySpan{byte})"/> need not save the registers that this uses.
+    /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void WriteOrWait(ReadOnlySpan<byte> buffer)
     {

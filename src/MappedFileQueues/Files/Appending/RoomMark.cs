@@ -6,11 +6,11 @@ namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
 /// `NAME.roll-room` stands beside a file while a stream gives it room that reads as zeros. It says which file that is, and how
-/// long it was before: after a crash the next opening, whatever its options, takes away the zeros at that file's end, and of no
-/// other file any. It is set before the first zero, and deleted when the file is cut to its true length.
-/// <para>A mark that a crash left is believed only of the same file (inode and time of birth), so a file that was restored or
-/// copied keeps what it ends with. Portable knows no inodes, and on Linux no time of birth: what one of the two sides does not
-/// know is not compared. A mark that a power cut took leaves zeros in the file, which is no loss.</para>
+/// long it was before: after a crash the next opening, whatever its options, cuts off the zeros at the end of that file, and of
+/// no other. It is set before the first zero, and deleted when the file is cut to its true length.
+/// <para>A mark that a crash left counts only for the same file (inode and time of creation), so a restored or copied file keeps
+/// the zeros that it ends with. Portable knows no inodes, and on Linux no time of creation: what one of the two sides does not
+/// know is not compared. A power cut that takes the mark leaves zeros in the file, which is no loss.</para>
 /// </summary>
 internal sealed class RoomMark(HeldDirectory directory, string name)
 {
@@ -41,7 +41,7 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
         directory.FlushEntries("");
     }
 
-    /// <summary>From where on zeros at the end of this file are room; null when nothing says so.</summary>
+    /// <summary>The position from which zeros at the end of this file are room; null when there is no mark.</summary>
     public long? Find(PlatformFile file)
     {
         using PlatformFile? mark = directory.Open(_name, FileOpening.Read);

@@ -5,10 +5,10 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// A place in one of the files that bear a name one after the other (a log that is rolled): which file, by its inode and the time
-/// of its birth, and how many bytes into it. <see cref="ToString"/> makes a text of it that can be stored and parsed, so that a
-/// reader goes on there after a restart, whatever the file is called by then. The default value is the beginning of the file that
-/// bears the name now.
+/// A position in one of the files that have a name one after the other (a log that is rolled): the file, by its inode and its
+/// time of creation, and the bytes before the position. <see cref="ToString"/> makes a text that can be stored and parsed, so
+/// that a reader goes on there after a restart, whatever the file is called then. The default value is the beginning of the file
+/// that has the name now.
 /// </summary>
 public readonly record struct FilePosition : IParsable<FilePosition>
 {

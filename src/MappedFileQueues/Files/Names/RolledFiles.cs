@@ -10,7 +10,7 @@ internal sealed class RolledFiles(HeldDirectory directory, RolledNames names)
     /// <summary>How many there are.</summary>
     public int Count => _numbers.Count;
 
-    /// <summary>Gives a file the next number; its new name.</summary>
+    /// <summary>Gives a file the next number, and returns its new name.</summary>
     public string Add(string name)
     {
         long number = _numbers.Count > 0 ? _numbers[^1] : 0;
@@ -22,7 +22,7 @@ internal sealed class RolledFiles(HeldDirectory directory, RolledNames names)
         return rolled;
     }
 
-    /// <summary>Takes the oldest one from the list; its file stays.</summary>
+    /// <summary>Removes the oldest one from the list, and returns its name; the file stays.</summary>
     public string TakeOldest()
     {
         string name = names.NameOf(_numbers[0]);

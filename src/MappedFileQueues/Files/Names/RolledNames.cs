@@ -4,8 +4,8 @@ namespace MappedFileQueues.Files.Names;
 
 /// <summary>
 /// The names that belong to `app.log`: its closed files are `app.roll-000001.log` and so on, the highest number being the
-/// youngest, and the next one is made as `app.roll-next.log`. Files of such names are deleted and overwritten, so nobody else
-/// may come upon them: a date, a month or a plain number between the dots is what other programs choose.
+/// youngest, and the next one is created as `app.roll-next.log`. Files of such names are deleted and overwritten, so no other
+/// program may use them: a date, a month or a plain number between the dots is what other programs choose.
 /// </summary>
 internal sealed class RolledNames
 {
@@ -22,7 +22,7 @@ internal sealed class RolledNames
         Next = _start + "next" + _extension;
     }
 
-    /// <summary>The name of the next file while it is made ready.</summary>
+    /// <summary>The name of the next file while it is prepared.</summary>
     public string Next { get; }
 
     /// <summary>The name of a closed file.</summary>

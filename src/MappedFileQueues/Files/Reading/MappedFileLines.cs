@@ -6,13 +6,13 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// The lines of a UTF-8 text file of any length as spans of bytes, nothing copied or decoded, while the next blocks are already
-/// being read in the background. A line ends with \n or \r\n; the last one may lack its end. A byte order mark is skipped. Bytes
-/// are not checked to be valid UTF-8.
-/// <para>The spans lie in a window of memory that the file is read into, and not in a mapping of the file itself: the system
-/// kills a process that touches a mapped page behind the end of a file that somebody has truncated, and no check beforehand
-/// helps, because it can happen between the check and the touch. Reading is also the faster way (docs/FILES.md).</para>
-/// <para>For one caller at a time; <see cref="StopFollowing"/> and <see cref="Dispose"/> may come from any thread, and end a
+/// The lines of a UTF-8 text file of any length as spans of bytes. Nothing is copied or decoded, and the next blocks are read in
+/// the background. A line ends with \n or \r\n; the last one may lack its end. A byte order mark is skipped. Bytes are not
+/// checked to be valid UTF-8.
+/// <para>The spans lie in memory that the file is read into, not in a mapping of the file. The system kills a process that
+/// touches a mapped page behind the end of a truncated file, and no check beforehand helps, because the truncation can happen
+/// between the check and the touch. Reading is also faster (docs/FILES.md).</para>
+/// <para>For one caller at a time. <see cref="StopFollowing"/> and <see cref="Dispose"/> may be called from any thread, and end a
 /// call that waits. Steady reading allocates nothing; a line longer than a block is gathered in memory of its own. Nothing is
 /// written, so a crash loses nothing.</para>
 /// </summary>
@@ -21,22 +21,24 @@ public sealed class MappedFileLines : IDisposable
     private const byte LineFeed = (byte)'\n';
     private const byte CarriageReturn = (byte)'\r';
 
-    /// <summary>A line that goes on in the next block is moved before that block's data, when its beginning fits here.</summary>
+    /// <summary>
+    /// The beginning of a line that goes on in the next block is copied before that block's data, when it fits here.
+    /// </summary>
     private const int Headroom = 64 * 1024;
 
-    /// <summary>Larger memory for long lines is given up when the line is done.</summary>
+    /// <summary>Larger memory for long lines is released when the line is done.</summary>
     private const int LongKeptMax = 16 * 1024 * 1024;
 
     private readonly ReadPump _pump;
     private readonly int _lineLengthMax;
 
-    // The window: what has been read and not been handed out, [_next, _end) of _array.
+    // The window: what was read and not returned yet, [_next, _end) of _array.
     private byte[] _array = [];
     private int _next;
     private int _end;
     private long _endPosition;
 
-    // What the window lies in: a block of the pump, or the memory for long lines.
+    // The memory of the window: a block of the pump, or the memory for long lines.
     private ReadBlock? _block;
     private byte[] _long = [];
 
@@ -58,12 +60,12 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>
-    /// The place, in bytes, where the next line begins, in the file that the last line was in.
+    /// The position in bytes where the next line begins, in the file that the last line was in.
     /// </summary>
     public long Position => _endPosition - (_end - _next);
 
     /// <summary>
-    /// The same, with the file that it lies in: to be stored, and given to <see cref="ReadAheadOptions.ResumeAt"/> later. Linux.
+    /// The position with its file, to be stored and given to <see cref="ReadAheadOptions.ResumeAt"/> later. Linux only.
     /// </summary>
     /// <exception cref="PlatformNotSupportedException">The portable platform cannot tell files apart.</exception>
     public FilePosition FilePosition => new(ReadPump.Known(_mark), Position);
@@ -75,7 +77,7 @@ public sealed class MappedFileLines : IDisposable
 
     private ReadOnlySpan<byte> Rest => _array.AsSpan(_next, _end - _next);
 
-    /// <summary>Opens a file; others may write, rename, truncate and delete it meanwhile.</summary>
+    /// <summary>Opens a file. Other programs may write, rename, truncate and delete it meanwhile.</summary>
     /// <param name="path">A regular file.</param>
     /// <param name="options">How to read; copied. Null means the defaults.</param>
     /// <returns>The lines, from the first one on.</returns>
@@ -104,20 +106,20 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>
-    /// Gives the next line without its end, waiting for it. While following, a last line without an end is waited for too, until
+    /// Returns the next line without its end, and waits for it. While following, also waits for the end of a last line, until
     /// <see cref="StopFollowing"/>.
     /// </summary>
-    /// <param name="line">The line, maybe empty; valid until the next call.</param>
+    /// <param name="line">The line, which may be empty; valid until the next call.</param>
     /// <param name="cancellationToken">Ends the wait; the place stays.</param>
-    /// <returns>False at the end of the file; later calls look whether it has grown, and what was appended to a last line
+    /// <returns>False at the end of the file. Later calls look whether the file has grown; what was appended to a last line
     /// without an end is a line of its own.</returns>
-    /// <exception cref="FileTruncatedException">The file has become shorter, after what had been read before was given. It
-    /// stays.</exception>
-    /// <exception cref="LineTooLongException">The line is longer than the limit. It stays.</exception>
-    /// <exception cref="QueueDiskException">A read failed. It stays.</exception>
+    /// <exception cref="FileTruncatedException">The file has become shorter; everything that was read before was returned.
+    /// Later calls throw it again.</exception>
+    /// <exception cref="LineTooLongException">The line is longer than the limit. Later calls throw it again.</exception>
+    /// <exception cref="QueueDiskException">A read failed. Later calls throw it again.</exception>
     /// <exception cref="OperationCanceledException">The token was cancelled before there was a line.</exception>
     /// <exception cref="InvalidOperationException">Another call is pending.</exception>
-    /// <exception cref="ObjectDisposedException">This was closed, maybe while the call waited.</exception>
+    /// <exception cref="ObjectDisposedException">This was closed, perhaps while the call waited.</exception>
     public bool TryRead(out ReadOnlySpan<byte> line, CancellationToken cancellationToken = default)
     {
         _pump.ThrowIfDisposed();
@@ -133,8 +135,8 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>
-    /// Gives the next lines that lie in memory, whole and with their ends, to be taken apart by the caller. Only the last line of
-    /// the file may lack its end.
+    /// Returns the next whole lines that lie in memory, with their ends, for the caller to split. Only the last line of the file
+    /// may lack its end.
     /// </summary>
     /// <param name="lines">At least one line; valid until the next call.</param>
     /// <param name="cancellationToken">Ends the wait; the place stays.</param>
@@ -160,7 +162,7 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>
-    /// Waits, without blocking a thread, until <see cref="TryRead"/> gives a line at once.
+    /// Waits, without blocking a thread, until <see cref="TryRead"/> can return a line at once.
     /// </summary>
     /// <param name="cancellationToken">Ends the wait; the place stays.</param>
     /// <returns>False at the end of the file.</returns>
@@ -186,12 +188,12 @@ public sealed class MappedFileLines : IDisposable
     public Enumerator GetEnumerator() => new(this);
 
     /// <summary>
-    /// From now on the end of the file is the end: what was appended before this call is still given. From any thread; does
+    /// From now on the end of the file is the end; what was appended before this call is still returned. From any thread. Does
     /// nothing when the file is not followed.
     /// </summary>
     public void StopFollowing() => _pump.StopFollowing();
 
-    /// <summary>Ends waiting calls and waits for the background read under way; a second call does nothing.</summary>
+    /// <summary>Ends waiting calls and waits for the background read under way. A second call does nothing.</summary>
     public void Dispose() => _pump.Dispose();
 
     internal static MappedFileLines Open(ReadableFile file, MappedFileLinesOptions options) =>
@@ -227,14 +229,14 @@ public sealed class MappedFileLines : IDisposable
         return line.Length > 0;
     }
 
-    /// <summary>The beginning of a line that is not handed out yet is not longer than allowed.</summary>
+    /// <summary>Throws when the beginning of a line that was not returned yet is longer than allowed.</summary>
     private void CheckLength(int length)
     {
         if (length > _lineLengthMax)
             throw new LineTooLongException(_pump.Path, Position, _lineLengthMax);
     }
 
-    /// <summary>The last line of a file was given without its end, and the next file's first line is another one.</summary>
+    /// <summary>Begins the next file once the last line of this one, which lacks its end, was returned.</summary>
     private void BeginFileAtItsEnd()
     {
         if (!_endsFile || _next < _end)
@@ -250,8 +252,8 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>
-    /// Puts the next block behind what is left of the window; false when there is none, or only in the next file. What was
-    /// searched, from the window's beginning on, is nothing once the window begins behind a byte order mark.
+    /// Puts the next block behind what is left of the window. False when there is none, or only in the next file. Resets
+    /// <paramref name="searched"/>, which counts from the window's beginning, when the window begins behind a byte order mark.
     /// </summary>
     private bool Extend(ReadBlock? next, ref int searched)
     {
@@ -290,7 +292,7 @@ public sealed class MappedFileLines : IDisposable
         return true;
     }
 
-    /// <summary>A line that is longer than a block goes, with the whole of the next block, into memory of its own.</summary>
+    /// <summary>Gathers a line that is longer than a block, with all of the next block, in memory of its own.</summary>
     private void Gather(ReadOnlySpan<byte> rest, ReadBlock next)
     {
         int length = rest.Length + next.Count;

@@ -9,15 +9,15 @@ namespace MappedFileQueues.Files;
 /// Reads a file from front to back while its next blocks are already being read in the background, and follows a file that grows
 /// (<see cref="ReadAheadOptions.Follow"/>). Reading a block at a time without a copy: <see cref="TryReadBlock(out
 /// ReadOnlySpan{byte}, CancellationToken)"/>.
-/// <para>As long as the system has the file in memory there is nothing to wait for: the caller copies from there by itself, reads
-/// of 64 KiB and more straight into its buffer. The first read that would have to wait begins the reading ahead.</para>
-/// <para>For one caller at a time; <see cref="StopFollowing"/> and Dispose may come from any thread, and end a read that waits.
-/// Steady reading allocates nothing. Nothing is written, so a crash loses nothing.</para>
-/// <para>Blocks hold what the file held when they were read, up to (BlocksAhead + 1) x BlockSize before the caller gets there.
-/// What another process overwrites in place meanwhile may be seen or not. Truncated to less than it was seen to hold, the file
-/// is a <see cref="FileTruncatedException"/>, after what had been read before; one that is truncated and has grown again beyond
-/// the reader's place before the reader looks cannot be told from one that only grew.</para>
-/// <para>With <see cref="ReadAheadOptions.FollowRolls"/> the file that got the name comes after the one that was renamed; <see
+/// <para>While the system has the file in memory there is nothing to wait for: the caller's thread copies from there, reads of
+/// 64 KiB and more straight into the caller's buffer. The first read that would have to wait starts reading ahead.</para>
+/// <para>For one caller at a time. <see cref="StopFollowing"/> and Dispose may be called from any thread, and end a read that
+/// waits. Steady reading allocates nothing. Nothing is written, so a crash loses nothing.</para>
+/// <para>Blocks hold what the file held when they were read, up to (BlocksAhead + 1) x BlockSize before the caller gets there. A
+/// reader may or may not see what another process overwrites in place meanwhile. A file that was truncated below the length that
+/// it was seen to have is a <see cref="FileTruncatedException"/>, after everything that had been read before. A file that was
+/// truncated and has grown beyond the reader's position before the reader looks cannot be told from one that only grew.</para>
+/// <para>With <see cref="ReadAheadOptions.FollowRolls"/> the file that got the name follows the one that was renamed. <see
 /// cref="Position"/>, <see cref="Length"/> and <see cref="Seek"/> are about the file that the last read was in.</para>
 /// </summary>
 public sealed class ReadAheadStream : Stream
@@ -62,7 +62,7 @@ public sealed class ReadAheadStream : Stream
     /// <summary>False.</summary>
     public override bool CanWrite => false;
 
-    /// <summary>The length of the file in bytes now; it changes when somebody else changes it.</summary>
+    /// <summary>The length of the file in bytes now; it changes when another program changes the file.</summary>
     /// <exception cref="ObjectDisposedException">The stream is closed.</exception>
     /// <exception cref="QueueDiskException">The system refused.</exception>
     public override long Length => _pump.Length;

@@ -4,18 +4,18 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>
-/// A file in memory, one window of it after the other, for blocks that are handed out without a copy (<see
-/// cref="ReadAheadOptions.MapBlocks"/>). A look at a place that the file or the disk does not have would end the process, so
-/// a block is given only after the system has said that all of it is there; where it says no, the block is read, and the
-/// read's error is an exception. Used by one thread at a time, the one that fills blocks.
+/// A file in memory, one window after the other, for blocks that the caller gets without a copy (<see
+/// cref="ReadAheadOptions.MapBlocks"/>). A look at a position that the file or the disk does not have would end the process. So a
+/// block is mapped only after the system has said that all of it is in memory. Otherwise the block is read, and an error of the
+/// read is an exception. One thread at a time uses this, the one that fills blocks.
 /// </summary>
 /// <param name="file">The file; not disposed.</param>
 /// <param name="owner">Whose name an <see cref="ObjectDisposedException"/> bears.</param>
 internal sealed class FileMapping(ReadableFile file, Type owner) : IDisposable
 {
     /// <summary>
-    /// Of the file at a time: large enough that mapping and unmapping do not count (2 % with 4 MiB, and interrupts of the other
-    /// processors each time), small enough that the tables for its pages do not either (512 KiB).
+    /// Large enough that mapping and unmapping do not count (2 % with 4 MiB, and interrupts of the other processors each time),
+    /// small enough that the page tables do not either (512 KiB).
     /// </summary>
     private const long WindowLength = 256 * 1024 * 1024;
 
@@ -23,8 +23,8 @@ internal sealed class FileMapping(ReadableFile file, Type owner) : IDisposable
     private bool _isRefused;
 
     /// <summary>
-    /// Lets a block lie where the file is mapped, if the system has its bytes in memory already: what comes from the disk is
-    /// read, in larger pieces than a mapping would.
+    /// Places a block in the mapping, if the system has its bytes in memory already. What is on disk is read instead, in larger
+    /// pieces than a mapping would.
     /// </summary>
     /// <returns>How many bytes, fewer where the file or a window ends; 0 when the block has to be read.</returns>
     public int Take(MappedMemory block, long position, int length)
@@ -61,7 +61,7 @@ internal sealed class FileMapping(ReadableFile file, Type owner) : IDisposable
         return window;
     }
 
-    /// <summary>The window that holds a position, if there is one; other windows in which no block lies are given up.</summary>
+    /// <summary>The window that holds a position, if there is one. Unmaps other windows that hold no block.</summary>
     private FileWindow? FindAndDropOthers(long position)
     {
         FileWindow? found = null;

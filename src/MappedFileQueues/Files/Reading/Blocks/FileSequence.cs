@@ -6,7 +6,7 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>
-/// The files that bear one name one after the other, for a reader that goes from each to the next: the one that has the name now,
+/// The files that have one name one after the other, for a reader that goes from each to the next: the one that has it now,
 /// and those before it, under the names that <see cref="AppendFileStream"/> (`app.roll-000001.log`) or logrotate (`app.log.1`,
 /// `app.log-20260131`) gave them. Files are told apart by their inodes, so it does not matter when they are renamed, or to what.
 /// <para>Names change while they are looked at. What was found counts only when the name still means the same file afterwards,
@@ -45,7 +45,7 @@ internal sealed class FileSequence
     }
 
     /// <summary>
-    /// Opens the file of a position, else the one that bears the name. Between two renames, and before the first file is made,
+    /// Opens the file of a position, else the one that has the name. Between two renames, and before the first file is created,
     /// that is one without a byte, which is followed by the first that gets the name.
     /// </summary>
     public ReadableFile Open(FilePosition? position, bool mayBeMissing)
@@ -73,8 +73,8 @@ internal sealed class FileSequence
     }
 
     /// <summary>
-    /// Opens the file that came after this one. Null while there is none: while this one bears the name, or while the one that
-    /// bears it is empty. Until that has its first byte, whoever writes may not have noticed the renaming, and writes here.
+    /// Opens the file that came after this one. Null while there is none: while this one has the name, or while the one that has
+    /// it is empty. Until that has its first byte, a writer may not have noticed the renaming, and writes to this one.
     /// </summary>
     public ReadableFile? FindNext(ReadableFile current)
     {
@@ -149,8 +149,8 @@ internal sealed class FileSequence
     }
 
     /// <summary>
-    /// The file was deleted or has a name of another kind. Those that were written to later came later; of a name that bears
-    /// the same time, the one that was made later.
+    /// The file was deleted or has a name of another kind. Files that were written later came later; of those with the same time,
+    /// the one that was created later.
     /// </summary>
     private static Closed? OldestBehind(HeldDirectory folder, List<Closed> closed, ReadableFile current)
     {
@@ -169,7 +169,7 @@ internal sealed class FileSequence
         return oldest;
     }
 
-    /// <summary>The youngest closed file there is: what comes first is what comes behind it.</summary>
+    /// <summary>The youngest closed file: reading begins with what comes after it.</summary>
     private static (long Modified, FileMark Mark) LastOf(HeldDirectory folder, string name)
     {
         (long Modified, FileMark Mark) last = default;
@@ -249,7 +249,7 @@ internal sealed class FileSequence
 }
 
 /// <summary>
-/// No file yet: it has no bytes, and stands for the last one that was closed before; what comes, comes after that.
+/// Stands for a file that is not there yet: it has no bytes, and comes after the last one that was closed.
 /// </summary>
 internal sealed class MissingFile(string path, (long Modified, FileMark Mark) last) : ReadableFile
 {
@@ -257,7 +257,7 @@ internal sealed class MissingFile(string path, (long Modified, FileMark Mark) la
 
     public override long Length => 0;
 
-    /// <summary>The one that it stands for.</summary>
+    /// <summary>The last closed file.</summary>
     public FileMark Last => last.Mark;
 
     public override FileMark? Mark => default(FileMark);

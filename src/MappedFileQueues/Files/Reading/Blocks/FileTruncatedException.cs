@@ -1,14 +1,14 @@
 namespace MappedFileQueues.Files;
 
 /// <summary>
-/// A file became shorter while it was being read: it ends before a place that had been inside it. What was handed out
-/// before is what the file held; what lay behind the new end is gone.
+/// A file became shorter while it was being read: it ends before a position that had been inside it. What was returned before is
+/// what the file held; what lay behind the new end is gone.
 /// </summary>
 public sealed class FileTruncatedException : MappedFileQueueException
 {
     internal FileTruncatedException(string path, long position, long lengthBefore, long lengthNow)
         : base($"The file became shorter while it was read: path={path}, position={position}, lengthBefore={lengthBefore}, "
-            + $"lengthNow={lengthNow}. Seek to a place inside of it to read on, or open it again.")
+            + $"lengthNow={lengthNow}. Seek to a position inside of it to read on, or open it again.")
     {
         Path = path;
         Position = position;
@@ -25,6 +25,6 @@ public sealed class FileTruncatedException : MappedFileQueueException
     /// <summary>The largest length in bytes that the file was seen to have.</summary>
     public long LengthBefore { get; }
 
-    /// <summary>The length in bytes at which it was found.</summary>
+    /// <summary>The length in bytes that it had then.</summary>
     public long LengthNow { get; }
 }

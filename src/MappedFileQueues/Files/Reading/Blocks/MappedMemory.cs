@@ -2,7 +2,7 @@ using System.Buffers;
 
 namespace MappedFileQueues.Files.Reading.Blocks;
 
-/// <summary>Where a block lies in a mapping, also as <see cref="Memory{T}"/>; after Dispose that one throws.</summary>
+/// <summary>A block's place in a mapping, also as <see cref="Memory{T}"/>, which throws after Dispose.</summary>
 internal sealed unsafe class MappedMemory : MemoryManager<byte>
 {
     private FileWindow? _window;
@@ -14,14 +14,14 @@ internal sealed unsafe class MappedMemory : MemoryManager<byte>
     /// <inheritdoc/>
     public override Memory<byte> Memory => CreateMemory(Length);
 
-    /// <summary>Lies in a window from now on.</summary>
+    /// <summary>Takes a place in a window.</summary>
     public void Take(FileWindow window, long position, int count)
     {
         window.Users++;
         (_window, _position, Length) = (window, position, count);
     }
 
-    /// <summary>Lies in none from now on.</summary>
+    /// <summary>Gives the place back.</summary>
     public void LetGo()
     {
         if (_window is not null)

@@ -4,18 +4,17 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>
-/// A piece of a file: read into memory of its own, or where it lies in a mapping. Memory of its own is a pinned array, so that
-/// the system can read into it, and managed, so that a span of it that is still out after Dispose points to memory that is
-/// still there.
+/// A piece of a file: read into memory of its own, or placed in a mapping. Memory of its own is a pinned array, so that the
+/// system can read into it. It is managed, so that a span that is used after Dispose points to memory that is still there.
 /// </summary>
 /// <param name="headroom">Bytes kept free before the data in an array.</param>
-/// <param name="bypassesCache">Whether what the system does not have in memory is read past that memory.</param>
+/// <param name="bypassesCache">Whether to read straight from the disk what the system does not have in memory.</param>
 internal sealed class ReadBlock(int headroom, bool bypassesCache)
 {
     private const int PageLength = 4096;
     private const int LargePageLength = 2 * 1024 * 1024;
 
-    /// <summary>No bytes: what is read from here on is another file's, or the same one's that was begun anew.</summary>
+    /// <summary>No bytes: the next blocks are of another file, or of the same one from its beginning.</summary>
     public static readonly ReadBlock NextFile = new(0, bypassesCache: false) { BeginsFile = true };
 
     private MappedMemory? _mapped;
@@ -48,9 +47,9 @@ internal sealed class ReadBlock(int headroom, bool bypassesCache)
     /// <summary>The same, to be kept across an await.</summary>
     public ReadOnlyMemory<byte> Memory => IsMapped ? _mapped.Memory : Array.AsMemory(Start, Count);
 
-    /// <summary>The array is at least so long; what it held is gone.</summary>
+    /// <summary>Makes the array at least this long; what it held is gone.</summary>
     /// <returns>Where to read to.</returns>
-    /// <exception cref="OutOfMemoryException">There is not so much.</exception>
+    /// <exception cref="OutOfMemoryException">There is not enough memory.</exception>
     public unsafe Span<byte> Reserve(int length)
     {
         if (Array.Length < Start + length)
@@ -64,10 +63,10 @@ internal sealed class ReadBlock(int headroom, bool bypassesCache)
         return Array.AsSpan(Start, length);
     }
 
-    /// <summary>Takes what stands at a position: from the mapping if there is one and it can, else by reading it.</summary>
+    /// <summary>Takes what stands at a position: from the mapping where that is possible, else by reading.</summary>
     /// <returns>How many bytes; fewer where the file ends at that moment, or a piece of the mapping.</returns>
     /// <exception cref="QueueDiskException">The system refused.</exception>
-    /// <exception cref="OutOfMemoryException">There is not so much memory.</exception>
+    /// <exception cref="OutOfMemoryException">There is not enough memory.</exception>
     public int Fill(ReadableFile file, FileMapping? mapping, long position, int length)
     {
         Position = position;
