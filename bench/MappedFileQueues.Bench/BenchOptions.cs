@@ -26,6 +26,12 @@ internal sealed class BenchOptions(string kind, string quickDescription)
     private readonly Option<string?> _directory = ToolOptions.Path(
         "--dir", "Where to put the files that are measured; by default the folder for temporary files.", "DIR");
 
+    private readonly Option<long?> _repetitions = ToolOptions.Number(
+        "--repetitions", "How often each is measured; by default 5 times, with --quick 3.", 1, BenchSettings.RepetitionsMax);
+
+    private readonly Option<bool> _noWarmUp = ToolOptions.Flag(
+        "--no-warm-up", "Measures code that is not compiled to the end: shows in a short time whether everything works.");
+
     /// <summary>Gives a command these options; what --only names has to be known.</summary>
     public void AddTo(Command command, Func<CommandResult, IEnumerable<string>> findKnown)
     {
@@ -33,6 +39,8 @@ internal sealed class BenchOptions(string kind, string quickDescription)
         command.Add(_only);
         command.Add(_json);
         command.Add(_directory);
+        command.Add(_repetitions);
+        command.Add(_noWarmUp);
         command.Validators.Add(result =>
         {
             string[] known = [.. findKnown(result)];
@@ -62,6 +70,9 @@ internal sealed class BenchOptions(string kind, string quickDescription)
         if (OutputOption.IsJson(parsed))
             Console.SetOut(TextWriter.Null);
         long start = Stopwatch.GetTimestamp();
+        if (parsed.GetValue(_repetitions) is { } repetitions)
+            settings = settings with { Repetitions = (int)repetitions };
+        settings = settings with { WarmsUp = !parsed.GetValue(_noWarmUp) };
         BenchTable.WriteHead(settings);
         using BenchRun run = new(settings);
         IReadOnlyList<FigureResult> results = measure(run);

@@ -104,5 +104,6 @@ internal sealed class BenchRun : IDisposable
     }
 
     private ChildTask TaskOf(string role) =>
-        new(role, Directory, Settings.Messages, Settings.Repetitions, Settings.IsQuick, Bytes: Settings.Bytes);
+        new(role, Directory, Settings.Messages, Settings.Repetitions, Settings.IsQuick, Bytes: Settings.Bytes,
+            WarmsUp: Settings.WarmsUp);
 }

@@ -22,7 +22,13 @@ internal sealed record BenchSettings(bool IsQuick, long Messages, string Directo
 
     public const long MessagesMin = 1_000;
 
-    public int Repetitions => IsQuick ? 3 : 5;
+    public const int RepetitionsMax = 100;
+
+    /// <summary>How often each figure is measured.</summary>
+    public int Repetitions { get; init; } = IsQuick ? 3 : 5;
+
+    /// <summary>Whether the code is compiled to the end before it is measured.</summary>
+    public bool WarmsUp { get; init; } = true;
 
     /// <summary>What a repetition is, for the head of the output.</summary>
     public string Work => Bytes > 0

@@ -25,12 +25,21 @@ internal static class WarmUp
     /// <summary>Longer than the 100 ms of quiet after which the background compilation starts.</summary>
     private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(125);
 
+    /// <summary>Whether bodies are called only once.</summary>
+    public static bool IsLeftOut { get; set; }
+
     /// <summary>
     /// Calls the body in rounds until the background compilation has begun and two rounds in a row brought nothing. On a busy
     /// machine it begins late, so the number of rounds alone says nothing.
     /// </summary>
     public static void UntilCompiled(Action body)
     {
+        if (IsLeftOut)
+        {
+            body();
+            return;
+        }
+
         long compiledAtFirst = 0;
         long best = long.MaxValue;
         int steadyRounds = 0;
@@ -56,7 +65,7 @@ internal static class WarmUp
     /// </summary>
     public static void OfPair(Action body)
     {
-        for (int round = 0; round < PairRounds; round++)
+        for (int round = 0; round < (IsLeftOut ? 1 : PairRounds); round++)
         {
             body();
             Thread.Sleep(s_pause);

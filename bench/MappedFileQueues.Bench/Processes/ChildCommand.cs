@@ -16,6 +16,7 @@ internal static class ChildCommand
     public static int Run(string[] arguments)
     {
         var task = ChildTask.Parse(arguments);
+        WarmUp.IsLeftOut = !task.WarmsUp;
         EndWithParent();
         using ChildContext context = new(task);
         IReadOnlyList<Samples> samples = task.ProcessCount == 1

@@ -15,6 +15,7 @@ namespace MappedFileQueues.Bench.Processes;
 /// <param name="Index">0 or 1: which of two processes; its CPU too.</param>
 /// <param name="ProcessCount">1 or 2.</param>
 /// <param name="Bytes">What each repetition of a figure about files moves; 0 in a run about queues.</param>
+/// <param name="WarmsUp">Whether the code is compiled to the end before it is measured.</param>
 internal sealed record ChildTask(
     string Role,
     string Directory,
@@ -24,7 +25,8 @@ internal sealed record ChildTask(
     bool RawOnly = false,
     int Index = 0,
     int ProcessCount = 1,
-    long Bytes = 0)
+    long Bytes = 0,
+    bool WarmsUp = true)
 {
     /// <summary>In the order of the parameters.</summary>
     public string[] ToArguments() =>
@@ -38,12 +40,13 @@ internal sealed record ChildTask(
         Text(Index),
         Text(ProcessCount),
         Text(Bytes),
+        Text(WarmsUp ? 1 : 0),
     ];
 
     /// <summary>What <see cref="ToArguments"/> gave.</summary>
     /// <exception cref="ToolException">Something is missing, or no number.</exception>
     public static ChildTask Parse(string[] arguments) =>
-        arguments is [string role, string directory, .. string[] rest] && rest.Length == 7
+        arguments is [string role, string directory, .. string[] rest] && rest.Length == 8
             ? new ChildTask(
                 role,
                 directory,
@@ -53,7 +56,8 @@ internal sealed record ChildTask(
                 Number(rest[3]) != 0,
                 (int)Number(rest[4]),
                 (int)Number(rest[5]),
-                Number(rest[6]))
+                Number(rest[6]),
+                Number(rest[7]) != 0)
             : throw new ToolException($"The task of a bench process is not whole: arguments={string.Join(' ', arguments)}.");
 
     private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);

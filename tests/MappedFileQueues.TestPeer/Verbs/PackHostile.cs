@@ -9,15 +9,13 @@ namespace MappedFileQueues.TestPeer.Verbs;
 /// <summary>
 /// `pack-hostile FOLDER closed|killed`: makes a small pack, and opens copies of it with bytes flipped or zeroed, and with
 /// files cut, all over it. A get has to give the exact bytes, or say that they are damaged; what is deleted stays deleted.
-/// `killed`
-/// leaves the checkpoint out: then the end of the last volume may be gone, which is reported, and older values are right that
-/// were
-/// the newest before it.
+/// `killed` leaves the checkpoint out: then the end of the last volume may be gone, which is reported, and values are right that
+/// were the newest before it.
 /// </summary>
 internal static class PackHostile
 {
-    /// <summary>Each image is read; so many of them are written to as well, which takes longer.</summary>
-    private const int WriteEvery = 3;
+    /// <summary>Each image is read. One in this many is written to as well, which takes longer.</summary>
+    private const int WriteEvery = 10;
 
     private static readonly PackOptions s_options = new() { VolumeSize = 4096 };
     private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(60);

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Crash;
 /// A few seconds of each part of the crash laboratory, and that it finds what it must; `.ci/run` gives it more, a long run is
 /// one command (docs/DURABILITY.md, "The laboratory").
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class CrashLabTests(ITestOutputHelper output)
 {
     private const int ExitViolation = 1;
@@ -23,13 +23,13 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(4);
 
     [Theory]
-    [InlineData("cut", "--images", "800")]
+    [InlineData("cut", "--images", "200")]
     [InlineData("kill", "--runs", "1")]
-    [InlineData("fault", "--runs", "4")]
+    [InlineData("fault", "--runs", "2")]
     [InlineData("hostile", "--runs", "1")]
-    [InlineData("real-cut", "--runs", "3")]
-    [InlineData("append", "--runs", "6")]
-    [InlineData("pack", "--images", "8000")]
+    [InlineData("real-cut", "--runs", "1")]
+    [InlineData("append", "--runs", "3")]
+    [InlineData("pack", "--images", "2000")]
     public void Run_ShortBudget_FindsNothing(string part, string budget, string amount)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The laboratory runs on Linux only");

@@ -111,7 +111,8 @@ public sealed partial class PageNamesTests
     /// <summary>A constructor has the name of its type.</summary>
     private static bool HasMember(INamedTypeSymbol? type, string name) =>
         type is not null
-        && (type.Name == name || type.GetMembers(name).Length > 0 || type.GetTypeMembers(name).Length > 0 || HasMember(type.BaseType, name));
+        && (type.Name == name || type.GetMembers(name).Length > 0 || type.GetTypeMembers(name).Length > 0
+            || HasMember(type.BaseType, name));
 
     /// <summary>As GitHub makes it: lower case, hyphens for spaces; other signs go.</summary>
     private static string AnchorOf(string heading) =>

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// with exit code 134 (SIGBUS), where the same sector met by an opener was an exception. Nothing could be caught, and whoever
 /// started the process again ran into the same sector.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed partial class BadSectorTests : IDisposable
 {
     private const int Count = 6_001;

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// away. The stories: a producer found no file there, could not give its own that name, and tried again for ever; an opener met
 /// a null reference.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class DanglingSegmentTests
 {
     private const int Segment = 1 << 20;

@@ -11,7 +11,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// </summary>
 public sealed class HostileBytesTests(ITestOutputHelper output)
 {
-    private const int SamplesPerFile = 40;
+    private const int SamplesPerFile = 12;
     private const int ExitHang = 3;
 
     /// <summary>
@@ -71,6 +71,6 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
         Assert.True(code != ExitHang, $"MFQ_SEED={seed}: the child hung: {last}");
         Assert.True(code == 0, $"MFQ_SEED={seed}: the child ended with exit code {code}: {last}\n{child.ErrorText}");
         string done = Assert.Single(lines, line => line.StartsWith("DONE ", StringComparison.Ordinal));
-        Assert.True(int.Parse(done[5..], CultureInfo.InvariantCulture) > 300, $"Too few damages were tried: {done}");
+        Assert.True(int.Parse(done[5..], CultureInfo.InvariantCulture) > 150, $"Too few damages were tried: {done}");
     }
 }

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// for a segment and asked for blocks beyond its end; that threw on the thread that prepares ahead, where nobody caught it, and
 /// the process was gone. A child appends, so that the test would outlive that.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class ShortNextSegmentTests
 {
     private const int Segment = 1 << 20;

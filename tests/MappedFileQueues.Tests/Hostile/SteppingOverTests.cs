@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// Where stepping over damage must not lead: into a batch that nobody published, past a message that is still being written.
 /// And what it tells on the way.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class SteppingOverTests
 {
     private const int FrameLength = 72;

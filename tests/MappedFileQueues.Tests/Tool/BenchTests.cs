@@ -11,6 +11,8 @@ public sealed class BenchTests
 {
     private const string Messages = "20000";
 
+    private static readonly string[] s_tiny = ["--quick", "--messages", Messages, "--repetitions", "1", "--no-warm-up"];
+
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(15);
 
     private static readonly string[] s_figureFields = ["name", "value", "unit", "raw", "ratio", "min", "max"];
@@ -60,7 +62,7 @@ public sealed class BenchTests
     {
         using TempStore folder = new(createStoreFolder: true);
 
-        Dictionary<string, JsonElement> figures = Run(folder, "--quick", "--messages", Messages);
+        Dictionary<string, JsonElement> figures = Run(folder, s_tiny);
 
         Assert.Equal(s_units.Keys.Order(), figures.Keys.Order());
         foreach ((string name, string unit) in s_units)
@@ -91,7 +93,7 @@ public sealed class BenchTests
         using TempStore folder = new(createStoreFolder: true);
 
         Dictionary<string, JsonElement> figures =
-            Run(folder, "--quick", "--messages", Messages, "--only", "append_20gb_p9999");
+            Run(folder, [.. s_tiny, "--only", "append_20gb_p9999"]);
 
         AssertFigure("append_20gb_p9999", "us", Assert.Single(figures).Value);
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
@@ -102,6 +104,7 @@ public sealed class BenchTests
     [InlineData("--only", ",")]
     [InlineData("--messages", "0")]
     [InlineData("--messages", "many")]
+    [InlineData("--repetitions", "0")]
     public void Bench_WrongArguments_ExitsWithUsageAndLeavesNoFiles(string option, string value)
     {
         using TempStore folder = new(createStoreFolder: true);
@@ -150,7 +153,7 @@ public sealed class BenchTests
         using TempStore folder = new(createStoreFolder: true);
 
         Dictionary<string, JsonElement> figures =
-            Run(folder, "--limits", "--quick", "--messages", Messages, "--only", "copy,read,fetch_add_1,fdatasync_p50");
+            Run(folder, [.. s_tiny, "--limits", "--only", "copy,read,fetch_add_1,fdatasync_p50"]);
 
         Assert.Equal(["copy", "fdatasync_p50", "fetch_add_1", "read"], figures.Keys.Order());
         Assert.All(figures, figure => Assert.True(figure.Value.GetProperty("raw").GetDouble() > 0, figure.Key));

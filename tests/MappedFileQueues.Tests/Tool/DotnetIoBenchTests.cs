@@ -13,7 +13,7 @@ public sealed class DotnetIoBenchTests
         using TempStore folder = new(createStoreFolder: true);
         string json = Path.Combine(folder.Root, "rows.json");
         using ChildProcess bench = ChildProcess.StartBench(
-            "dotnet-io", "--quick", "--dir", folder.StorePath, "--json", json);
+            "dotnet-io", "--quick", "--repetitions", "1", "--no-warm-up", "--dir", folder.StorePath, "--json", json);
 
         bench.ExpectExit(0, s_deadline);
 

@@ -7,6 +7,8 @@ namespace MappedFileQueues.Tests.Tool;
 /// </summary>
 public sealed class FileBenchTests
 {
+    private static readonly string[] s_tiny = ["--quick", "--bytes", "300000", "--repetitions", "1", "--no-warm-up"];
+
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     private static readonly string[] s_figureFields = ["name", "value", "unit", "raw", "ratio", "min", "max"];
@@ -36,7 +38,7 @@ public sealed class FileBenchTests
         using TempStore folder = new(createStoreFolder: true);
         string json = Path.Combine(folder.Root, "figures.json");
         using ChildProcess bench = ChildProcess.StartBench(
-            "files", "--quick", "--bytes", "300000", "--dir", folder.StorePath, "--json", json);
+            ["files", .. s_tiny, "--dir", folder.StorePath, "--json", json]);
 
         bench.ExpectExit(0, s_deadline);
 
@@ -81,8 +83,8 @@ public sealed class FileBenchTests
         using TempStore folder = new(createStoreFolder: true);
 
         ToolRun run = ToolRun.OfBench(
-            "packs", "--quick", "--bytes", "300000", "--only", "pack_put_long,pack_put_long_max", "--dir",
-            folder.StorePath, "--output", "json").Expect(0);
+            ["packs", .. s_tiny, "--only", "pack_put_long,pack_put_long_max", "--dir", folder.StorePath, "--output", "json"])
+            .Expect(0);
 
         Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
             .ToDictionary(figure => figure.GetProperty("name").GetString()!);

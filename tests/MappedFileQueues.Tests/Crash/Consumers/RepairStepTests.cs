@@ -3,7 +3,7 @@ namespace MappedFileQueues.Tests.Crash.Consumers;
 /// <summary>
 /// A consumer that kills itself in a repair, or in a commit. docs/PROTOCOL.md section 1: its only change is one compare-and-swap.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class RepairStepTests
 {
     [Theory]

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// A store whose `commitlog` is a link to a folder on another file system, a faster disk say. The story: after a power cut the
 /// later segments could not be renamed into `salvage/`, and the store could not be opened any more.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class CutLinkedLogTests : IDisposable
 {
     private readonly TempStore _temp = new();

@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// the opener noted that the name of the tail's segment was on disk, although no such file was there yet; the one who made it
 /// then skipped the flush of the directory, and a power cut could take the name with messages that `Flush()` had returned for.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class DirectoryFlushTests
 {
     private const int Segment = 1 << 20;

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// it; what an older page still held came back behind new messages; half a message stood in the log. docs/PROTOCOL.md section 3.
 /// Real processes of a real file system: <see cref="LostFileSystemTests"/>.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed unsafe class MemoryLossTests : IDisposable
 {
     private const int Count = 40;

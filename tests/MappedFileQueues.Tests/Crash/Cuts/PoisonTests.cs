@@ -7,7 +7,7 @@ using MappedFileQueues.Platform.Linux;
 namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>What a failed flush leaves, for those who are attached and for the next opener.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed unsafe class PoisonTests : IDisposable
 {
     private readonly TempStore _temp = new();

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 /// of the segment.</item>
 /// </list>
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class DisposeRaceTests
 {
     [Theory]

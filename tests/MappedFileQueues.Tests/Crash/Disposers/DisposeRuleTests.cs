@@ -8,11 +8,11 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 /// docs/PROTOCOL.md section 1, Dispose: calls in flight are drained, nothing is unmapped under them. A mistake here kills the
 /// process (a store into an unmapped page), and with it this whole run.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class DisposeRuleTests
 {
     /// <summary>As many rounds as this allows: hundreds to thousands, fewer where disk and CPU are busy.</summary>
-    private static readonly TimeSpan s_length = TimeSpan.FromSeconds(3);
+    private static readonly TimeSpan s_length = TimeSpan.FromSeconds(1.5);
 
     [Theory]
     [InlineData(ProducerMode.Shared, 3)]

@@ -3,7 +3,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Crash.Disposers;
 
 /// <summary>docs/PROTOCOL.md section 1, Dispose: by a thread that has a claim open itself.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class OwnDisposeTests
 {
     /// <summary>

@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Crash.Openers;
 
 /// <summary>docs/PROTOCOL.md section 3: who counts as alone, and what an opener does then and does not do otherwise.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed unsafe class OpeningRuleTests
 {
     private const ulong Mark = 12345;

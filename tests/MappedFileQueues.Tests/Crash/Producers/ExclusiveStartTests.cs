@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>docs/PROTOCOL.md section 1: an Exclusive producer that starts beside the remains of another one.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class ExclusiveStartTests
 {
     /// <summary>

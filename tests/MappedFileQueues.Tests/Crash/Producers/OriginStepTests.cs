@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// <summary>
 /// A producer's AdjustOffset beside others, stopped and killed at each of its steps. docs/PROTOCOL.md section 7.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class OriginStepTests
 {
     private const long SegmentSize = 1 << 20;

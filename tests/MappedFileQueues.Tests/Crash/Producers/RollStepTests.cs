@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>A producer that kills itself at the steps of a roll. docs/PROTOCOL.md section 2.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class RollStepTests
 {
     private const string Shared = nameof(ProducerMode.Shared);

@@ -4,7 +4,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>docs/PROTOCOL.md section 2: making segments, entering them, and what retention takes away.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed unsafe class SegmentRuleTests
 {
     private const int Segment = 65536;

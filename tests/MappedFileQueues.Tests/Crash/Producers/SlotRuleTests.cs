@@ -3,7 +3,7 @@ using MappedFileQueues.Format;
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>docs/PROTOCOL.md section 1, slots: who may own a claim, and when an owner counts as dead.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class SlotRuleTests
 {
     /// <summary>

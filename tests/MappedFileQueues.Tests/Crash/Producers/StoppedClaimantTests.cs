@@ -4,7 +4,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// docs/PROTOCOL.md section 1: a producer that only stands still (SIGSTOP, a debugger) is waited for, never robbed; when it is
 /// killed instead, its claim becomes padding.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class StoppedClaimantTests
 {
     /// <summary>

@@ -9,10 +9,10 @@ namespace MappedFileQueues.Tests.Crash.Storm;
 /// consumers read. What was acknowledged is read once and in order; of what was in flight all or nothing; and nobody waits
 /// for the dead.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(AloneCollection.Name)]
 public sealed class KillStormTests(ITestOutputHelper output)
 {
-    private const int KillCount = 200;
+    private const int KillCount = 100;
     private const int AliveMax = 3;
     private const int SurvivorLine = KillCount;
     private const int LineCount = KillCount + 1;
@@ -47,7 +47,7 @@ public sealed class KillStormTests(ITestOutputHelper output)
     ];
 
     [Fact]
-    public void Storm_TwoHundredKills_NothingAcknowledgedIsLostAndNobodyWaits()
+    public void Storm_AHundredKills_NothingAcknowledgedIsLostAndNobodyWaits()
     {
         int seed = Environment.TickCount;
         output.WriteLine($"seed={seed}");

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Log.Appending;
 /// An Exclusive message that is given up leaves its bytes beyond the tail. AdjustOffset put padding over the first of them, and
 /// what stood behind it became the log: damage for whoever checks, messages that nobody published for whoever does not.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class AdjustOffsetDirtTests : IDisposable
 {
     private const int Segment = 1 << 20;

@@ -4,7 +4,7 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Log.Flushing;
 
 /// <summary>Leaders of a flush in other processes: at work, dead, stopped.</summary>
-[Collection(CrashCollection.Name)]
+[Collection(ProcessCollection.Name)]
 public sealed class FlushProcessTests
 {
     private static readonly ProduceOptions s_group = new()

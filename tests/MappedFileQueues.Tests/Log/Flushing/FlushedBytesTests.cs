@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// 2 MiB in the end, and a store into a byte of a mapped piece makes all of it dirty: a message of 64 bytes wrote 2 MiB. Durable
 /// appends took five times as long behind the first 20 MiB of each segment, and no test and no benchmark had come that far.
 /// </summary>
-[Collection(CrashCollection.Name)]
+[Collection(AloneCollection.Name)]
 public sealed partial class FlushedBytesTests
 {
     private const int Count = 100;

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Log.Waiting;
 /// many rounds has to lie far under that. Nothing else of the tests runs beside these; the machine may be busy all the same,
 /// so the best of a few attempts counts: a wake-up that is lost by the protocol would be lost in all of them.
 /// </summary>
-[Collection(nameof(WakeTests))]
+[Collection(AloneCollection.Name)]
 public sealed class WakeTests
 {
     private const int Rounds = 50;
@@ -101,7 +101,3 @@ public sealed class WakeTests
         return ([.. nearTimes.Order()], [.. farTimes.Order()]);
     }
 }
-
-/// <summary>Runs alone.</summary>
-[CollectionDefinition(nameof(WakeTests), DisableParallelization = true)]
-public sealed class WakeTestsAlone;
