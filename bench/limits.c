@@ -1,7 +1,7 @@
 /*
- * The limits of this machine: bare loops over memory-mapped files, without any queue around them. `mfq bench` runs the
- * same loops in C# beside the queue's own; `mfq bench --limits` compiles this file and shows that the two agree, so that
- * the raw column is not a slow loop that flatters the queue.
+ * The limits of this machine: bare loops over memory-mapped files, without any queue around them. MappedFileQueues.Bench runs
+ * the same loops in C# beside the queue's own; its option `--limits` compiles this file and shows that the two agree, so
+ * that the raw column is not a slow loop that flatters the queue.
  *
  * Build:  cc -std=gnu11 -O3 -march=native -Wall -Wextra -o limits bench/limits.c
  * Run:    ./limits [--messages N] [--repetitions R] [--dir DIR] [--only NAME,NAME...]

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Reflection;
 
 namespace MappedFileQueues.Tool;
 
@@ -21,7 +22,7 @@ internal static class SelfLauncher
 
         // The executable of an app and the shim of an installed tool know their dll; only the `dotnet` command must be told.
         if (Path.GetFileNameWithoutExtension(program).Equals("dotnet", StringComparison.OrdinalIgnoreCase))
-            all.AddRange(["exec", Path.Combine(AppContext.BaseDirectory, "mfq.dll")]);
+            all.AddRange(["exec", Path.Combine(AppContext.BaseDirectory, Assembly.GetEntryAssembly()!.GetName().Name + ".dll")]);
         if (AppContext.TryGetSwitch(PortableSwitch, out bool isPortable) && isPortable)
             all.Add(PortableArgument);
 

@@ -22,6 +22,7 @@ internal static class Program
         ["fill"] = Verbs.FillVerb.Run,
         ["append"] = Verbs.AppendVerb.Run,
         ["make"] = Verbs.MakeVerb.Run,
+        ["idle"] = Verbs.IdleVerb.Run,
         ["no-threads"] = Verbs.NoThreadsVerb.Run,
         ["lost-disk"] = Verbs.LostDiskVerb.Run,
         ["stress-produce"] = StressProducer.Run,

@@ -2,6 +2,7 @@ using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Crash;
+using MappedFileQueues.Tests.Crash.Storm;
 
 namespace MappedFileQueues.TestPeer;
 

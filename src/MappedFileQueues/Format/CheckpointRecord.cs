@@ -4,16 +4,16 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// One of the two slots of `offset/producer.checkpoint`; they lie on two pages, so that a torn write hits one at most:
+/// One of the two slots of `offset/producer.checkpoint`. The slots lie on two pages, so a torn write hits at most one:
 /// <code>
 ///  0 8 offset    8 8 epoch   16 8 sequence   24 16 boot id   40 16 store id   56 4 zero   60 4 CRC-32C of all before
 /// </code>
 /// The valid slot with the higher sequence counts.
 /// </summary>
-/// <param name="Offset">Everything before it is on disk, and is whole.</param>
-/// <param name="Epoch">Raised by each recovery that cut something off; a message's identity is (epoch, offset).</param>
+/// <param name="Offset">Everything before it is on disk and whole.</param>
+/// <param name="Epoch">Raised by each recovery that cut something off. A message's identity is (epoch, offset).</param>
 /// <param name="Sequence">Counts the records; even ones lie in slot 0.</param>
-/// <param name="BootId">The boot in which it was written.</param>
+/// <param name="BootId">The boot in which the record was written.</param>
 internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, Guid BootId)
 {
     /// <summary>Length of a slot's record in bytes.</summary>

@@ -1,25 +1,27 @@
 namespace MappedFileQueues.Format;
 
-/// <summary>How far the recovery of a store has come, as the control page says.</summary>
+/// <summary>How far the recovery of a store has come, as stored in the control page.</summary>
 internal enum RecoveryStage : ulong
 {
-    /// <summary>Nobody has said: the page is new, or was lost.</summary>
+    /// <summary>No recovery has run: the page is new, or was lost.</summary>
     Unknown = 0,
 
-    /// <summary>Whoever is not alone may attach.</summary>
+    /// <summary>A process that is not alone may attach.</summary>
     Finished = 1,
 
-    /// <summary>A lone opener is at work, or died at it. Nothing is lost: the next one does the same.</summary>
+    /// <summary>A lone opener is at work, or died at work. Nothing is lost: the next opener does the same.</summary>
     AfterDeaths = 2,
 
-    /// <summary>A lone opener is cutting the log, or died at it: the next one cuts again, whatever else it finds.</summary>
+    /// <summary>
+    /// A lone opener is cutting the log, or died while it did: the next opener cuts again, whatever else it finds.
+    /// </summary>
     AfterCut = 3,
 }
 
 /// <summary>
-/// The 4 KiB of `control`, mapped by everybody. Each word that is written while others read has 128 bytes of its own (two
-/// cache lines: x64 prefetches them in pairs). It holds nothing that opening cannot rebuild; `docs/FORMAT.md` says who writes
-/// and reads what.
+/// The 4 KiB of `control`, which every process maps. Each word that is written while others read it has 128 bytes of its own
+/// (two cache lines: x64 prefetches them in pairs). The page holds nothing that opening cannot rebuild; `docs/FORMAT.md` lists
+/// the writers and readers of each word.
 /// </summary>
 internal static class ControlLayout
 {
@@ -31,14 +33,14 @@ internal static class ControlLayout
 
     public const int Stride = 128;
 
-    // The cold block: written under the `open` lock only, with a checksum over it and the four cold words.
+    // The cold block: written only under the `open` lock, with a checksum over it and the four cold words.
     public const int MagicAt = 0;
     public const int StoreIdAt = 8;
     public const int BootIdAt = 24;
     public const int EpochAt = 40;
     public const int ColdChecksumAt = 48;
 
-    /// <summary>A word of its own, so that one store changes it: not under the checksum.</summary>
+    /// <summary>A word of its own, so that one store changes it; the checksum does not cover it.</summary>
     public const int RecoveryStageAt = 56;
 
     public const int FlushedBelowAt = 64;
@@ -56,12 +58,11 @@ internal static class ControlLayout
     public const int FlushWakeSequenceAt = 11 * Stride;
     public const int FlushWaiterFlagAt = 12 * Stride;
     public const int RepairCountAt = 13 * Stride;
-
-    // 14 is free: a counter that nobody read stood there.
+    public const int HasPollersAt = 14 * Stride;
     public const int CorruptAtAt = 15 * Stride;
 
-    // Why flushes fail, for information: since when (milliseconds since 1970 UTC; 0: they do not), which process says so, and
-    // its words in UTF-8.
+    // Why flushes fail, for information: since when (milliseconds since 1970 UTC; 0 while they succeed), which process reports
+    // it, and its text in UTF-8.
     public const int FlushFailureAt = 16 * Stride;
     public const int FlushFailureProcessAt = FlushFailureAt + 8;
     public const int FlushFailureLengthAt = FlushFailureAt + 12;

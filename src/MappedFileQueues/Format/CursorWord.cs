@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// The one word of a cursor file (4 KiB, the rest is zero): the consumer's offset, bit 63 set once it counts. A cursor
-/// is written by the one consumer that holds its name.
+/// The one word of a cursor file (4 KiB, the rest is zero): the consumer's offset, with bit 63 set once it counts. Only the one
+/// consumer that holds the cursor's name writes it.
 /// </summary>
 internal static class CursorWord
 {

@@ -5,8 +5,8 @@ namespace MappedFileQueues.Format;
 
 /// <summary>
 /// The checksum in a frame's high half. It covers the store id (the seed), the frame's offset, the low half of the header and
-/// the payload, so that a stale frame, a frame of another store and a frame at another place never pass. The first step
-/// mixes (offset / 8) with the low half in the upper 32 bits: offsets beyond 2^35 fold into it by exclusive or.
+/// the payload, so a stale frame, a frame of another store and a frame at another offset never pass. The first step mixes
+/// (offset / 8) with the low half in the upper 32 bits: offsets beyond 2^35 fold into it by exclusive or.
 /// </summary>
 internal readonly struct FrameChecksum
 {
@@ -19,7 +19,9 @@ internal readonly struct FrameChecksum
         _seed = Crc32C.Append(uint.MaxValue, ref id[0], id.Length);
     }
 
-    /// <summary>The value after the first step, to go on from over the payload; a padding's checksum as it stands.</summary>
+    /// <summary>
+    /// The value after the first step. Continue from it over the payload; for padding it is the whole checksum.
+    /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public uint Begin(long offset, uint lowHalf)
     {
@@ -31,7 +33,7 @@ internal readonly struct FrameChecksum
     }
 
     /// <summary>The whole header of a padding frame.</summary>
-    /// <exception cref="ArgumentOutOfRangeException">One frame cannot be so long.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">A single frame cannot be this long.</exception>
     public ulong PaddingHeader(long offset, long frameLength)
     {
         ArgumentOutOfRangeException.ThrowIfGreaterThan(frameLength, FrameHeader.FrameLengthMax);
@@ -39,7 +41,7 @@ internal readonly struct FrameChecksum
         return FrameHeader.Make(low, Begin(offset, low));
     }
 
-    /// <summary>Whether a frame with a checksum is whole; frames without one pass.</summary>
+    /// <summary>Whether a frame that has a checksum is whole; frames without a checksum pass.</summary>
     public bool Matches(ulong header, long offset, ref byte payload)
     {
         FrameState state = FrameHeader.State(header);

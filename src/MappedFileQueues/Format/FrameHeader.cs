@@ -8,16 +8,16 @@ internal enum FrameState : uint
     /// <summary>Nothing was ever written here: the whole header is zero.</summary>
     Free = 0,
 
-    /// <summary>Reserved by the owner in the high half; the payload is being written.</summary>
+    /// <summary>Reserved by the owner named in the high half; the payload is being written.</summary>
     Claimed = 1,
 
     /// <summary>A message.</summary>
     Published = 2,
 
-    /// <summary>No message: the rest of a segment, an abandoned claim, a dead producer's claim.</summary>
+    /// <summary>Not a message: the rest of a segment, an abandoned claim, or a dead producer's claim.</summary>
     Padding = 3,
 
-    /// <summary>A message whose batch goes on with the next frame.</summary>
+    /// <summary>A message whose batch continues with the next frame.</summary>
     PublishedInBatch = 4,
 
     /// <summary>As <see cref="Published"/>, without a checksum.</summary>
@@ -28,7 +28,7 @@ internal enum FrameState : uint
 }
 
 /// <summary>
-/// The header in front of every payload, one aligned little-endian 64-bit word, so that one store publishes it:
+/// The header in front of every payload: one aligned little-endian 64-bit word, so that one store publishes it.
 /// <code>
 ///  63                      32 31 30   28 27                     0
 /// ┌──────────────────────────┬──┬───────┬────────────────────────┐
@@ -54,7 +54,7 @@ internal static class FrameHeader
     public const uint Extended = 0x8000_0000;
     private const int StateShift = 28;
 
-    /// <summary>The largest payload of a frame (and claimed length of a batch) in segments of this length.</summary>
+    /// <summary>The largest payload of a frame (and the longest claim of a batch) in segments of this length.</summary>
     public static int PayloadLimit(long segmentLength) => (int)Math.Min(segmentLength - Size, PayloadLengthMax);
 
     /// <summary>Bytes from a frame's header to the next one.</summary>
@@ -76,7 +76,7 @@ internal static class FrameHeader
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static uint HighHalf(ulong header) => (uint)(header >> 32);
 
-    /// <summary>A message, with or without checksum, single or in a batch.</summary>
+    /// <summary>A message, with or without a checksum, single or in a batch.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static bool IsMessage(FrameState state) => state is FrameState.Published or >= FrameState.PublishedInBatch;
 
@@ -84,15 +84,15 @@ internal static class FrameHeader
     public static bool HasChecksum(FrameState state) =>
         state is FrameState.Published or FrameState.PublishedInBatch or FrameState.Padding;
 
-    /// <summary>A message whose batch goes on in the next frame.</summary>
+    /// <summary>A message whose batch continues in the next frame.</summary>
     public static bool BatchGoesOn(FrameState state) =>
         state is FrameState.PublishedInBatch or FrameState.PublishedInBatchUnchecked;
 
     /// <summary>
-    /// Whether a header that is not free can stand where <paramref name="room"/> bytes are left in the segment. What comes
-    /// from the file is hostile: an unknown state, a zero state with a length, an extended frame (which this version never
-    /// writes), a frame beyond the end, and a message without checksum whose high half is not zero are all damage. The last
-    /// is what one flipped bit makes of a message that has a checksum, or of a claim: it must not pass unverified.
+    /// Whether a header that is not free can stand where <paramref name="room"/> bytes are left in the segment. Content of the
+    /// file is hostile, so each of these is damage: an unknown state, a zero state with a length, an extended frame (this
+    /// version never writes one), a frame beyond the end, and a message without a checksum whose high half is not zero. One
+    /// flipped bit turns a message with a checksum, or a claim, into the last of these: it must not pass unverified.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static bool IsPlausible(ulong header, long room)

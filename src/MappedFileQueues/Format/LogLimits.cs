@@ -1,12 +1,13 @@
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// How far a log may go. Above the largest offset there is room for four segments of the largest length, so that no sum of an
-/// offset that passed the check and a length overflows; and a log that begins as high as it may can grow by 12 TiB before that.
+/// The limits of a log's offsets. Above the largest offset there is room for four segments of the largest length, so the sum of
+/// a checked offset and a length never overflows. A log that begins at the highest origin can grow by 12 TiB before it reaches
+/// the limit.
 /// </summary>
 internal static class LogLimits
 {
-    /// <summary>The largest offset that anybody may name; what lies above is nowhere.</summary>
+    /// <summary>The largest offset that a caller may name; nothing lies above it.</summary>
     public const long OffsetMax = long.MaxValue - (4 * StoreMeta.SegmentLengthMax);
 
     /// <summary>The largest offset at which a log may begin.</summary>

@@ -2,7 +2,7 @@ namespace MappedFileQueues.Format;
 
 /// <summary>
 /// `locks/slots`: 4096 entries of 16 bytes: generation (4), process id (4), start time of the process (8). Only the generation
-/// counts; the others name a holder in messages. Written by whoever holds the kernel lock on the slot's own file.
+/// counts; the others name a holder in messages. The process that holds the kernel lock on the slot's own file writes the entry.
 /// </summary>
 internal static class SlotLayout
 {
@@ -10,7 +10,7 @@ internal static class SlotLayout
     public const int EntryLength = 16;
     public const int FileLength = SlotCount * EntryLength;
 
-    /// <summary>20 bits; a slot that reached it is retired until a lone opener resets it.</summary>
+    /// <summary>20 bits. A slot that has reached it is retired until a lone opener resets it.</summary>
     public const uint GenerationMax = (1u << 20) - 1;
 
     public static int EntryAt(int slot) => slot * EntryLength;

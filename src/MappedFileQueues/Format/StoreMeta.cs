@@ -14,7 +14,7 @@ internal enum StoreKind
 }
 
 /// <summary>
-/// The 4 KiB of `queue.meta`, written once when the store is made. Little-endian:
+/// The 4 KiB of `queue.meta`, written once, when the store is created. Little-endian:
 /// <code>
 ///    0  8  magic "MFQSTORE"          40  4  struct size in bytes (0 for messages)
 ///    8  4  format version (2)        44  4  zero
@@ -42,7 +42,7 @@ internal sealed record StoreMeta(
     /// <summary>Segments are at least one page.</summary>
     public const long SegmentLengthMin = 4096;
 
-    /// <summary>A limit far above use, so that offsets and lengths never overflow: 1 TiB.</summary>
+    /// <summary>A limit far above any use, so that offsets and lengths never overflow: 1 TiB.</summary>
     public const long SegmentLengthMax = 1L << 40;
 
     private const int VersionAt = 8;
@@ -72,7 +72,7 @@ internal sealed record StoreMeta(
         return bytes;
     }
 
-    /// <summary>Reads the page; <see cref="QueueFormatException"/> when it is damaged or of another version.</summary>
+    /// <summary>Parses the page. Throws <see cref="QueueFormatException"/> when it is damaged or of another version.</summary>
     public static StoreMeta Parse(ReadOnlySpan<byte> bytes, string path)
     {
         if (bytes.Length != Length || !bytes[..Magic.Length].SequenceEqual(Magic))

@@ -4,13 +4,13 @@ namespace MappedFileQueues.Format;
 
 /// <summary>
 /// The names of a store's files, relative to its directory. They differ from those of 1.x on purpose: neither version can
-/// take the other's files for its own.
+/// mistake the other's files for its own.
 /// </summary>
 internal static class StoreNames
 {
     public const string Meta = "queue.meta";
 
-    /// <summary>What `queue.meta` is called while its store is being deleted, or after that was cut short.</summary>
+    /// <summary>The name of `queue.meta` while its store is being deleted, and after an interrupted deletion.</summary>
     public const string DeletedMeta = "queue.meta.deleted";
 
     public const string Control = "control";
@@ -54,7 +54,7 @@ internal static class StoreNames
             && long.TryParse(fileName.AsSpan(0, SegmentDigits), NumberStyles.None, CultureInfo.InvariantCulture, out startOffset);
     }
 
-    /// <summary>What a recovery cut off of a segment: where that began, and the epoch which began with the cut.</summary>
+    /// <summary>The part of a segment that a recovery cut off: where the cut began, and the epoch that began with it.</summary>
     public static string Cut(long segmentStart, long tail, long epoch) => string.Create(
         CultureInfo.InvariantCulture, $"{Salvage}/{segmentStart:D20}-from-{tail:D20}-epoch-{epoch}{CutSuffix}");
 

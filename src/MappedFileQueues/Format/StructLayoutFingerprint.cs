@@ -7,24 +7,25 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// A number for the managed layout of a struct: field offsets, sizes and kinds, recursively, so that a store refuses another
-/// struct of equal size. Names do not count. Found without Marshal, whose layout is another one: each field is set to all ones
-/// in a boxed instance, and the bytes that changed tell where it lies. A struct with a pointer, or with a number of a pointer's
-/// size, is refused: an address means nothing to another process, and the size is another one on another machine.
+/// A hash of a struct's managed layout: field offsets, sizes and kinds, recursively. A store uses it to refuse another struct of
+/// equal size; names do not count.
+/// <para>Marshal's layout differs, so it is not used: each field of a boxed instance is set to all ones, and the bytes that
+/// changed show where it lies. A struct with a pointer or a native integer is refused: an address means nothing to another
+/// process, and its size differs between machines.</para>
 /// </summary>
 internal static class StructLayoutFingerprint
 {
     private const ulong FnvOffset = 14695981039346656037;
     private const ulong FnvPrime = 1099511628211;
 
-    /// <exception cref="ArgumentException">The struct has a field of a pointer's kind.</exception>
+    /// <exception cref="ArgumentException">The struct has a field that is a pointer or a native integer.</exception>
     public static ulong Of<T>()
         where T : unmanaged
     {
         ulong hash = FnvOffset;
         Add(ref hash, Unsafe.SizeOf<T>());
         AddFields(ref hash, typeof(T), 0);
-        // 0 stands for "no struct" in the meta page.
+        // 0 means "no struct" in the meta page.
         return hash == 0 ? 1 : hash;
     }
 
@@ -58,12 +59,12 @@ internal static class StructLayoutFingerprint
         if (!kind.IsPointer && !kind.IsFunctionPointer && kind != typeof(nint) && kind != typeof(nuint))
             return;
         throw new ArgumentException(
-            "A message cannot hold a pointer or a native integer, which mean something in one process alone: "
+            "A message cannot hold a pointer or a native integer; both are valid in one process only: "
             + $"struct={field.DeclaringType}, field={field.Name}, type={kind}. Use long, or an offset.");
     }
 
     /// <summary>
-    /// A nullable value cannot be boxed as itself, so its two fields are not looked for: a flag comes first, the value last.
+    /// A nullable value cannot be boxed as itself, so its two fields are derived: a flag comes first, the value last.
     /// </summary>
     private static void AddNullable(ref ulong hash, Type inner, int offset, int size)
     {
@@ -78,7 +79,7 @@ internal static class StructLayoutFingerprint
             AddFields(ref hash, kind, at);
     }
 
-    /// <summary>Stable numbers, whatever later runtimes do to <see cref="TypeCode"/>.</summary>
+    /// <summary>Stable numbers, whatever later runtimes change in <see cref="TypeCode"/>.</summary>
     private static int KindOf(Type type) => Type.GetTypeCode(type) switch
     {
         TypeCode.Boolean => 1,
@@ -102,7 +103,7 @@ internal static class StructLayoutFingerprint
     {
         object box = Box(type);
         Span<byte> bytes = BytesOf(box, SizeOf(type));
-        // A box of a nullable type is a box of its value; setting it sets the flag too, which comes first.
+        // A box of a nullable type is a box of its value. Setting it also sets the flag, which comes first.
         Type boxed = Nullable.GetUnderlyingType(field.FieldType) ?? field.FieldType;
         object ones = Box(boxed);
         BytesOf(ones, SizeOf(boxed)).Fill(0xFF);
@@ -111,7 +112,7 @@ internal static class StructLayoutFingerprint
     }
 
     [UnconditionalSuppressMessage("Trimming", "IL2067", Justification =
-        "A boxed struct of zeros; no constructor runs, and its fields are kept, see AddFields.")]
+        "A boxed struct of zeros; no constructor runs. AddFields explains why its fields are kept.")]
     private static object Box(Type type) => RuntimeHelpers.GetUninitializedObject(type);
 
     private static void Add(ref ulong hash, int value)
@@ -123,7 +124,7 @@ internal static class StructLayoutFingerprint
     private static Span<byte> BytesOf(object box, int size) =>
         MemoryMarshal.CreateSpan(ref Unsafe.As<RawData>(box).First, size);
 
-    /// <summary>Stands for any boxed value: its first field lies where the value begins.</summary>
+    /// <summary>Stands for any boxed value: its first field lies at the beginning of the value.</summary>
     private sealed class RawData
     {
         public byte First;

@@ -14,8 +14,8 @@ namespace MappedFileQueues.Log;
 
 /// <summary>
 /// One queue's attachment to a store, from opening (<see cref="StoreOpening"/>) to the end: what it holds of the store, and the
-/// producers, the flushes and the waits that work on it. It stays rooted while attached: no finalizer may unmap or unlock under a
-/// call or a span.
+/// producers, flushes and waits that work on it. It stays rooted while attached: no finalizer may unmap or unlock under a call
+/// or a span.
 /// </summary>
 internal sealed class LogAttachment : IDisposable
 {
@@ -47,7 +47,7 @@ internal sealed class LogAttachment : IDisposable
         }
         catch
         {
-            // No thread to be had. Nobody else will dispose what has no owner.
+            // The system gave no thread. No other code will dispose an attachment that has no owner.
             Dispose();
             throw;
         }
@@ -63,10 +63,12 @@ internal sealed class LogAttachment : IDisposable
 
     public AsyncWaiter AsyncWaits { get; }
 
-    /// <summary>Of consumers that see only what is on disk.</summary>
+    /// <summary>For consumers that see only what is on disk.</summary>
     public AsyncWaiter DurableAsyncWaits { get; }
 
-    /// <summary>Starts a producer: slot, producers' lock, the bytes of a dead Exclusive producer.</summary>
+    /// <summary>
+    /// Starts a producer: takes the slot and the producers' lock, and zeroes the bytes of a dead Exclusive producer.
+    /// </summary>
     public LogAppender OpenAppender()
     {
         lock (_lock)
@@ -100,7 +102,7 @@ internal sealed class LogAttachment : IDisposable
     }
 
     /// <summary>
-    /// Ends a producer: drains it, and with the last one lets the slot and the producers' lock go, last of all.
+    /// Ends a producer and drains it. With the last one, releases the slot and the producers' lock, last of all.
     /// </summary>
     public void CloseAppender(LogAppender appender)
     {
@@ -121,14 +123,14 @@ internal sealed class LogAttachment : IDisposable
         }
     }
 
-    /// <summary>From here on calls that wait for others give up with <see cref="ObjectDisposedException"/>.</summary>
+    /// <summary>From here on, calls that wait for others end with <see cref="ObjectDisposedException"/>.</summary>
     public void BeginClosing()
     {
         Store.BeginClosing();
         Flusher.Interrupt();
     }
 
-    /// <summary>Lets go of the store; producers and consumers were closed before.</summary>
+    /// <summary>Releases the store; producers and consumers were closed before.</summary>
     public void Dispose()
     {
         if (_disposed)
@@ -153,8 +155,8 @@ internal sealed class LogAttachment : IDisposable
     }
 
     /// <summary>
-    /// The last flush, where the level promises one. What fails here has poisoned the queue for those who are still there, and
-    /// for the next opener; a Dispose does not throw.
+    /// The last flush, where the level promises one. A failure here has poisoned the queue for the processes that remain and for
+    /// the next opener; a Dispose does not throw.
     /// </summary>
     private void EndFlushing()
     {
@@ -190,15 +192,15 @@ internal sealed class LogAttachment : IDisposable
         try
         {
             producers.Preparer?.Dispose();
-            // Not clean: the word stays, and the next producer looks for dirty bytes beyond the tail.
+            // Not clean: the word stays set, and the next producer looks for dirty bytes beyond the tail.
             if (clean && Store.Settings.Exclusive)
                 _admission.TryClearExclusive();
         }
         finally
         {
             producers.Preparer = null;
-            // The locks go last: until then nobody may take this queue's claims for a dead one's. A claim that was fenced is
-            // padding already.
+            // The locks go last: until then no process may take this queue's claims for a dead one's. A fenced claim is padding
+            // already.
             _producersLock?.Dispose();
             _producersLock = null;
             producers.Slot?.Dispose();

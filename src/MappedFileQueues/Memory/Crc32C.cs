@@ -11,7 +11,7 @@ namespace MappedFileQueues.Memory;
 /// </summary>
 internal static class Crc32C
 {
-    /// <summary>Up to here words are copied one by one.</summary>
+    /// <summary>Up to this length words are copied one by one.</summary>
     private const int ShortCopyMax = 128;
 
     /// <summary>The usual CRC-32C of the bytes (initial value and final inversion of RFC 3720).</summary>
@@ -24,16 +24,16 @@ internal static class Crc32C
     }
 
     /// <summary>
-    /// Goes on over eight bytes. The running value is a 64-bit word whose upper half is zero, as the x64 instruction leaves
-    /// it: through a 32-bit one the compiler would clear the upper half before each step, a fourth cycle in a chain of three.
+    /// Continues over eight bytes. The running value is a 64-bit word whose upper half is zero, as the x64 instruction leaves
+    /// it: with a 32-bit value the compiler would clear the upper half before each step, a fourth cycle in a chain of three.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong Step(ulong crc, ulong data) =>
         Sse42.X64.IsSupported ? Sse42.X64.Crc32(crc, data) : BitOperations.Crc32C((uint)crc, data);
 
     /// <summary>
-    /// Goes on from <paramref name="crc"/> over the bytes in 8-byte steps, the last one filled up with zeros. Inlined, so
-    /// that a length which is constant at the call costs no branches.
+    /// Continues from <paramref name="crc"/> over the bytes in 8-byte steps; zeros fill up the last one. Inlined, so that a
+    /// length that is constant at the call site costs no branches.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static uint Append(uint crc, ref byte source, int length)
@@ -55,8 +55,8 @@ internal static class Crc32C
     }
 
     /// <summary>
-    /// Copies and goes on from <paramref name="crc"/> in the same pass: each byte is loaded once, so the checksum is that of
-    /// what was stored even when another thread changes the source meanwhile.
+    /// Copies and continues from <paramref name="crc"/> in the same pass. Each byte is loaded once, so the checksum matches what
+    /// was stored even when another thread changes the source meanwhile.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static uint CopyAndAppend(uint crc, ref byte destination, ref byte source, int length)
@@ -92,9 +92,9 @@ internal static class Crc32C
     }
 
     /// <summary>
-    /// Copies. Short messages go by eight bytes: a message was often written field by field a moment ago, and a wide load over
-    /// fresh narrow stores waits until they have left the store buffer (measured: 64 bytes by one 512-bit move take longer
-    /// than by eight words with a checksum).
+    /// Copies. Short messages are copied eight bytes at a time: a message was often written field by field a moment ago, and a
+    /// wide load over fresh narrow stores waits until they have left the store buffer (measured: 64 bytes by one 512-bit move
+    /// take longer than by eight words with a checksum).
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static void Copy(ref byte destination, ref byte source, int length)

@@ -3,19 +3,19 @@ using System.Numerics;
 namespace MappedFileQueues.Memory;
 
 /// <summary>
-/// Goes on over words of zeros in logarithmic time. A step over a word is linear over GF(2): step(a ^ b, x ^ y) =
+/// Continues a CRC over words of zeros in logarithmic time. A step over a word is linear over GF(2): step(a ^ b, x ^ y) =
 /// step(a, x) ^ step(b, y). So the value of a run follows from the values at its two ends, whatever lies before it, once the
-/// first of them is carried over as many words of zeros as the run has words.
+/// first value is carried over as many words of zeros as the run has words.
 /// </summary>
 internal static class Crc32CShift
 {
     /// <summary>One for each bit of a count of words; a count is below 2^28 / 8.</summary>
     private const int PowerCount = 26;
 
-    /// <summary>Table n holds what a step over 2^n zero words makes of each single bit.</summary>
+    /// <summary>Table n holds the result of a step over 2^n zero words for each single bit.</summary>
     private static readonly uint[][] s_powers = MakePowers();
 
-    /// <summary>The running value after so many words of zeros.</summary>
+    /// <summary>The running value after this many words of zeros.</summary>
     public static uint OverZeros(uint crc, long wordCount)
     {
         for (int power = 0; wordCount != 0; power++, wordCount >>= 1)

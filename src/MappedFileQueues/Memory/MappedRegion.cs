@@ -4,8 +4,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Memory;
 
 /// <summary>
-/// The one owner of a mapping's pointer. It has no finalizer on purpose: whoever maps roots the region until nobody can be
-/// inside it any more, and what is never disposed stays mapped for the life of the process, which is always safe.
+/// The one owner of a mapping's pointer. It has no finalizer on purpose: the code that maps it keeps the region alive until no
+/// thread can be inside it, and a region that is never disposed stays mapped for the life of the process, which is always safe.
 /// </summary>
 internal sealed unsafe class MappedRegion : IDisposable
 {
@@ -16,7 +16,7 @@ internal sealed unsafe class MappedRegion : IDisposable
     {
     }
 
-    /// <summary>Takes the view over.</summary>
+    /// <summary>Takes ownership of the view.</summary>
     public MappedRegion(MappedView view)
     {
         _view = view;
@@ -24,13 +24,13 @@ internal sealed unsafe class MappedRegion : IDisposable
         Length = view.Length;
     }
 
-    /// <summary>The first byte; not to be used after <see cref="Dispose"/>.</summary>
+    /// <summary>The first byte; invalid after <see cref="Dispose"/>.</summary>
     public byte* Pointer { get; }
 
     /// <summary>The mapped length in bytes.</summary>
     public long Length { get; }
 
-    /// <summary>The aligned word at a position that the caller took from a layout, not from the file.</summary>
+    /// <summary>The aligned word at a position that the caller took from a layout, never from the file.</summary>
     public ulong* Word(long position)
     {
         Debug.Assert(position >= 0 && position + 8 <= Length && position % 8 == 0);
@@ -53,10 +53,10 @@ internal sealed unsafe class MappedRegion : IDisposable
         _view?.TryTouchCached(position, Math.Min(length, Length - position)) == true;
 
     /// <summary>
-    /// Maps all of a small file that is looked at in many places, so that each page of it can be looked at.
+    /// Maps all of a small file that is read in many places, and makes sure that each of its pages can be read.
     /// </summary>
     /// <exception cref="QueueDiskException">The disk cannot give a page.</exception>
-    /// <exception cref="QueueCorruptException">The file is shorter.</exception>
+    /// <exception cref="QueueCorruptException">The file is shorter than <paramref name="length"/>.</exception>
     public static MappedRegion MapWhole(PlatformFile file, long length, bool writable)
     {
         var region = new MappedRegion(file, length, writable);
@@ -68,15 +68,15 @@ internal sealed unsafe class MappedRegion : IDisposable
     }
 
     /// <summary>
-    /// Asks the system for a range before it is looked at. A load from a page that the disk cannot give, or that the file has
-    /// lost, is no exception: it ends the process (SIGBUS). Where the system cannot tell (<see
-    /// cref="MappedView.TellsWhatIsThere"/>) the pages are read from the file, whose error is an exception.
+    /// Asks the system for a range before the caller reads it. A load from a page that the disk cannot give, or that the file
+    /// has lost, throws no exception: it ends the process (SIGBUS). Where the system cannot tell
+    /// (<see cref="MappedView.TellsWhatIsThere"/>), the pages are read from the file, whose errors are exceptions.
     /// </summary>
-    /// <param name="file">What is mapped.</param>
+    /// <param name="file">The mapped file.</param>
     /// <param name="from">Where to begin.</param>
     /// <param name="to">Where to end.</param>
-    /// <param name="error">Why a page is not there; null when all are, and where the file has become shorter.</param>
-    /// <returns>Up to where everything can be looked at.</returns>
+    /// <param name="error">Why a page is not there; null when all are, and when the file has become shorter.</param>
+    /// <returns>The end of what can be read.</returns>
     public long MakeReadable(PlatformFile file, long from, long to, out QueueDiskException? error)
     {
         error = null;
@@ -102,7 +102,7 @@ internal sealed unsafe class MappedRegion : IDisposable
 
     public void Dispose() => Interlocked.Exchange(ref _view, null)?.Dispose();
 
-    /// <summary>Page by page: what lies before the first one that is not there can be looked at all the same.</summary>
+    /// <summary>Page by page: everything before the first missing page can still be read.</summary>
     private long FindReadable(PlatformFile file, long from, long to, out QueueDiskException? error)
     {
         error = null;
@@ -114,8 +114,8 @@ internal sealed unsafe class MappedRegion : IDisposable
                 continue;
             try
             {
-                // A whole page: a block of it may be read although another cannot. Where the file ends in a page, the rest of
-                // that page reads as zeros.
+                // A whole page: the disk may give one block of it and not another. Where the file ends inside a page, the rest
+                // of that page reads as zeros.
                 bool isThere = file.ReadAt(content, at) > 0;
                 if (isThere && (!TellsWhatIsThere || TryTouchForReading(at, page)))
                     continue;

@@ -1,7 +1,7 @@
 #if MFQ_PLANTED
 namespace MappedFileQueues.Memory;
 
-/// <summary>Mistakes that an engine of this kind is easily built with. The crash laboratory must catch each of them.</summary>
+/// <summary>Mistakes that are easily made in an engine of this kind. The crash laboratory must catch each of them.</summary>
 internal enum PlantedFault
 {
     None,
@@ -9,7 +9,7 @@ internal enum PlantedFault
     /// <summary>A flush confirms without syncing.</summary>
     NoFlush,
 
-    /// <summary>The checkpoint is written before the sync that it stands for.</summary>
+    /// <summary>The checkpoint is written before the sync that it records.</summary>
     CheckpointBeforeSync,
 
     /// <summary>A new segment's name is not made durable.</summary>
@@ -24,28 +24,28 @@ internal enum PlantedFault
     /// <summary>The claim of a stopped process is taken for a dead one's.</summary>
     StoppedOwnerIsDead,
 
-    /// <summary>The same boot counts as the same memory, whatever stands in the store.</summary>
+    /// <summary>The same boot counts as the same memory, whatever the store shows.</summary>
     MemoryTakenForWhole,
 
-    /// <summary>Whoever does not get `attached` alone takes it for granted that somebody alive has recovered.</summary>
+    /// <summary>A process that does not get `attached` alone assumes that a live process has recovered the store.</summary>
     AttachedUnrecovered,
 
-    /// <summary>Recovery leaves what lies behind the tail.</summary>
+    /// <summary>Recovery leaves the bytes behind the tail.</summary>
     RestNotZeroed,
 
-    /// <summary>The checksum does not cover the frame's place.</summary>
+    /// <summary>The checksum does not cover the frame's offset.</summary>
     ChecksumWithoutOffset,
 
     /// <summary>A read commits the message before the caller has it.</summary>
     CursorBeforeRead,
 
-    /// <summary>A sync that fails counts as one that did not.</summary>
+    /// <summary>A failed sync counts as a successful one.</summary>
     FlushErrorIgnored,
 
     /// <summary>Recovery begins at the tail hint.</summary>
     TailHintTrusted,
 
-    /// <summary>Only the queue whose flush failed knows of it.</summary>
+    /// <summary>Only the queue whose flush failed knows about the failure.</summary>
     PoisonNotShared,
 
     /// <summary>A slot changes hands under the same generation.</summary>
@@ -57,28 +57,28 @@ internal enum PlantedFault
     /// <summary>Cursors may stand above the tail after a cut.</summary>
     CursorsNotClamped,
 
-    /// <summary>The whole frames of a torn batch count.</summary>
+    /// <summary>The whole frames of a torn batch count as messages.</summary>
     HalfBatchKept,
 
-    /// <summary>An Exclusive producer leaves what stands at the next header's place.</summary>
+    /// <summary>An Exclusive producer leaves the old bytes at the next header's place.</summary>
     NextHeaderNotZeroed,
 
-    /// <summary>A dead claim becomes padding, and nobody who sleeps hears of it.</summary>
+    /// <summary>A dead claim becomes padding without a wake-up of the sleepers.</summary>
     SilentRepair,
 
     /// <summary>The control page is a hole in its file.</summary>
     ControlNotAllocated,
 
-    /// <summary>A file that is appended to counts as flushed without a sync.</summary>
+    /// <summary>An appended file counts as flushed without a sync.</summary>
     AppendNotFlushed,
 
-    /// <summary>A file that is used again keeps its old content behind the new.</summary>
+    /// <summary>A reused file keeps its old content behind the new.</summary>
     ReusedNotCleared,
 
     /// <summary>Zeros that a crash left at the end of a file stay there.</summary>
     ZeroTailKept,
 
-    /// <summary>Nothing says which zeros at the end of a file are room.</summary>
+    /// <summary>Nothing marks which zeros at the end of a file are prepared room.</summary>
     RoomNotMarked,
 
     /// <summary>A put counts as durable without a sync.</summary>
@@ -93,18 +93,18 @@ internal enum PlantedFault
     /// <summary>A compaction leaves deletions out while what they delete is still there.</summary>
     TombstonesDropped,
 
-    /// <summary>A place of a pack at which no needle stands is its end, whatever stands behind it.</summary>
+    /// <summary>A place of a pack without a needle counts as the pack's end, whatever stands behind it.</summary>
     PackDamageIsEnd,
 
-    /// <summary>What a power cut has left out is damage.</summary>
+    /// <summary>A gap that a power cut left counts as damage.</summary>
     PackCutIsDamage,
 
-    /// <summary>A key answers with the older value although damage hides the newer one.</summary>
+    /// <summary>A key returns the older value although damage hides the newer one.</summary>
     PackHiddenForgotten,
 }
 
 /// <summary>
-/// The one mistake that is switched on. This file, and each place that asks it, is compiled into the crash laboratory only.
+/// The one mistake that is switched on. This file, and each place that queries it, is compiled into the crash laboratory only.
 /// </summary>
 internal static class PlantedFaults
 {

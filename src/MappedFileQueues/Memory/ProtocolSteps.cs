@@ -63,16 +63,16 @@ internal enum ProtocolStep
 }
 
 /// <summary>
-/// The seam for step tests: the calls exist only where MFQ_STEPS is defined, which no package is; the tests' child process
+/// The seam for step tests. The calls exist only where MFQ_STEPS is defined. No package defines it; the tests' child process
 /// compiles the engine with it.
 /// </summary>
 internal static class ProtocolSteps
 {
-    /// <summary>Called at each step, on the thread that takes it.</summary>
+    /// <summary>Called at each step, on the thread that reaches it.</summary>
     public static Action<ProtocolStep>? Handler { get; set; }
 
     /// <summary>
-    /// Takes the work of the background threads over, which are not started then: so a run on one thread is the same each time.
+    /// Takes over the work of the background threads, which are not started then: a run on one thread is the same each time.
     /// </summary>
 #if MFQ_STEPS
     public static Action<Action>? Background { get; set; }

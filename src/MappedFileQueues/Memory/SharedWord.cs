@@ -3,13 +3,12 @@ using System.Runtime.CompilerServices;
 namespace MappedFileQueues.Memory;
 
 /// <summary>
-/// The only way in which words that other threads or processes see are read and written. Every use names its pair
-/// ("P3 release … pairs with P3 acquire in …"); docs/MEMORY_ORDER.md is the table of the pairs. x64 forgives a missing
-/// release, arm64 does not.
+/// The only way to read and write words that other threads or processes see. Every use names its pair ("P3 release … pairs with
+/// P3 acquire in …"); docs/MEMORY_ORDER.md is the table of the pairs. x64 forgives a missing release, arm64 does not.
 /// </summary>
 internal static unsafe class SharedWord
 {
-    /// <summary>What later loads and stores of this thread see is at least as new as this value.</summary>
+    /// <summary>Later loads and stores of this thread see state that is at least as new as this value.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong ReadAcquire(ulong* word) => Volatile.Read(ref *word);
 
@@ -21,7 +20,7 @@ internal static unsafe class SharedWord
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static uint ReadAcquire(uint* word) => Volatile.Read(ref *word);
 
-    /// <summary>Whoever acquires this value also sees all that this thread wrote before.</summary>
+    /// <summary>A thread that acquires this value also sees everything that this thread wrote before.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static void WriteRelease(ulong* word, ulong value) => Volatile.Write(ref *word, value);
 
@@ -43,12 +42,12 @@ internal static unsafe class SharedWord
     public static bool CompareExchange(long* word, long expected, long value) =>
         Interlocked.CompareExchange(ref *word, value, expected) == expected;
 
-    /// <summary>As CompareExchange; returns what stood there, so that a failure needs no second look.</summary>
+    /// <summary>As CompareExchange, but returns the previous value, so that a failure needs no second load.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong CompareExchangeValue(ulong* word, ulong expected, ulong value) =>
         Interlocked.CompareExchange(ref *word, value, expected);
 
-    /// <summary>Full fence. Stores and returns what stood there.</summary>
+    /// <summary>Full fence. Stores a value and returns the previous one.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong Exchange(ulong* word, ulong value) => Interlocked.Exchange(ref *word, value);
 

@@ -33,9 +33,13 @@ internal static class WholeFile
     }
 
     /// <summary>Gives the temporary file its name, in place of what stood there, and syncs the folder's entries.</summary>
-    public static void Install(HeldDirectory directory, string name)
+    /// <param name="directory">Where.</param>
+    /// <param name="name">The name.</param>
+    /// <param name="renamed">Called between the two, for tests that kill there.</param>
+    public static void Install(HeldDirectory directory, string name, Action? renamed = null)
     {
         directory.Rename(name + TemporarySuffix, name);
+        renamed?.Invoke();
         int slash = name.LastIndexOf('/');
         directory.FlushEntries(slash < 0 ? "" : name[..slash]);
     }

@@ -32,6 +32,7 @@ public interface IMappedFileConsumer<T>
 
     /// <summary>Moves the consumer to an offset.</summary>
     /// <param name="offset">A frame's start or the tail.</param>
+    /// <exception cref="InvalidOperationException">A message was consumed and not committed.</exception>
     void AdjustOffset(long offset);
 
     /// <summary>Waits for the next message. Until <see cref="Commit"/>, every call gives the same message.</summary>
@@ -67,6 +68,7 @@ public interface IMappedFileConsumer
 
     /// <summary>Moves the consumer to an offset.</summary>
     /// <param name="offset">A frame's start or the tail.</param>
+    /// <exception cref="InvalidOperationException">A message was consumed and not committed.</exception>
     void AdjustOffset(long offset);
 
     /// <summary>Waits for the next message, which is valid until the next call on this consumer.</summary>

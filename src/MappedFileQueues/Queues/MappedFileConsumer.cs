@@ -170,13 +170,23 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         }
     }
 
-    /// <summary>Moves the consumer to an offset and stores it.</summary>
+    /// <summary>
+    /// Moves the consumer to an offset and stores it. A message in hand counts as not read; the interface of 1.x refuses to move
+    /// until it is committed.
+    /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="OffsetOutOfRangeException">The offset is neither, or its messages were removed.</exception>
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
         _core.Move(offset);
+    }
+
+    /// <inheritdoc/>
+    void IMappedFileConsumer.AdjustOffset(long offset)
+    {
+        _core.ThrowIfInHand();
+        AdjustOffset(offset);
     }
 
     /// <summary>Moves to the end of the published messages and stores that offset.</summary>

@@ -7,10 +7,10 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Segments;
 
 /// <summary>
-/// The mapped `control` page. The hot words are hints and counters that everybody changes by interlocked operations; the cold
-/// block (which boot recovered the store, its epoch, what was flushed before, low water, exclusive producer at work, damage) is
-/// written only under the `open` lock and carries a checksum, because a wrong low water or a wrong boot would cost messages,
-/// where a wrong hint only costs a walk.
+/// The mapped `control` page. The hot words are hints and counters that every process changes by interlocked operations. The
+/// cold block (the boot that recovered the store, its epoch, what was flushed before, low water, exclusive producer at work,
+/// damage) is written only under the `open` lock and carries a checksum: a wrong low water or a wrong boot would cost messages,
+/// while a wrong hint costs only a walk.
 /// </summary>
 internal sealed unsafe class ControlPage : IDisposable
 {
@@ -19,14 +19,14 @@ internal sealed unsafe class ControlPage : IDisposable
     private ControlPage(MappedRegion region) => _region = region;
 
     /// <summary>
-    /// A frame's start that some walker reached; appends begin their walk here. Written by producers, read by openers.
+    /// The start of a frame that some walker reached. Appends begin their walk here. Written by producers, read by openers.
     /// </summary>
     public long* TailHint => (long*)_region.Word(ControlLayout.TailHintAt);
 
     /// <summary>Everything before it is on disk. Raised by the leader of a flush.</summary>
     public long* Confirmed => (long*)_region.Word(ControlLayout.ConfirmedAt);
 
-    /// <summary>From the tail up to here all blocks exist. Raised after the allocation by whoever allocated.</summary>
+    /// <summary>From the tail up to here all blocks exist. The process that allocated them raises it afterwards.</summary>
     public long* Allocated => (long*)_region.Word(ControlLayout.AllocatedAt);
 
     /// <summary>Offsets below it are gone. Raised by retention before it unlinks.</summary>
@@ -39,7 +39,8 @@ internal sealed unsafe class ControlPage : IDisposable
     public ulong* ExclusiveAtWork => _region.Word(ControlLayout.ExclusiveAtWorkAt);
 
     /// <summary>
-    /// The target of the flush under way, 0 when none is: whoever gets the flush lock and finds it knows that its leader died.
+    /// The target of the flush under way, 0 when there is none. A thread that gets the flush lock and finds a target knows that
+    /// its leader died.
     /// </summary>
     public long* FlushTarget => (long*)_region.Word(ControlLayout.FlushTargetAt);
 
@@ -50,22 +51,27 @@ internal sealed unsafe class ControlPage : IDisposable
 
     public ulong* WaiterFlag => _region.Word(ControlLayout.WaiterFlagAt);
 
-    /// <summary>The two words of those who wait for a flush; bit 63 of the flag is not used.</summary>
+    /// <summary>The two words of the threads that wait for a flush; bit 63 of the flag is not used.</summary>
     public ulong* FlushWakeSequence => _region.Word(ControlLayout.FlushWakeSequenceAt);
 
     public ulong* FlushWaiterFlag => _region.Word(ControlLayout.FlushWaiterFlagAt);
 
-    /// <summary>Counts claims of dead producers that were turned into padding.</summary>
+    /// <summary>Counts the dead producers' claims that were turned into padding.</summary>
     public ulong* RepairCount => _region.Word(ControlLayout.RepairCountAt);
 
-    /// <summary>The boot that last recovered the store; meaningful when <see cref="IsColdBlockValid"/>.</summary>
+    /// <summary>
+    /// 1 once a process attached that polls (Portable): it wakes nobody, so sleepers look for its messages themselves.
+    /// </summary>
+    public ulong* HasPollers => _region.Word(ControlLayout.HasPollersAt);
+
+    /// <summary>The boot that last recovered the store; meaningful only when <see cref="IsColdBlockValid"/> is true.</summary>
     public Guid BootId
     {
         get => MemoryMarshal.Read<Guid>(Bytes(ControlLayout.BootIdAt, 16));
         set => MemoryMarshal.Write(Bytes(ControlLayout.BootIdAt, 16), value);
     }
 
-    /// <summary>The epoch of the offsets that are handed out now.</summary>
+    /// <summary>The epoch of the offsets that are assigned now.</summary>
     public long Epoch
     {
         get => MemoryMarshal.Read<long>(Bytes(ControlLayout.EpochAt, 8));
@@ -73,8 +79,8 @@ internal sealed unsafe class ControlPage : IDisposable
     }
 
     /// <summary>
-    /// What recovery knew to be on disk; behind it confirmed, which starts at the checkpoint then, says more. Nobody is promised
-    /// anything by it: it tells a bad frame that was flushed, which is damage, from one that the disk never had.
+    /// What recovery knew to be on disk. Later, confirmed says more; it starts at the checkpoint. No durability promise rests on
+    /// this value: it tells a bad frame that was flushed, which is damage, from one that never reached the disk.
     /// </summary>
     public long FlushedBelow
     {
@@ -82,13 +88,13 @@ internal sealed unsafe class ControlPage : IDisposable
         set => MemoryMarshal.Write(Bytes(ControlLayout.FlushedBelowAt, 8), value);
     }
 
-    /// <summary>How far recovery has come. Whoever attaches beside others asks; written by the lone opener.</summary>
+    /// <summary>How far recovery has come. The lone opener writes it; a process that attaches beside others reads it.</summary>
     // P30 acquire: what recovery wrote is seen; pairs with P30 release in SetStage.
     public RecoveryStage Stage => (RecoveryStage)SharedWord.ReadAcquire(_region.Word(ControlLayout.RecoveryStageAt));
 
     /// <summary>
-    /// Where recovery met a frame that cannot be; -1 when the log is whole. Everybody who attaches reads it: who opens second is
-    /// not alone and looks at nothing else. The word holds the offset + 1, so that an empty page says "whole".
+    /// Where recovery met an impossible frame; -1 when the log is whole. Every process that attaches reads it: a second opener
+    /// is not alone and examines nothing else. The word holds the offset + 1, so that an empty page means "whole".
     /// </summary>
     public long CorruptAt
     {
@@ -97,8 +103,8 @@ internal sealed unsafe class ControlPage : IDisposable
     }
 
     /// <summary>
-    /// Maps the page, making the file when it is missing or short. A full disk throws here: a lone opener always asks for the
-    /// block, because one before it may have made the file and got none.
+    /// Maps the page and creates the file when it is missing or short. A full disk throws here: a lone opener always asks for
+    /// the block, because an earlier opener may have created the file without getting one.
     /// </summary>
     public static ControlPage Open(HeldDirectory directory, bool isAlone = false)
     {
@@ -115,7 +121,7 @@ internal sealed unsafe class ControlPage : IDisposable
         return new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: true));
     }
 
-    /// <summary>Maps the page for a reader that leaves no trace; null when it is missing or too short to be one.</summary>
+    /// <summary>Maps the page for a reader that leaves no trace; null when the file is missing or too short.</summary>
     public static ControlPage? OpenForReading(HeldDirectory directory)
     {
         using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.Read);
@@ -124,13 +130,13 @@ internal sealed unsafe class ControlPage : IDisposable
             : new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: false));
     }
 
-    /// <summary>Whether the cold block is what somebody wrote for this store.</summary>
+    /// <summary>Whether the cold block is valid and belongs to this store.</summary>
     public bool IsColdBlockValid(Guid storeId) =>
         *_region.Word(ControlLayout.MagicAt) == ControlLayout.Magic
         && MemoryMarshal.Read<Guid>(Bytes(ControlLayout.StoreIdAt, 16)) == storeId
         && MemoryMarshal.Read<uint>(Bytes(ControlLayout.ColdChecksumAt, 4)) == ColdChecksum();
 
-    /// <summary>Writes magic, store id and checksum for the cold block as it stands now. Only under the `open` lock.</summary>
+    /// <summary>Writes magic, store id and checksum for the current cold block. Only under the `open` lock.</summary>
     public void SealColdBlock(Guid storeId)
     {
         *_region.Word(ControlLayout.MagicAt) = ControlLayout.Magic;
@@ -143,8 +149,8 @@ internal sealed unsafe class ControlPage : IDisposable
     public bool HasFlushFailure => SharedWord.ReadAcquire(_region.Word(ControlLayout.FlushFailureAt)) != 0;
 
     /// <summary>
-    /// Says why flushes fail, to whoever asks for information in any process. Of two who say so at once either may win, and
-    /// their texts may mix: nothing but a text depends on it.
+    /// Reports why flushes fail, to callers that ask for information in any process. When two threads report at once, either may
+    /// win and their texts may mix: only a text depends on it.
     /// </summary>
     public void WriteFlushFailure(DateTimeOffset since, string text)
     {
@@ -162,7 +168,7 @@ internal sealed unsafe class ControlPage : IDisposable
     // P34 release: pairs with P34 acquire in HasFlushFailure.
     public void ClearFlushFailure() => SharedWord.WriteRelease(_region.Word(ControlLayout.FlushFailureAt), 0);
 
-    /// <summary>What <see cref="WriteFlushFailure"/> has said; null when flushes do not fail.</summary>
+    /// <summary>The report of <see cref="WriteFlushFailure"/>; null while flushes succeed.</summary>
     public FlushFailureText? ReadFlushFailure()
     {
         // P34 acquire: before the text; pairs with P34 release in WriteFlushFailure.
@@ -172,7 +178,7 @@ internal sealed unsafe class ControlPage : IDisposable
         int length = MemoryMarshal.Read<int>(Bytes(ControlLayout.FlushFailureLengthAt, 4));
         int processId = MemoryMarshal.Read<int>(Bytes(ControlLayout.FlushFailureProcessAt, 4));
         Span<byte> text = Bytes(ControlLayout.FlushFailureTextAt, Math.Clamp(length, 0, ControlLayout.FlushFailureTextMax));
-        // Bytes of a file: what would move a terminal's cursor, or end a line, is no text.
+        // The bytes come from a file: control characters could move a terminal's cursor or end a line.
         char[] characters = Encoding.UTF8.GetString(text).ToCharArray();
         for (int i = 0; i < characters.Length; i++)
             characters[i] = char.IsControl(characters[i]) ? ' ' : characters[i];
@@ -180,18 +186,21 @@ internal sealed unsafe class ControlPage : IDisposable
         return new FlushFailureText(DateTimeOffset.FromUnixTimeMilliseconds(milliseconds), processId, new string(characters));
     }
 
-    /// <summary>Says how far recovery has come: before its first change, and behind its last.</summary>
+    /// <summary>Records how far recovery has come: before its first change, and after its last.</summary>
     public void SetStage(RecoveryStage stage) =>
         // P30 release: what recovery wrote comes first; pairs with P30 acquire in Stage.
         SharedWord.WriteRelease(_region.Word(ControlLayout.RecoveryStageAt), (ulong)stage);
 
-    /// <summary>Whether the store was recovered in this boot, to the end: then memory is whole, and nobody has to wait.</summary>
+    /// <summary>
+    /// Whether a recovery of the store was finished in this boot: then memory is whole, and no opener has to wait.
+    /// </summary>
     public bool IsRecovered(Guid storeId, Guid boot) =>
         Stage == RecoveryStage.Finished && BootId == boot && IsColdBlockValid(storeId);
 
     /// <summary>
-    /// Sets every word to zero but the stage, and, where the cold block is to stay, that. Only by a lone opener. The three cold
-    /// words among the hot ones go too: unless they were zero, the cold block is not valid until it is sealed again.
+    /// Zeroes every word except the stage, and except the cold block where that stays. Only a lone opener calls it. The cold
+    /// words among the hot ones are zeroed too: unless they were zero already, the cold block is invalid until it is sealed
+    /// again.
     /// </summary>
     public void Clear(bool keepsColdBlock)
     {
@@ -221,8 +230,8 @@ internal sealed unsafe class ControlPage : IDisposable
     private Span<byte> Bytes(int position, int length) => new(_region.Pointer + position, length);
 }
 
-/// <summary>Why flushes fail, as the control page says it.</summary>
-/// <param name="Since">Since when none has succeeded in the process that says so.</param>
-/// <param name="ProcessId">That process.</param>
+/// <summary>Why flushes fail, as the control page reports it.</summary>
+/// <param name="Since">Since when no flush has succeeded in the process that reports it.</param>
+/// <param name="ProcessId">The process that reports it.</param>
 /// <param name="Text">Its error.</param>
 internal sealed record FlushFailureText(DateTimeOffset Since, int ProcessId, string Text);

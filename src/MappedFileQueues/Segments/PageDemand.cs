@@ -3,21 +3,22 @@ using System.Diagnostics;
 namespace MappedFileQueues.Segments;
 
 /// <summary>
-/// Whether the pages ahead of the tail are to be cached one by one, or in the pieces that the system takes by itself (up to
-/// 2 MiB, in a third of the time). A page that is part of a piece takes all of it to the disk with the next flush. So they come
-/// one by one while flushes are waited for, and for a slow producer, whose every flush, one a second say, would write a piece
-/// for a few messages. A fast one fills the pieces before they are written. What was measured: docs/BENCHMARKS.md, `durable_1`.
+/// Decides whether the pages ahead of the tail are cached one by one, or in the pieces that the system chooses itself (up to 2
+/// MiB, in a third of the time).
+/// <para>A page that is part of a piece takes the whole piece to the disk with the next flush. So pages are cached one by one
+/// while callers wait for flushes, and for a slow producer: each of its flushes, about one a second, would write a piece for a
+/// few messages. A fast producer fills the pieces before they are written. Measurements: docs/BENCHMARKS.md, `durable_1`.</para>
 /// </summary>
-/// <param name="awaitsFlushes">They are expected from the start.</param>
+/// <param name="awaitsFlushes">Callers that wait for flushes are expected from the start.</param>
 internal sealed class PageDemand(bool awaitsFlushes)
 {
-    /// <summary>Flushes that nobody has waited for in this time need not be quick.</summary>
+    /// <summary>When no caller has waited for a flush for this long, flushes need not be quick.</summary>
     private static readonly TimeSpan FlushMemory = TimeSpan.FromSeconds(1);
 
-    /// <summary>Up to so many bytes a second a producer is slow; a piece is an eighth of that.</summary>
+    /// <summary>Up to this many bytes a second a producer is slow; a piece is an eighth of that.</summary>
     private const double SlowMax = 16 * 1024 * 1024;
 
-    /// <summary>One alone may be a pause before a burst.</summary>
+    /// <summary>A single slow notice may be a pause before a burst.</summary>
     private const int SlowNoticesMin = 2;
 
     private long _flushAwaited;
@@ -26,18 +27,18 @@ internal sealed class PageDemand(bool awaitsFlushes)
     private volatile int _slowNotices;
     private volatile bool _flushNoticed = awaitsFlushes;
 
-    /// <summary>Somebody waits for a flush. Any thread.</summary>
+    /// <summary>A caller waits for a flush. Any thread.</summary>
     public void NoticeFlush()
     {
         if (!_flushNoticed)
             _flushNoticed = true;
     }
 
-    /// <summary>How far a producer is by now; how fast it is is what it has moved by since the last time. Any thread.</summary>
+    /// <summary>Notes how far a producer has come; the distance since the last notice gives its speed. Any thread.</summary>
     public void NoticeTail(long tail)
     {
         long now = Stopwatch.GetTimestamp();
-        // P23 relaxed: hints; where threads mix theirs up, the next notice puts it right.
+        // P23 relaxed: hints; where threads mix theirs up, the next notice corrects it.
         long noticed = Volatile.Read(ref _noticed);
         long moved = tail - Volatile.Read(ref _tail); // P23 relaxed: as above.
         if (moved <= 0)
@@ -49,7 +50,7 @@ internal sealed class PageDemand(bool awaitsFlushes)
     }
 
     /// <summary>
-    /// Whether somebody has waited for a flush within the last second, or since this was asked last. By the preparer alone.
+    /// Whether a caller has waited for a flush within the last second, or since the last call. Only the preparer calls it.
     /// </summary>
     public bool AwaitsFlushes()
     {
@@ -60,12 +61,12 @@ internal sealed class PageDemand(bool awaitsFlushes)
         return IsLately(_flushAwaited, now);
     }
 
-    /// <summary>As <see cref="WantsSinglePages"/>, for others than the preparer: a look that changes nothing.</summary>
+    /// <summary>As <see cref="WantsSinglePages"/>, for callers other than the preparer; changes nothing.</summary>
     // P23 relaxed: hints.
     public bool MayWantSinglePages => _flushNoticed || _slowNotices == SlowNoticesMin
         || IsLately(Volatile.Read(ref _flushAwaited), Stopwatch.GetTimestamp());
 
-    /// <summary>Whether pages are to be cached one by one. By the preparer alone.</summary>
+    /// <summary>Whether pages should be cached one by one. Only the preparer calls it.</summary>
     public bool WantsSinglePages() => AwaitsFlushes() || _slowNotices == SlowNoticesMin;
 
     private static bool IsLately(long awaited, long now) =>

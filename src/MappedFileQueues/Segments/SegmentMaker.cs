@@ -6,34 +6,34 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Segments;
 
 /// <summary>
-/// Makes segments and gives them blocks, so that the append path never stores into a hole: a hole on a full disk kills the
-/// process, an allocation on a full disk is an exception.
-/// <para>A segment is made under a name of its maker's own, with its full length and first blocks, synced, then given its real
-/// name without replacing: the rename decides between makers, nobody waits for another. A maker that dies leaves a temporary
-/// file, which the next opener removes once the maker's slot is free. Nobody appends before the directory is flushed
-/// (<see cref="EnsureDirectoryFlushed"/>): otherwise a power cut takes the name, and acknowledged data with it.</para>
-/// <para>Where blocks cannot be given in one step of the system (Portable, file systems without fallocate) a segment gets all of
-/// them under its temporary name: writing zeros into a file that others use would put zeros over their messages. Whoever finds
-/// there a segment that he has not made himself knows of its first blocks only, which every maker gives it.</para>
+/// Creates segments and gives them blocks, so that the append path never stores into a hole. On a full disk a store into a hole
+/// kills the process; an allocation throws an exception.
+/// <para>A maker creates a segment under a name of its own, with its full length and first blocks, syncs it, then gives it its
+/// real name without replacing. The rename decides between makers; none waits for another. A maker that dies leaves a temporary
+/// file, which the next opener removes once the maker's slot is free. No producer appends before the directory is flushed
+/// (<see cref="EnsureDirectoryFlushed"/>): otherwise a power cut could take the name, and acknowledged data with it.</para>
+/// <para>Where the system cannot allocate blocks in one step (Portable, file systems without fallocate), a segment gets all of
+/// them under its temporary name: writing zeros into a file that others use would overwrite their messages. A process that finds
+/// a segment of another maker there relies only on its first blocks, which every maker allocates.</para>
 /// </summary>
 internal sealed unsafe class SegmentMaker(
     HeldDirectory directory, SegmentWindow window, ControlPage control, bool allocatesInPlace)
 {
-    /// <summary>Blocks that a fresh segment gets: small, so that an empty store costs little.</summary>
+    /// <summary>Blocks that a fresh segment gets: few, so that an empty store costs little.</summary>
     public const long FirstBlocks = 256 * 1024;
 
     /// <summary>
-    /// Before <see cref="Allocated"/> rises, blocks are given up to the end of such a piece: as long as the longest in which the
-    /// system keeps a file's memory (a large folio, where pages have 4 KiB). Before the first store into one the system asks for
-    /// the blocks of all of it. On a full disk a store into a page with blocks ended the process, because the page was part of a
-    /// piece that reached beyond them (ext4 and XFS, Linux 6.18).
+    /// Before <see cref="Allocated"/> rises, blocks are allocated up to the end of such a piece. It is as long as the longest
+    /// unit in which the system caches a file (a large folio, with pages of 4 KiB). Before the first store into a unit, the
+    /// system asks for the blocks of all of it. On a full disk a store into a page with blocks ended the process, because the
+    /// page was part of a unit that reached beyond them (ext4 and XFS, Linux 6.18).
     /// </summary>
     public const long PieceLength = 2 * 1024 * 1024;
 
-    /// <summary>The largest single allocation: 1 MiB takes about 1 ms with touching, so nobody waits long for one.</summary>
+    /// <summary>The largest single allocation: 1 MiB takes about 1 ms with touching, so no thread waits long for one.</summary>
     public const long StepMax = 1024 * 1024;
 
-    /// <summary>The most segments that are made at once.</summary>
+    /// <summary>The most segments made in one group.</summary>
     private const int GroupMax = 32;
 
     private readonly Lock _flushingNames = new();
@@ -42,26 +42,25 @@ internal sealed unsafe class SegmentMaker(
     private volatile bool _allocatesInPlace = allocatesInPlace;
     private long _made;
 
-    /// <summary>Names temporary files; the slot of the producers of this queue, or "open" under the `open` lock.</summary>
+    /// <summary>Names temporary files: the slot of this queue's producers, or "open" under the `open` lock.</summary>
     public string Owner { get; set; } = "open";
 
     /// <summary>
-    /// Called when the disk failed to take the names, before anything else happens: the flush of them that comes next would
-    /// succeed.
+    /// Called when the disk failed to take the names, before anything else happens: the next flush of them would succeed.
     /// </summary>
     public Action? NamesLost { get; init; }
 
-    /// <summary>Called while the lock of renames is waited for; what it throws, because the queue ends, ends the wait.</summary>
+    /// <summary>Called while waiting for the lock of renames. It throws when the queue ends, which ends the wait.</summary>
     public Action? LookWhileWaiting { get; init; }
 
-    /// <summary>How long that lock is waited for.</summary>
+    /// <summary>How long to wait for that lock.</summary>
     public TimeSpan LockTimeout { get; init; } = LockWait.Timeout;
 
-    /// <summary>Up to here all blocks exist, from the tail on.</summary>
+    /// <summary>From the tail up to here all blocks exist.</summary>
     // P20 acquire: pairs with P20 full in TryEnsureAllocated.
     public long Allocated => SharedWord.ReadAcquire(control.Allocated);
 
-    /// <summary>As <see cref="TryEnsureAllocated"/>, for those who cannot go to the next segment instead.</summary>
+    /// <summary>As <see cref="TryEnsureAllocated"/>, for callers that cannot use the next segment instead.</summary>
     public void EnsureAllocated(long target, Action? look = null)
     {
         if (!TryEnsureAllocated(target, look))
@@ -69,17 +68,18 @@ internal sealed unsafe class SegmentMaker(
     }
 
     /// <summary>
-    /// Sees to it that all blocks up to <paramref name="target"/> exist, making segments as needed, and raises
-    /// <see cref="ControlPage.Allocated"/>. Safe beside others that do the same. False when a segment on the way has too few
-    /// blocks and cannot get more here: then appends go on in the next one. A full disk throws <see cref="QueueDiskException"/>.
+    /// Makes sure that all blocks up to <paramref name="target"/> exist, making segments as needed, and raises
+    /// <see cref="ControlPage.Allocated"/>. False when a segment on the way has too few blocks and cannot get more here: then
+    /// appends continue in the next one. Concurrent calls in any process are safe. A full disk throws
+    /// <see cref="QueueDiskException"/>.
     /// </summary>
-    /// <param name="target">Up to where.</param>
-    /// <param name="look">As <see cref="LookWhileWaiting"/>, of this call alone.</param>
+    /// <param name="target">The offset up to which blocks must exist.</param>
+    /// <param name="look">As <see cref="LookWhileWaiting"/>, for this call alone.</param>
     public bool TryEnsureAllocated(long target, Action? look = null)
     {
         while (true)
         {
-            // P20 acquire: whoever raised the bound has finished the allocation; pairs with P20 full below.
+            // P20 acquire: the raise of the bound came after the allocation; pairs with P20 full below.
             long allocated = SharedWord.ReadAcquire(control.Allocated);
             if (allocated >= target)
                 return true;
@@ -95,26 +95,26 @@ internal sealed unsafe class SegmentMaker(
             if (IsWhole(start))
                 next = end;
 
-            // P20 full: the blocks exist before anybody stores into them; pairs with P20 acquire above.
+            // P20 full: the blocks exist before any store into them; pairs with P20 acquire above.
             SharedWord.RaiseTo(control.Allocated, next);
         }
     }
 
     /// <summary>
-    /// Makes the segment that starts there unless it exists, with blocks for its first bytes, and the directory flushed. Tiny
-    /// segments are made many at once: the file system's journal is committed once for all of them (measured: 2.4 ms a segment
-    /// singly).
+    /// Makes the segment that starts there unless it exists, with blocks for its first bytes and the directory flushed. Tiny
+    /// segments are made many at once, so that one commit of the file system's journal covers all of them (measured: 2.4 ms for
+    /// each segment made singly).
     /// </summary>
     /// <param name="start">Where it starts.</param>
-    /// <param name="firstBlocks">How many bytes of blocks it is to have.</param>
-    /// <param name="look">As <see cref="LookWhileWaiting"/>, of this call alone.</param>
-    /// <returns>Up to which position the segment has blocks for sure.</returns>
-    /// <exception cref="QueueCorruptException">A file that is too short bears the name.</exception>
-    /// <exception cref="QueueDiskException">Also when something bears the name that leads to no file.</exception>
+    /// <param name="firstBlocks">How many bytes of blocks it needs.</param>
+    /// <param name="look">As <see cref="LookWhileWaiting"/>, for this call alone.</param>
+    /// <returns>The position up to which the segment certainly has blocks.</returns>
+    /// <exception cref="QueueCorruptException">A file with this name is too short.</exception>
+    /// <exception cref="QueueDiskException">Also when the name exists and leads to no file.</exception>
     /// <exception cref="QueueInUseException">Another process keeps the lock of renames.</exception>
     public long Make(long start, long firstBlocks, Action? look = null)
     {
-        // Twice, since a segment that another made may be removed before it is opened here.
+        // Twice: a segment of another maker may be removed before it is opened here.
         const int TriesMax = 2;
         for (int tries = 0; tries < TriesMax; tries++)
         {
@@ -125,7 +125,7 @@ internal sealed unsafe class SegmentMaker(
         return TryUseExisting(start, firstBlocks, look) ?? throw LeadsNowhere(start);
     }
 
-    /// <summary>Flushes the directory entries unless that was done since the segment that starts there was made.</summary>
+    /// <summary>Flushes the directory entries unless that happened after the segment that starts there was made.</summary>
     public void EnsureDirectoryFlushed(long start) => FlushNames(start, start);
 
     private void FlushNames(long first, long last)
@@ -139,8 +139,8 @@ internal sealed unsafe class SegmentMaker(
 #endif
         // P20 acquire: all segments below it were there before the flush; pairs with P20 full in TryEnsureAllocated.
         bool isInTurn = window.StartOf(first - 1) < SharedWord.ReadAcquire(control.Allocated);
-        // One at a time: the kernel tells an error once, and the next flush would vouch for what was lost before the one that
-        // was told has said so.
+        // One at a time: the kernel reports an error once. A second flush could succeed before the thread that got the error has
+        // reported it, and would vouch for lost names.
         lock (_flushingNames)
         {
             if (NamesLost is { } namesLost)
@@ -149,18 +149,18 @@ internal sealed unsafe class SegmentMaker(
                 directory.FlushEntries(StoreNames.CommitLog);
         }
 
-        // Not for a segment far ahead, where a move of the log's origin may still be taken back: those before it are not made
-        // yet, and their names would count as flushed.
+        // Not for a segment far ahead, where a move of the log's origin may still be taken back: the segments before it are not
+        // made yet, and their names would count as flushed.
         if (first == 0 || isInTurn)
             // P21 full: after the flush; pairs with P21 acquire above.
             SharedWord.RaiseTo(control.DirectoryFlushed, last + 1);
     }
 
-    /// <summary>Null when another's file bears the name by now.</summary>
+    /// <summary>Null when another maker's file has the name by now.</summary>
     private long? TryMake(long start, long firstBlocks, Action? look)
     {
         int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
-        // P22 full: a number of its own for each group, in this process; pairs with P22 full in SegmentMaker.TryMake.
+        // P22 full: a unique number for each group in this process; pairs with P22 full in SegmentMaker.TryMake.
         long number = Interlocked.Increment(ref _made);
         string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{WholeFile.TemporarySuffix}");
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
@@ -211,8 +211,9 @@ internal sealed unsafe class SegmentMaker(
     }
 
     /// <summary>
-    /// Those who cannot allocate in place raise the bound over their whole segments before they let the lock go, so that whoever
-    /// finds such a segment finds the bound raised too. False when another's file bears the first name.
+    /// Renames the group. A maker that cannot allocate in place raises the bound over its whole segments before it releases the
+    /// lock, so that a process that finds such a segment also finds the bound raised. False when another maker's file has the
+    /// first name.
     /// </summary>
     private bool RenameAll(long start, List<string> names, string suffix, Action? look)
     {
@@ -261,19 +262,19 @@ internal sealed unsafe class SegmentMaker(
 
     /// <summary>
     /// Linux renames without replacing in one step, so its processes share this lock and never wait for each other. Portable
-    /// has to look and then rename: it holds the lock alone, and neither another Portable process nor a Linux one can come in
-    /// between. The same where blocks cannot be allocated in place, for the bound's sake.
+    /// checks, then renames: it holds the lock exclusively, so neither another Portable process nor a Linux one can come in
+    /// between. The same holds where blocks cannot be allocated in place, to protect the bound.
     /// </summary>
     private PlatformLock TakePrepareLock(Action? look)
     {
         LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
         return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look)
             ?? throw directory.InUse(
-                StoreNames.PrepareLock, "Another process is making a segment and does not come to an end",
-                "Look at that process; nothing was appended.", waited: LockTimeout);
+                StoreNames.PrepareLock, "Another process has been making a segment for too long",
+                "Check that process; nothing was appended.", waited: LockTimeout);
     }
 
-    /// <summary>Null when there is no such segment; else the position up to which it has blocks for sure.</summary>
+    /// <summary>Null when there is no such segment; otherwise the position up to which it certainly has blocks.</summary>
     private long? TryUseExisting(long start, long firstBlocks, Action? look)
     {
         using PlatformFile? existing = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
@@ -312,15 +313,15 @@ internal sealed unsafe class SegmentMaker(
     private QueueDiskException LeadsNowhere(long start)
     {
         string file = StoreNames.Segment(start);
-        return new QueueDiskException($"Something stands in the place of the next segment that leads to no file, a link perhaps: "
-            + $"file={file}, offset={start}, path={directory.Path}. Move it away, or restore what it leads to.",
+        return new QueueDiskException($"The name of the next segment exists but leads to no file; it may be a broken link: "
+            + $"file={file}, offset={start}, path={directory.Path}. Move it away, or restore its target.",
             DiskErrors.ENOENT, file);
     }
 
     private QueueCorruptException TooShort(long start, long length)
     {
         string file = StoreNames.Segment(start);
-        return new QueueCorruptException($"A file in the place of the next segment is shorter than it should be: file={file}, "
+        return new QueueCorruptException($"A file with the name of the next segment is too short: file={file}, "
             + $"length={length}, expected={window.SegmentLength}, offset={start}, path={directory.Path}."
             + " What lies before it can be read. Restore the file, or move it away if it never held messages.", file, start);
     }
@@ -329,8 +330,8 @@ internal sealed unsafe class SegmentMaker(
     public QueueDiskException CannotGrow(long offset)
     {
         string file = StoreNames.Segment(window.StartOf(offset));
-        return new QueueDiskException($"Cannot give a segment more blocks while others use it: offset={offset}, "
-            + $"path={directory.Path}, file={file}. Close every queue on the store, then open it again: that gives it blocks.",
+        return new QueueDiskException($"Cannot allocate more blocks for a segment that is in use: offset={offset}, "
+            + $"path={directory.Path}, file={file}. Close every queue on the store, then open it again: opening allocates them.",
             DiskErrors.EOPNOTSUPP, file);
     }
 

@@ -6,13 +6,13 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Segments;
 
 /// <summary>
-/// One mapped segment of this queue, shared by its producers and consumers. <see cref="SegmentWindow"/> counts who is in it and
-/// unmaps it after the last one left.
+/// One mapped segment of this queue, shared by its producers and consumers. <see cref="SegmentWindow"/> counts its users and
+/// unmaps it after the last one has left.
 /// </summary>
 internal sealed unsafe class SegmentMapping
 {
     /// <summary>
-    /// So much of what a producer finds not ready is brought in at a time: page by page it would take twice as long.
+    /// Pages that a producer finds not ready are brought in by this many bytes at a time: page by page takes twice as long.
     /// </summary>
     private const int WritableAtOnce = 64 * 1024;
 
@@ -24,7 +24,7 @@ internal sealed unsafe class SegmentMapping
         File = file;
         Start = start;
         SegmentLength = segmentLength;
-        // A file that somebody truncated is mapped only as far as it goes: a page beyond the end of a file is SIGBUS.
+        // A truncated file is mapped only up to its end: a page beyond the end of a file is SIGBUS.
         Usable = Math.Min(file.Length, segmentLength) & ~(FrameHeader.Size - 1L);
         if (Usable > 0)
             _region = new MappedRegion(file, Usable, writable);
@@ -38,7 +38,7 @@ internal sealed unsafe class SegmentMapping
     /// <summary>The offset of the first byte.</summary>
     public long Start { get; }
 
-    /// <summary>The length that the store's meta page says.</summary>
+    /// <summary>The segment length from the store's meta page.</summary>
     public long SegmentLength { get; }
 
     /// <summary>The offset behind the last byte.</summary>
@@ -51,11 +51,11 @@ internal sealed unsafe class SegmentMapping
     public byte* Pointer { get; }
 
     /// <summary>
-    /// Up to this position the pages were made present in this mapping. Written under the preparer's lock, a hint for others.
+    /// The pages before this position are present in this mapping. Written under the preparer's lock; a hint for others.
     /// </summary>
     public long TouchedTo { get; private set; }
 
-    /// <summary>How many hold it; guarded by the window's lock.</summary>
+    /// <summary>How many users hold it; guarded by the window's lock.</summary>
     internal int References { get; set; }
 
     /// <summary>The header at a position that lies inside the mapping.</summary>
@@ -66,16 +66,17 @@ internal sealed unsafe class SegmentMapping
     }
 
     /// <summary>
-    /// Asks for the pages of a range before it is looked at: a load from a page that the disk cannot give ends the process.
+    /// Asks for the pages of a range before the caller reads it: a load from a page that the disk cannot give ends the process.
     /// </summary>
     /// <param name="from">The position to begin at; inside the mapping, as are the others.</param>
-    /// <param name="needed">So far the pages have to be there.</param>
-    /// <param name="wanted">So far they may be asked for; at or above <paramref name="needed"/>.</param>
-    /// <returns>Up to where they are there: below <paramref name="needed"/> only where the file has become shorter.</returns>
+    /// <param name="needed">The pages must be there up to here.</param>
+    /// <param name="wanted">The pages may be requested up to here; at or above <paramref name="needed"/>.</param>
+    /// <returns>The end of the pages that are there: below <paramref name="needed"/> only when the file has become
+    /// shorter.</returns>
     /// <exception cref="QueueDiskException">The disk cannot give a page below <paramref name="needed"/>.</exception>
     public long MakeReadable(long from, long needed, long wanted)
     {
-        // The padded rest of a segment may have no blocks, and shall not get any for being asked for.
+        // The padded rest of a segment may have no blocks; a request must not give it any.
         if (_looksFillHoles)
             wanted = Math.Max(needed, _region!.CachedTo(from, wanted));
         long there = _region!.MakeReadable(File, from, wanted, out QueueDiskException? error);
@@ -83,21 +84,21 @@ internal sealed unsafe class SegmentMapping
     }
 
     /// <summary>
-    /// As <see cref="MakeReadable"/>, for a range that will be written in order. What is in memory already is left as it is: a
-    /// page that is touched for writing goes to the disk with the next flush.
+    /// As <see cref="MakeReadable"/>, for a range that will be written in order. Pages that are already in memory stay as they
+    /// are: a page that is touched for writing goes to the disk with the next flush.
     /// </summary>
     /// <param name="from">The position to begin at; inside the mapping, as are the others.</param>
-    /// <param name="needed">So far it has to be there.</param>
-    /// <param name="wanted">So far it is looked for in memory; at or above <paramref name="needed"/>.</param>
-    /// <param name="singly">What is not there: each page by itself (<see cref="MappedView.StopReadAhead"/>).</param>
-    /// <returns>As there.</returns>
-    /// <exception cref="QueueDiskException">Also when the disk takes no writes into a page below
+    /// <param name="needed">The pages must be there up to here.</param>
+    /// <param name="wanted">The pages are looked for in memory up to here; at or above <paramref name="needed"/>.</param>
+    /// <param name="singly">Bring in each missing page by itself (<see cref="MappedView.StopReadAhead"/>).</param>
+    /// <returns>As <see cref="MakeReadable"/>.</returns>
+    /// <exception cref="QueueDiskException">Also when the disk refuses writes into a page below
     /// <paramref name="needed"/>.</exception>
     public long MakeWritable(long from, long needed, long wanted, bool singly)
     {
         long enough = Math.Max(needed, Math.Min(wanted, from + WritableAtOnce));
         if (!_region!.TellsWhatIsThere)
-            // What the preparer has touched was looked at by it.
+            // The preparer has read the pages that it touched.
             return needed <= TouchedTo ? Math.Min(wanted, TouchedTo) : MakeReadable(from, needed, enough);
         long cached = _region.CachedTo(from, wanted);
         if (cached >= enough)
@@ -106,7 +107,7 @@ internal sealed unsafe class SegmentMapping
             CacheSingly(cached, enough - cached);
         if (_region.TryTouchForWriting(cached, enough - cached))
             return enough;
-        // Why not? Where the pages can be read, it is the writing.
+        // Find the reason: if the pages can be read, writing is what fails.
         long there = MakeReadable(from, needed, needed);
         if (there < needed || _region.TryTouchForWriting(from, needed - from))
             return there;
@@ -114,19 +115,20 @@ internal sealed unsafe class SegmentMapping
     }
 
     /// <summary>
-    /// Makes pages present for writing up to a position, from where that was done before or from <paramref name="from"/>.
+    /// Makes pages present for writing up to a position. Begins where the last call ended, at the earliest at
+    /// <paramref name="from"/>.
     /// </summary>
     /// <param name="from">Where to begin.</param>
     /// <param name="to">Where to end.</param>
     /// <param name="singly">Each page by itself (<see cref="MappedView.StopReadAhead"/>).</param>
-    /// <returns>False when that was done before.</returns>
+    /// <returns>False when the pages were already present.</returns>
     public bool TouchTo(long from, long to, bool singly)
     {
         from = Math.Max(from, TouchedTo);
         if (_region is null || to <= from)
             return false;
         from &= ~4095L;
-        // Touching is a look then, and here nobody waits for an error.
+        // Touching reads the pages then, and no caller waits for an error here.
         if (!_region.TellsWhatIsThere)
             to = _region.MakeReadable(File, from, to, out _);
         if (singly)
@@ -149,6 +151,6 @@ internal sealed unsafe class SegmentMapping
     }
 
     private QueueDiskException AtOffset(QueueDiskException error, long position) =>
-        new($"A part of the log is not to be had: offset={Start + position}, file={StoreNames.Segment(Start)}. {error.Message}",
+        new($"A part of the log is unavailable: offset={Start + position}, file={StoreNames.Segment(Start)}. {error.Message}",
             error.Errno, error.Path, error);
 }

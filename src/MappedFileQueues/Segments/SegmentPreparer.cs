@@ -5,21 +5,23 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Segments;
 
 /// <summary>
-/// Keeps blocks and touched pages ahead of the tail, on a thread of its own, while a queue has producers. A page fault costs more
-/// than ten messages, an allocation of blocks more, a new segment more still: none of it should happen in an append.
-/// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store which carries little
-/// costs little; when a producer ran into the end of what was ready it grows on, to 64 MiB. What fails here, of whatever kind, is
-/// not reported here: it would end the process, and the producer that needs the room meets the same error in its own call.</para>
-/// <para>Where flushes have to be quick it also syncs what it has touched. Touching dirties pages without changing a byte, so
-/// it may be done beside producers that store there already, and the sync turns blocks that were only allocated into written
-/// ones: a flush behind it needs no commit of the file system's journal.</para>
+/// Keeps blocks and touched pages ready ahead of the tail, on a thread of its own, while a queue has producers. A page fault
+/// costs more than ten messages, an allocation of blocks more, a new segment more still: none of these should happen in an
+/// append.
+/// <para>The lead starts at 256 KiB and doubles with every notice up to `PrepareAhead`, so that a store with little traffic
+/// costs little. When a producer reaches the end of the ready room, the lead grows further, to 64 MiB. Failures of any kind are
+/// not reported here: they would end the process, and the producer that needs the room meets the same error in its own
+/// call.</para>
+/// <para>Where flushes must be quick it also syncs what it has touched. Touching dirties pages without changing a byte, so it is
+/// safe beside producers that already store there. The sync turns allocated blocks into written ones: a later flush needs no
+/// commit of the file system's journal.</para>
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
     private const long LeadFirst = SegmentMaker.FirstBlocks;
     private const long LeadMax = 64L * 1024 * 1024;
 
-    /// <summary>Tiny segments are made many at once, but not without end.</summary>
+    /// <summary>Tiny segments are made many at once, but only so many.</summary>
     private const int SegmentsAheadMax = 32;
 
     /// <summary>A step takes up to 9 ms.</summary>
@@ -55,17 +57,17 @@ internal sealed class SegmentPreparer : IDisposable
         EnsureStarted();
     }
 
-    /// <summary>Tells where the tail is by now. Called by appenders every 256 KiB; never waits.</summary>
-    /// <param name="tail">The offset that was reached.</param>
+    /// <summary>Reports how far the tail has come. Appenders call it every 256 KiB; it never waits.</summary>
+    /// <param name="tail">The offset that the tail has reached.</param>
     /// <param name="ready">Up to here there are blocks.</param>
     public void Notice(long tail, long ready)
     {
         _demand.NoticeTail(tail);
-        // P23 relaxed: a hint; a lead that is raised twice or once does no harm.
+        // P23 relaxed: a hint; a raise that is lost or made twice does no harm.
         long lead = Volatile.Read(ref _lead);
         if (ready - tail > lead / 2)
             return;
-        // Who runs into the end of what was ready is faster than the lead allows for.
+        // A producer that reaches the end of the ready room is faster than the lead allows for.
         long limit = ready <= tail + LeadFirst ? Math.Max(LeadMax, _prepareAhead) : _prepareAhead;
         if (lead < limit)
             // P23 relaxed: as above.
@@ -82,13 +84,13 @@ internal sealed class SegmentPreparer : IDisposable
         _noticed.Set();
     }
 
-    /// <summary>Somebody waits for a flush: the room that is made ready next is for more of those.</summary>
+    /// <summary>A caller waits for a flush: the next room is prepared for more of these.</summary>
     public void NoticeFlush() => _demand.NoticeFlush();
 
     /// <inheritdoc cref="PageDemand.MayWantSinglePages"/>
     public bool MayWantSinglePages => _demand.MayWantSinglePages;
 
-    /// <summary>The first room, before any producer has asked for it.</summary>
+    /// <summary>Prepares the first room, before any producer has asked for it.</summary>
     public void Begin(long tail)
     {
         // P23 relaxed: only ever raised.
@@ -97,8 +99,8 @@ internal sealed class SegmentPreparer : IDisposable
     }
 
     /// <summary>
-    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread, or as
-    /// far as segments can grow here; false when that is not all.
+    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread. False
+    /// when segments cannot grow that far here.
     /// </summary>
     public bool PrepareTo(long tail, long target)
     {
@@ -107,9 +109,9 @@ internal sealed class SegmentPreparer : IDisposable
     }
 
     /// <summary>
-    /// Lets go of the segments that end at or below an offset. A page that is written back while a process has it mapped
-    /// costs an interrupt to each CPU that runs the process; a segment that nobody has mapped costs none. Left out when the
-    /// preparer is at something that takes longer than its steps do: flushes must not wait for what it waits for.
+    /// Releases the segments that end at or below an offset. Writing back a page that a process has mapped costs an interrupt to
+    /// each CPU that runs the process; a segment that no process has mapped costs none. Skipped while the preparer does
+    /// something longer than its usual steps: flushes must not wait for what it waits for.
     /// </summary>
     public void ReleaseBelow(long offset)
     {
@@ -125,7 +127,7 @@ internal sealed class SegmentPreparer : IDisposable
         }
     }
 
-    /// <summary>Ends the thread and gives its segments back.</summary>
+    /// <summary>Ends the thread and releases its segments.</summary>
     public void Dispose()
     {
         _stopping = true;
@@ -137,7 +139,7 @@ internal sealed class SegmentPreparer : IDisposable
         _noticed.Dispose();
     }
 
-    /// <summary>Where the system gives no thread, producers make room themselves, and the next notice tries again.</summary>
+    /// <summary>Where the system gives no thread, producers make room themselves; the next notice tries again.</summary>
     private void EnsureStarted()
     {
         if (_thread is not null || ProtocolSteps.Background is not null)
@@ -176,13 +178,13 @@ internal sealed class SegmentPreparer : IDisposable
         }
         catch (Exception error) when (error is not OutOfMemoryException)
         {
-            // A full disk, say: the producer that needs the room tries itself and gets the exception in its own call.
+            // For example a full disk: the producer that needs the room tries again and gets the exception in its own call.
         }
     }
 
     private void Prepare()
     {
-        // P23 relaxed: hints; what they lead to is checked against the shared words.
+        // P23 relaxed: hints; the shared words are checked before anything is done.
         long tail = Volatile.Read(ref _tail);
         long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
         long end = tail + lead;

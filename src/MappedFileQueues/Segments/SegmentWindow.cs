@@ -5,25 +5,24 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Segments;
 
 /// <summary>
-/// The segments that this queue has mapped. Everybody who is in a segment holds a reference, so a mapping goes exactly when the
-/// last one left. The descriptors of segments that were mapped for writing stay open until they are flushed
-/// (<see cref="KeepUnflushedMax"/> at most), because only a descriptor that was open before a write-back error is told of it.
+/// The segments that this queue has mapped. Every user of a segment holds a reference, so the mapping goes when the last user
+/// leaves. Descriptors of segments that were mapped for writing stay open until they are flushed (at most
+/// <see cref="KeepUnflushedMax"/>), because a write-back error is reported only to descriptors that were open before it.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="segmentLength">The length of every segment.</param>
 /// <param name="writable">Segments are mapped for writing.</param>
-/// <param name="control">Says what is flushed, whoever flushed it; null for a window that is gone before that matters.</param>
-/// <param name="syncFailed">Called when a sync of a segment has failed, before anything else happens: the system tells an error
-/// once, and who syncs the same file a moment later would be told that all is well.</param>
+/// <param name="control">Says what is flushed, whichever process flushed it; null for a window that is gone before that
+/// matters.</param>
+/// <param name="syncFailed">Called when a sync of a segment has failed, before anything else happens: the system reports an
+/// error once, and the next sync of the same file would succeed.</param>
 internal sealed unsafe class SegmentWindow(
     HeldDirectory directory, long segmentLength, bool writable, ControlPage? control = null, Action? syncFailed = null)
 {
-    /// <summary>Descriptors of unmapped, unflushed segments that are kept at most; a process may have 1,024 by default.</summary>
+    /// <summary>The most descriptors kept of unmapped, unflushed segments; a process may have 1,024 by default.</summary>
     private const int KeepUnflushedMax = 64;
 
-    /// <summary>
-    /// Fewer bytes than these are cleaned where they are mapped: letting go of them and faulting them in costs more.
-    /// </summary>
+    /// <summary>Fewer bytes than this are cleaned while mapped: unmapping them and faulting them in again costs more.</summary>
     private const int LetGoMin = 64 * 1024;
 
     private readonly Lock _lock = new();
@@ -67,7 +66,7 @@ internal sealed unsafe class SegmentWindow(
         return mapping;
     }
 
-    /// <summary>Gives a reference back; the last one unmaps.</summary>
+    /// <summary>Releases a reference; the last one unmaps.</summary>
     public void Release(SegmentMapping mapping)
     {
         lock (_lock)
@@ -89,10 +88,10 @@ internal sealed unsafe class SegmentWindow(
         }
     }
 
-    /// <summary>Lets go of the descriptors of segments that end at or before the confirmed offset.</summary>
+    /// <summary>Closes the descriptors of segments that end at or before the confirmed offset.</summary>
     public void ForgetFlushed(long confirmed)
     {
-        // A look without the lock: each durable message comes here, and what it misses the next one sees.
+        // A check without the lock: each durable message comes here, and the next one sees what this one misses.
         if (_unflushed.Count == 0)
             return;
         lock (_lock)
@@ -100,8 +99,8 @@ internal sealed unsafe class SegmentWindow(
     }
 
     /// <summary>
-    /// Flushes a segment's data through the oldest descriptor that this queue has of it; false when the file is gone. The pages
-    /// between the two positions, which hold what is new, leave this queue's mapping first.
+    /// Flushes a segment's data through the oldest descriptor that this queue has for it; false when the file is gone. The new
+    /// pages, between the two positions, leave this queue's mapping first.
     /// </summary>
     public bool Flush(long start, long from, long to)
     {
@@ -149,9 +148,9 @@ internal sealed unsafe class SegmentWindow(
     }
 
     /// <summary>
-    /// Flushes a segment beside the flushes, through a descriptor of its own. The kernel tells each descriptor once of a failed
-    /// write-back: told here, that of the flushes would not hear of it, and a leader could confirm what is lost before this
-    /// caller has come to say so.
+    /// Flushes a segment beside the regular flushes, through a descriptor of its own. The kernel reports a failed write-back
+    /// once to each descriptor. If it were reported here on a shared descriptor, the regular flushes would not see it, and a
+    /// leader could confirm lost data before this caller has reported the error.
     /// </summary>
     public void FlushApart(long start)
     {
@@ -164,7 +163,8 @@ internal sealed unsafe class SegmentWindow(
     }
 
     /// <summary>
-    /// Has the system begin to write a complete segment to the disk. Its pages leave this queue's mapping first, as for a flush.
+    /// Makes the system begin to write a complete segment to the disk. Its pages leave this queue's mapping first, as for a
+    /// flush.
     /// </summary>
     public void StartWriteBack(long start)
     {
@@ -190,8 +190,9 @@ internal sealed unsafe class SegmentWindow(
     }
 
     /// <summary>
-    /// Closes all files: nobody enters a segment any more, and the control page may go. Whoever still has a span in hand, or
-    /// memory of a claim that was taken away, needs the mapping alone: it stays until that one releases it, else for ever.
+    /// Closes all files: no thread enters a segment any more, and the control page may go. A caller that still holds a span, or
+    /// memory of a claim that was taken away, needs only the mapping: it stays until that caller releases it, otherwise for
+    /// ever.
     /// </summary>
     public void CloseFiles()
     {
@@ -206,7 +207,9 @@ internal sealed unsafe class SegmentWindow(
         }
     }
 
-    /// <summary>Under the lock. Mostly it is the one of before: the tail's, at each step of each durable message.</summary>
+    /// <summary>
+    /// Under the lock. Usually finds the segment of the last call: the tail's, at each step of each durable message.
+    /// </summary>
     private SegmentMapping? Find(long start)
     {
         if (_lastFound is { } last && last.Start == start)
@@ -230,13 +233,13 @@ internal sealed unsafe class SegmentWindow(
     }
 
     /// <summary>
-    /// Under the lock, when a segment is entered or left: a queue that only consumes never leads a flush, and would keep what
-    /// others have flushed long ago.
+    /// Under the lock, when a segment is mapped or unmapped: a queue that only consumes never leads a flush, and would keep the
+    /// descriptors of segments that others have flushed long ago.
     /// </summary>
     private void ForgetConfirmed()
     {
         if (control is not null && !_isClosed && _unflushed.Count > 0)
-            // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
             Forget(SharedWord.ReadAcquire(control.Confirmed));
     }
 
@@ -252,7 +255,7 @@ internal sealed unsafe class SegmentWindow(
         }
     }
 
-    /// <summary>Lets go of the first of the unflushed segments; there is one.</summary>
+    /// <summary>Closes the descriptor of the first unflushed segment; there is at least one.</summary>
     private void DropOldest()
     {
         long oldest = long.MaxValue;

@@ -1,14 +1,14 @@
 namespace MappedFileQueues.Threads;
 
 /// <summary>
-/// The library's own threads. Where the system gives none (ulimit -u, a container's limit of processes) the runtime throws an
-/// <see cref="OutOfMemoryException"/>, which few expect and which says nothing of threads; here it is one of ours. Whoever
-/// starts one notes it only afterwards, so that the next call tries again.
+/// Starts the library's own threads. Where the system gives none (ulimit -u, a container's pids limit), the runtime throws an
+/// <see cref="OutOfMemoryException"/> that does not mention threads; this type throws one of ours instead. A caller records its
+/// thread only after the start, so that the next call tries again.
 /// </summary>
 internal static class BackgroundThread
 {
     /// <summary>Starts a thread that does not keep the process alive.</summary>
-    /// <param name="run">What it does.</param>
+    /// <param name="run">The thread's work.</param>
     /// <param name="name">Its name, for debuggers.</param>
     /// <exception cref="MappedFileQueueException">The system gives no thread.</exception>
     public static Thread Start(Action run, string name)
@@ -16,7 +16,7 @@ internal static class BackgroundThread
         var thread = new Thread(run.Invoke) { IsBackground = true, Name = $"MappedFileQueues {name}" };
         try
         {
-            // Whatever flows with the caller (a request, a transaction) is not this thread's for ever.
+            // The caller's execution context (a request, a transaction) must not flow into this thread for good.
             thread.UnsafeStart();
             return thread;
         }

@@ -1,9 +1,9 @@
 namespace MappedFileQueues.Threads;
 
 /// <summary>
-/// Counts the calls under way on a queue that no producer's lane and no consumer's reader guards (flushing, opening,
-/// information), so that the queue's Dispose unmaps nothing under one of them. These calls are rare: an interlocked pair for
-/// each costs nothing that counts.
+/// Counts the calls under way on a queue that neither a producer's lane nor a consumer's reader guards (flushing, opening,
+/// information), so that the queue's Dispose unmaps nothing under them. These calls are rare, so the cost of an interlocked pair
+/// per call is negligible.
 /// </summary>
 internal sealed class CallGate
 {
@@ -21,7 +21,7 @@ internal sealed class CallGate
         throw new ObjectDisposedException(PublicNames.Queue);
     }
 
-    /// <summary>Refuses new calls and waits for those under way. To be called once.</summary>
+    /// <summary>Refuses new calls and waits for those under way. Call it once.</summary>
     public void Close()
     {
         Interlocked.Add(ref _calls, Closed);

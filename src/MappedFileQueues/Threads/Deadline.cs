@@ -2,8 +2,8 @@ using System.Diagnostics;
 
 namespace MappedFileQueues.Threads;
 
-/// <summary>The end of a wait, by the clock that nobody sets. Any thread.</summary>
-/// <param name="timeout">How long the wait may take from now on; <see cref="Timeout.InfiniteTimeSpan"/> has no end.</param>
+/// <summary>The end of a wait, by the monotonic clock. Any thread.</summary>
+/// <param name="timeout">How long the wait may take from now on; <see cref="Timeout.InfiniteTimeSpan"/> never ends.</param>
 internal readonly struct Deadline(TimeSpan timeout)
 {
     private readonly long _began = timeout == Timeout.InfiniteTimeSpan ? 0 : Stopwatch.GetTimestamp();
@@ -11,7 +11,7 @@ internal readonly struct Deadline(TimeSpan timeout)
     /// <summary>The time is up.</summary>
     public bool IsOver => timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(_began) >= timeout;
 
-    /// <summary>How long is left, but at most so long; negative when the time is up.</summary>
+    /// <summary>The time left, but at most <paramref name="most"/>; negative when the time is up.</summary>
     public TimeSpan Left(TimeSpan most)
     {
         if (timeout == Timeout.InfiniteTimeSpan)

@@ -3,8 +3,8 @@ using System.Diagnostics;
 namespace MappedFileQueues.Threads;
 
 /// <summary>
-/// When something that hardly ever changes was looked at last. A look costs system calls, and may be outdated the moment after:
-/// so for those who come thousands of times a second it counts for 10 ms. For one thread at a time.
+/// When something that hardly ever changes was last checked. A check costs system calls and may be outdated a moment later, so
+/// for callers that come thousands of times a second it counts for 10 ms. For one thread at a time.
 /// </summary>
 internal struct RecentLook
 {
@@ -12,14 +12,14 @@ internal struct RecentLook
 
     private long _taken;
 
-    /// <summary>True while the last look counts.</summary>
-    /// <param name="now">For <see cref="Note"/>, when a look is taken instead.</param>
+    /// <summary>True while the last check counts.</summary>
+    /// <param name="now">For <see cref="Note"/>, when the caller checks again.</param>
     public readonly bool IsFresh(out long now)
     {
         now = Stopwatch.GetTimestamp();
         return _taken != 0 && Stopwatch.GetElapsedTime(_taken, now) < LastsFor;
     }
 
-    /// <summary>A look that began then found nothing changed.</summary>
+    /// <summary>A check that began then found nothing changed.</summary>
     public void Note(long began) => _taken = began;
 }

@@ -2,6 +2,7 @@ using System.Buffers;
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 

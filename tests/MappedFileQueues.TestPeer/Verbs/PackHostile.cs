@@ -2,6 +2,7 @@ using System.Buffers;
 using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
 
 namespace MappedFileQueues.TestPeer.Verbs;
 

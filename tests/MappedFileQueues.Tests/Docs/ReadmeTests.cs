@@ -5,13 +5,14 @@ using MappedFileQueues.Tests.Tool;
 namespace MappedFileQueues.Tests.Docs;
 
 /// <summary>
-/// What the README tells a newcomer to type works, and prints what the README says; its table of options is complete.
+/// What the README tells a newcomer to type works, and prints what the README says; the table of options is complete.
 /// </summary>
 public sealed partial class ReadmeTests : IDisposable
 {
     private const string TestCommand = "dotnet test MappedFileQueues.slnx";
     private const string ToolFromSources = "dotnet run --project src/MappedFileQueues.Tool -c Release -- ";
     private const string InstalledTool = "mfq ";
+
 
     private static readonly string s_readme = File.ReadAllText(Repository.PathOf("README.md"));
 
@@ -41,11 +42,12 @@ public sealed partial class ReadmeTests : IDisposable
     }
 
     [Fact]
-    public void Readme_OptionsTable_NamesEveryOptionAndNoOther() =>
+    public void Options_TableOfAQueue_NamesEveryOptionAndNoOther() =>
         Assert.Equal(
             typeof(MappedFileQueueOptions).GetProperties(BindingFlags.Instance | BindingFlags.Public)
                 .Select(property => property.Name).Order(),
-            OptionRow().Matches(Section("## Options")).Select(row => row.Groups[1].Value).Order());
+            OptionRow().Matches(Section("docs/OPTIONS.md", "## A queue: `MappedFileQueueOptions`"))
+                .Select(row => row.Groups[1].Value).Order());
 
     /// <summary>`dotnet run samples/x.cs` is what .ci/run does with every sample.</summary>
     [Fact]
@@ -64,15 +66,20 @@ public sealed partial class ReadmeTests : IDisposable
             .FirstOrDefault(start => line.StartsWith(start, StringComparison.Ordinal));
         Assert.True(start is not null, $"No test knows how to run this command of the README: {line}");
         string[] arguments = line[start.Length..].Split(' ', StringSplitOptions.RemoveEmptyEntries);
-        return arguments[0] == "demo" ? [.. arguments, "--seconds", "1"] : arguments;
+        return arguments[0] switch
+        {
+            "demo" => [.. arguments, "--seconds", "1"],
+            _ => arguments,
+        };
     }
 
-    private static string Section(string title)
+    private static string Section(string page, string title)
     {
-        int start = s_readme.IndexOf(title + "\n", StringComparison.Ordinal);
+        string text = File.ReadAllText(Repository.PathOf(page));
+        int start = text.IndexOf(title + "\n", StringComparison.Ordinal);
         Assert.True(start >= 0, title);
-        int end = s_readme.IndexOf("\n## ", start, StringComparison.Ordinal);
-        return end < 0 ? s_readme[start..] : s_readme[start..end];
+        int end = text.IndexOf("\n## ", start, StringComparison.Ordinal);
+        return end < 0 ? text[start..] : text[start..end];
     }
 
     [GeneratedRegex(@"^```sh\s*\n(.*?)^```", RegexOptions.Multiline | RegexOptions.Singleline)]

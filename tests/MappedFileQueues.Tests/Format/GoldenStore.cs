@@ -4,7 +4,6 @@ using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Format;
 

@@ -83,6 +83,7 @@ public sealed class SmallRecordsTests
             ControlLayout.WaiterFlagAt, ControlLayout.LowWaterAt, ControlLayout.DirectoryFlushedAt,
             ControlLayout.ExclusiveAtWorkAt, ControlLayout.FlushTargetAt, ControlLayout.FenceNeededAt,
             ControlLayout.FlushWakeSequenceAt, ControlLayout.FlushWaiterFlagAt, ControlLayout.RepairCountAt,
+            ControlLayout.HasPollersAt,
         ];
         Assert.Equal(Enumerable.Range(1, words.Length).Select(i => i * 128), words);
         Assert.True(words[^1] + 128 <= ControlLayout.Length);

@@ -2,7 +2,6 @@ using System.Globalization;
 using System.Text.RegularExpressions;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Crash;
-using MappedFileQueues.Tests.Files;
 using MappedFileQueues.Tests.Packs;
 using MappedFileQueues.Tests.Platform;
 

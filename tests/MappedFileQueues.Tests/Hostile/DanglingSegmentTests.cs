@@ -1,5 +1,6 @@
 using System.Globalization;
 using MappedFileQueues.Tests.Crash;
+using MappedFileQueues.Tests.Crash.Cuts;
 
 namespace MappedFileQueues.Tests.Hostile;
 

@@ -14,8 +14,8 @@ public sealed class PackBenchTests
     {
         using TempStore folder = new(createStoreFolder: true);
         string json = Path.Combine(folder.Root, "figures.json");
-        using ChildProcess bench = ChildProcess.StartTool(
-            "bench", "packs", "--quick", "--bytes", "300000", "--only", string.Join(',', s_names), "--dir", folder.StorePath,
+        using ChildProcess bench = ChildProcess.StartBench(
+            "packs", "--quick", "--bytes", "300000", "--only", string.Join(',', s_names), "--dir", folder.StorePath,
             "--json", json);
 
         bench.ExpectExit(0, TimeSpan.FromMinutes(5));

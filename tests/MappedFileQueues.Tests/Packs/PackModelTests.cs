@@ -2,6 +2,7 @@ using System.Collections.Immutable;
 using FsCheck;
 using FsCheck.Fluent;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Packs;

@@ -1,6 +1,5 @@
 using System.Diagnostics;
 using System.Runtime.Versioning;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Platform;
 

@@ -1,7 +1,6 @@
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Platform;
 

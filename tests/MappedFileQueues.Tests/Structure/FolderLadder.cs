@@ -26,8 +26,27 @@ internal static class FolderLadder
         "Log", "Queues/Options", "Inspection", "Queues",
     ];
 
-    /// <summary>Folders that stand beside the ladder, with the rung that is the highest they may use.</summary>
-    private static readonly Dictionary<string, string> s_besideLadder = new() { ["Files"] = "Memory", ["Packs"] = "Memory" };
+    /// <summary>
+    /// Folders that stand beside the ladder, each with those of its kind that it may use, and all rungs up to <see
+    /// cref="HighestBeside"/>.
+    /// </summary>
+    private static readonly Dictionary<string, string[]> s_besideLadder = new()
+    {
+        ["Files/Names"] = [],
+        ["Files/Appending"] = ["Files/Names"],
+        ["Files/Reading"] = ["Files/Names"],
+        ["Packs/Format"] = [],
+        ["Packs/Volumes"] = ["Packs/Format"],
+        ["Packs/Index"] = ["Packs/Format", "Packs/Volumes"],
+        ["Packs/Loading"] = ["Packs/Format", "Packs/Volumes", "Packs/Index"],
+        ["Packs/Reading"] = ["Packs/Format", "Packs/Volumes", "Packs/Index", "Packs/Loading"],
+        ["Packs/Writing"] = ["Packs/Format", "Packs/Volumes", "Packs/Index", "Packs/Loading", "Packs/Reading"],
+    };
+
+    private const string HighestBeside = "Memory";
+
+    /// <summary>The folders whose public types have a namespace of their own.</summary>
+    private static readonly string[] s_ownNamespaces = ["Files", "Packs"];
 
     /// <summary>The folders whose types are mostly public, and therefore in the namespace that users import.</summary>
     private static readonly string[] s_publicFolders = ["Errors", "Queues/Options", "Queues"];
@@ -64,7 +83,7 @@ internal static class FolderLadder
             misplaced.AddRange(
                 from declaration in tree.GetRoot().DescendantNodes().OfType<BaseNamespaceDeclarationSyntax>()
                 let name = declaration.Name.ToString()
-                where name != expected && !(name == PublicNamespace && IsPublic(declaration))
+                where name != expected && !(name == PublicNamespaceOf(folder) && IsPublic(declaration))
                 select $"{SourceCompilation.Place(declaration)}: namespace {declaration.Name} instead of {expected}");
         }
 
@@ -88,6 +107,9 @@ internal static class FolderLadder
     private static string NamespaceOf(string folder) =>
         s_publicFolders.Contains(folder) ? PublicNamespace : $"{PublicNamespace}.{folder.Replace('/', '.')}";
 
+    private static string PublicNamespaceOf(string folder) =>
+        folder.Split('/')[0] is var first && s_ownNamespaces.Contains(first) ? $"{PublicNamespace}.{first}" : PublicNamespace;
+
     private static bool IsPublic(BaseNamespaceDeclarationSyntax declaration) =>
         declaration.Members.OfType<BaseTypeDeclarationSyntax>().Any(type => type.Modifiers.Any(SyntaxKind.PublicKeyword));
 
@@ -95,9 +117,10 @@ internal static class FolderLadder
     {
         if (folder == used)
             return true;
-        int highest = s_besideLadder.TryGetValue(folder, out string? top)
-            ? Array.IndexOf(s_rungs, top)
-            : Array.IndexOf(s_rungs, folder) - 1;
+        bool isBeside = s_besideLadder.TryGetValue(folder, out string[]? below);
+        if (isBeside && below!.Contains(used))
+            return true;
+        int highest = Array.IndexOf(s_rungs, isBeside ? HighestBeside : folder) - (isBeside ? 0 : 1);
         int rung = Array.IndexOf(s_rungs, used);
         return rung >= 0 && rung <= highest;
     }

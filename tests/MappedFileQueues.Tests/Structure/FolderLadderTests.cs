@@ -59,7 +59,7 @@ public sealed class FolderLadderTests
     public void FindViolations_FilesUseTheLog_IsFound() =>
         Assert.NotEmpty(FolderLadder.FindViolations(SourceCompilation.Compile(
         [
-            Source("Files", "FileStreams", "namespace MappedFileQueues.Files; class FileStreams { Log.Walker? _walker; }"),
+            Source("Files/Names", "Names", "namespace MappedFileQueues.Files.Names; class Names { Log.Walker? _walker; }"),
             Source("Log", "Walker", "namespace MappedFileQueues.Log; internal class Walker { }"),
         ])));
 

@@ -82,6 +82,9 @@ internal sealed partial class ChildProcess : IDisposable
     /// <summary>Starts the command line tool.</summary>
     public static ChildProcess StartTool(params IEnumerable<string> arguments) => Start(Repository.ToolPath, arguments);
 
+    /// <summary>Starts the project's benchmark.</summary>
+    public static ChildProcess StartBench(params IEnumerable<string> arguments) => Start(Repository.BenchPath, arguments);
+
     /// <summary>
     /// Starts a built dll. Environment variables are added to those of this process. What a shell starts in the background
     /// inherits that Ctrl-C is ignored, and a child that is interrupted would not notice: a suite that ran so failed.

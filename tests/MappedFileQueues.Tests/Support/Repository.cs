@@ -21,6 +21,9 @@ internal static class Repository
     /// <summary>The command line tool, as built beside the tests.</summary>
     public static string ToolPath => BuiltProgram("src/MappedFileQueues.Tool", "mfq.dll");
 
+    /// <summary>The project's benchmark, as built beside the tests.</summary>
+    public static string BenchPath => BuiltProgram("bench/MappedFileQueues.Bench", "MappedFileQueues.Bench.dll");
+
     /// <summary>An absolute path from one relative to the root, which uses forward slashes.</summary>
     public static string PathOf(string relativePath) =>
         Path.Combine(Root, relativePath.Replace('/', Path.DirectorySeparatorChar));

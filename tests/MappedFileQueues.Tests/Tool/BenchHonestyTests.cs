@@ -21,8 +21,8 @@ public sealed class BenchHonestyTests
         for (int attempt = 1; ; attempt++)
         {
             using TempStore folder = new(createStoreFolder: true);
-            using ChildProcess bench = ChildProcess.StartTool(
-                "bench", "--dir", folder.StorePath, "--only", "read_noverify", "--messages", "2000000");
+            using ChildProcess bench = ChildProcess.StartBench(
+                "--dir", folder.StorePath, "--only", "read_noverify", "--messages", "2000000");
             while (!bench.HasExited)
             {
                 SpoilFirstMessages(folder.StorePath);

@@ -75,8 +75,8 @@ public sealed class BenchTests
     {
         using TempStore folder = new(createStoreFolder: true);
 
-        ToolRun run = ToolRun.Of(
-            "bench", "--dir", folder.StorePath, "--quick", "--messages", Messages, "--only", "roundtrip_p99, alloc_per_message",
+        ToolRun run = ToolRun.OfBench(
+            "--dir", folder.StorePath, "--quick", "--messages", Messages, "--only", "roundtrip_p99, alloc_per_message",
             "--output", "json");
 
         run.Expect(0);
@@ -105,7 +105,7 @@ public sealed class BenchTests
     public void Bench_WrongArguments_ExitsWithUsageAndLeavesNoFiles(string option, string value)
     {
         using TempStore folder = new(createStoreFolder: true);
-        using ChildProcess bench = ChildProcess.StartTool("bench", "--dir", folder.StorePath, option, value);
+        using ChildProcess bench = ChildProcess.StartBench("--dir", folder.StorePath, option, value);
 
         bench.ExpectExit(2);
 
@@ -119,7 +119,7 @@ public sealed class BenchTests
         using TempStore folder = new();
         string directory = folder.PathOf("missing");
         string task = $$"""{"role":"append_exclusive","directory":"{{directory}}","messages":1000,"repetitions":1}""";
-        using ChildProcess child = ChildProcess.StartTool("bench", "child", task);
+        using ChildProcess child = ChildProcess.StartBench("child", task);
 
         child.ExpectExit(1);
 
@@ -132,7 +132,7 @@ public sealed class BenchTests
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "Signals are sent on Linux only.");
         using TempStore folder = new(createStoreFolder: true);
-        using ChildProcess bench = ChildProcess.StartTool("bench", "--dir", folder.StorePath, "--only", "roundtrip_p50");
+        using ChildProcess bench = ChildProcess.StartBench("--dir", folder.StorePath, "--only", "roundtrip_p50");
         Eventually.True(
             () => Directory.EnumerateFiles(folder.StorePath, "raw-ping", SearchOption.AllDirectories).Any(),
             "both processes of the figure are at work");
@@ -184,7 +184,7 @@ public sealed class BenchTests
     {
         string json = Path.Combine(folder.Root, "figures.json");
         using ChildProcess bench =
-            ChildProcess.StartTool(["bench", "--dir", folder.StorePath, "--json", json, .. arguments]);
+            ChildProcess.StartBench(["--dir", folder.StorePath, "--json", json, .. arguments]);
         bench.ExpectExit(0, s_deadline);
         return JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()
             .ToDictionary(figure => figure.GetProperty("name").GetString()!);

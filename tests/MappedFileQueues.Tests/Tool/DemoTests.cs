@@ -4,7 +4,6 @@ using System.Security.Cryptography;
 using System.Text;
 using System.Text.Json;
 using System.Text.RegularExpressions;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Tool;
 

@@ -12,8 +12,8 @@ public sealed class DotnetIoBenchTests
     {
         using TempStore folder = new(createStoreFolder: true);
         string json = Path.Combine(folder.Root, "rows.json");
-        using ChildProcess bench = ChildProcess.StartTool(
-            "bench", "dotnet-io", "--quick", "--dir", folder.StorePath, "--json", json);
+        using ChildProcess bench = ChildProcess.StartBench(
+            "dotnet-io", "--quick", "--dir", folder.StorePath, "--json", json);
 
         bench.ExpectExit(0, s_deadline);
 
@@ -58,7 +58,7 @@ public sealed class DotnetIoBenchTests
     public void BenchDotnetIo_UnknownTable_ExitsWithUsage()
     {
         using TempStore folder = new(createStoreFolder: true);
-        using ChildProcess bench = ChildProcess.StartTool("bench", "dotnet-io", "--only", "nothing", "--dir", folder.StorePath);
+        using ChildProcess bench = ChildProcess.StartBench("dotnet-io", "--only", "nothing", "--dir", folder.StorePath);
 
         bench.ExpectExit(2);
 

@@ -35,8 +35,8 @@ public sealed class FileBenchTests
     {
         using TempStore folder = new(createStoreFolder: true);
         string json = Path.Combine(folder.Root, "figures.json");
-        using ChildProcess bench = ChildProcess.StartTool(
-            "bench", "files", "--quick", "--bytes", "300000", "--dir", folder.StorePath, "--json", json);
+        using ChildProcess bench = ChildProcess.StartBench(
+            "files", "--quick", "--bytes", "300000", "--dir", folder.StorePath, "--json", json);
 
         bench.ExpectExit(0, s_deadline);
 
@@ -80,8 +80,8 @@ public sealed class FileBenchTests
     {
         using TempStore folder = new(createStoreFolder: true);
 
-        ToolRun run = ToolRun.Of(
-            "bench", "packs", "--quick", "--bytes", "300000", "--only", "pack_put_long,pack_put_long_max", "--dir",
+        ToolRun run = ToolRun.OfBench(
+            "packs", "--quick", "--bytes", "300000", "--only", "pack_put_long,pack_put_long_max", "--dir",
             folder.StorePath, "--output", "json").Expect(0);
 
         Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
@@ -100,7 +100,7 @@ public sealed class FileBenchTests
     public void BenchFiles_WrongArguments_ExitsWithUsageAndLeavesNoFiles(string option, string value)
     {
         using TempStore folder = new(createStoreFolder: true);
-        using ChildProcess bench = ChildProcess.StartTool("bench", "files", "--dir", folder.StorePath, option, value);
+        using ChildProcess bench = ChildProcess.StartBench("files", "--dir", folder.StorePath, option, value);
 
         bench.ExpectExit(2);
 

@@ -1,5 +1,4 @@
 using System.Text.Json;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Tool;
 

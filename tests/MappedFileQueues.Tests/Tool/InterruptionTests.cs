@@ -1,5 +1,3 @@
-using MappedFileQueues.Tests.Support;
-
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>

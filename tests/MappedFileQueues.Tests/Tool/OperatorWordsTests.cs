@@ -1,6 +1,5 @@
 using System.Text.RegularExpressions;
 using MappedFileQueues.Tests.Structure;
-using MappedFileQueues.Tests.Support;
 using MappedFileQueues.Tool.Output;
 using Microsoft.CodeAnalysis;
 using Microsoft.CodeAnalysis.CSharp;

@@ -1,6 +1,5 @@
 using System.Text;
 using System.Text.Json;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Tool;
 

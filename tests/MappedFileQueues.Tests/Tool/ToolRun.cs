@@ -1,6 +1,5 @@
 using System.Diagnostics;
 using System.Text;
-using MappedFileQueues.Tests.Support;
 
 namespace MappedFileQueues.Tests.Tool;
 
@@ -20,6 +19,10 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
 
     /// <summary>Runs the tool to its end.</summary>
     public static ToolRun Of(params IEnumerable<string> arguments) => In(Environment.CurrentDirectory, [], arguments);
+
+    /// <summary>Runs the project's benchmark to its end.</summary>
+    public static ToolRun OfBench(params IEnumerable<string> arguments) =>
+        Start(new ProcessStartInfo("dotnet", ["exec", Repository.BenchPath, .. arguments]), []);
 
     /// <summary>Runs the tool to its end, with bytes on its standard input.</summary>
     public static ToolRun WithInput(byte[] input, params IEnumerable<string> arguments) =>

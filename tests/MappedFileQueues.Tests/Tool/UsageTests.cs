@@ -1,5 +1,3 @@
-using MappedFileQueues.Tests.Support;
-
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
@@ -44,7 +42,6 @@ public sealed class UsageTests : IDisposable
     [InlineData("--output", "consume", "s", "--output", "table")]
     [InlineData("--seconds", "demo", "--seconds", "0")]
     [InlineData("--seconds", "demo", "--seconds", "soon")]
-    [InlineData("--messages", "bench", "--messages", "many")]
     [InlineData("--dir", "bench", "--dir", "")]
     [InlineData("--volume-size", "pack", "create", "p", "--volume-size", "x")]
     [InlineData("--garbage", "pack", "compact", "p", "--garbage", "x")]

@@ -4,22 +4,22 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
-/// One thread's place in the log: where it will try its next frame, and the one private bound that the append path compares
-/// with. The bound stands for the end of the segment, for what is allocated, for an open claim and for a disposed producer; it
-/// is null whenever the rare path has something to do.
-/// <para>Only its own thread moves it; the lane of an Exclusive producer belongs to the thread that called last. Dispose takes
-/// the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible then, or
-/// the thread finds the bound gone.</para>
+/// One thread's place in the log: where it will try its next frame, and the one private bound against which the append path
+/// compares. The bound stands for the end of the segment, for what is allocated, for an open claim and for a disposed producer;
+/// it is null whenever the rare path has something to do.
+/// <para>Only its own thread moves a lane; the lane of an Exclusive producer belongs to the thread that called last. Dispose
+/// takes the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible
+/// then, or the thread finds the bound gone.</para>
 /// </summary>
 internal sealed unsafe class AppendLane(object owner, Thread? thread)
 {
     /// <summary>Where the next header goes.</summary>
     public byte* Next;
 
-    /// <summary>A frame may end, and the header behind it begin, only below this.</summary>
+    /// <summary>A frame may end, and the header behind it begin, only below this address.</summary>
     public byte* Bound;
 
-    /// <summary>Added to an address in the mapping it gives the offset.</summary>
+    /// <summary>The difference from an address in the mapping to its offset.</summary>
     public long AddressToOffset;
 
     /// <summary>Marks the call under way; an open claim is one.</summary>
@@ -28,7 +28,7 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>The segment that <see cref="Next"/> points into; this lane holds a reference on it.</summary>
     public SegmentMapping? Segment;
 
-    /// <summary>In place of the open claim's number: a Dispose took it away, and no other will be opened.</summary>
+    /// <summary>Replaces the open claim's number: a Dispose took the claim away, and no other will be opened.</summary>
     private const int Fenced = -1;
 
     private int _openClaim;
@@ -37,7 +37,7 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>True while a claim of this thread is open.</summary>
     public bool HasOpenClaim => Volatile.Read(ref _openClaim) > 0; // P7 acquire: pairs with P7 full in TryEndClaim.
 
-    /// <summary>The last claim was taken away by a Dispose.</summary>
+    /// <summary>A Dispose took the last claim away.</summary>
     public bool IsFenced => Volatile.Read(ref _openClaim) == Fenced; // P7 acquire: pairs with P7 full in TryFenceClaim.
 
     /// <summary>The number of the open claim, or of the last one: a copy of an older claim must not end it.</summary>
@@ -46,19 +46,19 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>The thread that opened the claim.</summary>
     public int ClaimThreadId;
 
-    /// <summary>The header value of the open claim (Shared), and its length in frames' bytes.</summary>
+    /// <summary>The header value of the open claim (Shared).</summary>
     public ulong Claim;
 
     /// <summary>The length of the open claim's frame in bytes.</summary>
     public long ClaimLength;
 
-    /// <summary>Exclusive: the highest offset that may hold bytes which were never published.</summary>
+    /// <summary>Exclusive: the highest offset that may hold bytes that were never published.</summary>
     public long DirtyTo;
 
-    /// <summary>Before this offset the pages of <see cref="Segment"/> can be written, as far as they were looked at.</summary>
+    /// <summary>Pages of <see cref="Segment"/> before this offset are known to be writable.</summary>
     public long WritableTo;
 
-    /// <summary>The preparer hears of this lane again when it has come to this offset.</summary>
+    /// <summary>The lane notifies the preparer again when it reaches this offset.</summary>
     public long NoticeFrom;
 
     /// <summary>The appender that this lane belongs to.</summary>
@@ -67,13 +67,13 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     /// <summary>Called while this lane's thread waits for another process; throws when its producer ends.</summary>
     public Action? LookWhileWaiting { get; init; }
 
-    /// <summary>False where each publish has to fence: without a bound every append takes the rare path, which does.</summary>
+    /// <summary>False where each publish must fence: without a bound every append takes the rare path, which does.</summary>
     public bool MayHaveBound { get; init; } = true;
 
-    /// <summary>The thread that it belongs to; null in Exclusive mode, where callers take turns.</summary>
+    /// <summary>The lane's thread; null in Exclusive mode, where callers take turns.</summary>
     public Thread? Thread => thread;
 
-    /// <summary>Exclusive: the tail was found; from now on nobody else may write at <see cref="Next"/>.</summary>
+    /// <summary>Exclusive: the tail was found; from now on no other producer may write at <see cref="Next"/>.</summary>
     public bool HasStarted;
 
     /// <summary>True for the one lane of an Exclusive producer.</summary>
@@ -93,20 +93,20 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     }
 
     /// <summary>
-    /// Ends the claim of that number; false when it is not open: ended before, or fenced. One of two callers gets it.
+    /// Ends the claim with that number; false when it is not open: ended before, or fenced. Of two callers one succeeds.
     /// </summary>
-    // P7 full: who ends the claim may write its header; pairs with P7 acquire in HasOpenClaim.
+    // P7 full: the caller that ends the claim may write its header; pairs with P7 acquire in HasOpenClaim.
     public bool TryEndClaim(int number) => Interlocked.CompareExchange(ref _openClaim, 0, number) == number;
 
-    /// <summary>Takes the open claim away, for good; false when its thread has just ended it.</summary>
+    /// <summary>Takes the open claim away for good; false when its thread has just ended it.</summary>
     public bool TryFenceClaim()
     {
         int open = Volatile.Read(ref _openClaim); // P7 acquire: pairs with P7 release in BeginClaim.
-        // P7 full: who ends the claim may write its header; pairs with P7 acquire in HasOpenClaim.
+        // P7 full: the caller that ends the claim may write its header; pairs with P7 acquire in HasOpenClaim.
         return open > 0 && Interlocked.CompareExchange(ref _openClaim, Fenced, open) == open;
     }
 
-    /// <summary>Moves to a position of a segment, whose reference the lane takes over.</summary>
+    /// <summary>Moves to a position of a segment; the lane takes over the caller's reference.</summary>
     public void MoveTo(SegmentMapping segment, long position)
     {
         Segment = segment;

@@ -7,18 +7,18 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
-/// Appending while the producers' lock is held alone. There is no claim, which would double the cost: the payload goes into free
-/// space, the place of the next header is zeroed, the header is published by one release store.
+/// Appends while holding the producers' lock exclusively. There is no claim, which would double the cost: the payload goes into
+/// free space, the place of the next header is zeroed, and one release store publishes the header.
 /// <code>
-/// 1 payload behind the place of the header     crash: bytes beyond the tail that nobody enters
-/// 2 zero the place of the next header          crash: the same
-/// 3 look that the header's place still holds 0 else somebody writes without the lock: fail
-/// 4 store the header (release)                 crash: the message is there
+/// 1 payload behind the place of the header        crash: bytes beyond the tail that no reader enters
+/// 2 zero the place of the next header             crash: the same
+/// 3 check that the header's place still holds 0   otherwise a process writes without the lock: fail
+/// 4 store the header (release)                    crash: the message is there
 /// 5 read the waiters' flag
 /// </code>
 /// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The fence
-/// between 4 and 5 is the waiter's (membarrier); where that is not to be had an exchange takes the place of the store.
-/// Because dirty bytes may lie beyond the tail, the control page says "exclusive producer at work" until they were zeroed.
+/// between 4 and 5 is the waiter's (membarrier); where that is unavailable an exchange replaces the store. Because dirty bytes
+/// may lie beyond the tail, the control page says "exclusive producer at work" until they are zeroed.
 /// </summary>
 internal sealed unsafe class ExclusiveAppender : LogAppender
 {
@@ -57,14 +57,14 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length);
-        // A lane has a bound only where nothing has to fence, and its bound leaves room for the next header.
+        // A lane has a bound only where no publish must fence, and its bound leaves room for the next header.
         Publish(lane, header, at, end, hasNext: true, fences: false);
         return offset;
     }
 
     public override void PrepareToMove()
     {
-        // Refuses an open claim, another thread's too: that one is writing where the padding would go.
+        // Refuses an open claim, also another thread's: that thread is writing where the padding would go.
         BeginCall(_lane, FrameHeader.Size);
         try
         {
@@ -87,7 +87,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         }
         finally
         {
-            // Also when the producer was disposed meanwhile, before the call was marked again: PrepareToMove has marked it.
+            // Also when the producer was disposed before the call was marked again: PrepareToMove has marked it.
             EndCall(_lane);
         }
     }
@@ -135,7 +135,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     }
 
     /// <inheritdoc/>
-    /// <remarks>Zeroes what was written and never published, and syncs the zeros, as `StoreRecovery` does.</remarks>
+    /// <remarks>Zeroes bytes that were written and never published, and syncs the zeros, as `StoreRecovery` does.</remarks>
     public override bool TryLeaveClean()
     {
         bool isClean = TryZeroDirtyBytes();
@@ -152,7 +152,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         }
         catch (QueueDiskException)
         {
-            // The next producer does the same, and meets the disk's error if that stays.
+            // The next producer does the same, and meets the disk's error if it persists.
             return false;
         }
     }
@@ -168,7 +168,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         if (lane.Position + lane.ClaimLength < lane.Segment!.SegmentLength)
             *(ulong*)(lane.Next + lane.ClaimLength) = 0;
-        // P1 full: the claim's place is closed to everybody; pairs with P1 acquire in LogReader.
+        // P1 full: closes the claim's place for good; pairs with P1 acquire in LogReader.
         SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
         // The lane stays where it is: the claim's thread may be about to read where it may write.
         Store.Wake.WakeIfAwaited();
@@ -181,7 +181,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             TakeOver(lane, &here);
     }
 
-    /// <summary>Takes turns with the thread that produced before, unless that one is in a call.</summary>
+    /// <summary>Takes over from the thread that produced before, unless that thread is in a call.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void TakeOver(AppendLane lane, byte* stack)
     {
@@ -233,7 +233,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         Publish(lane, header, at, at + length, hasNext, !lane.MayHaveBound);
     }
 
-    /// <summary>Steps 2 to 5, and the call's end.</summary>
+    /// <summary>Steps 2 to 5, and the end of the call.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private void Publish(AppendLane lane, ulong header, byte* at, byte* end, bool hasNext, bool fences)
     {
@@ -260,7 +260,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private void ThrowForeign(AppendLane lane)
     {
         EndCall(lane);
-        throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={lane.Offset}, "
+        throw new QueueInUseException($"Another process appends beside an Exclusive producer: offset={lane.Offset}, "
             + $"path={Store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
     }
 }

@@ -9,9 +9,9 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
-/// What both kinds of appending share: the limits, the claims for filling in place, and the end. An append is: make sure of
-/// room (one compare with the lane's bound), write the payload behind the header's place, publish by storing the header last,
-/// then read one shared word, the waiters' flag.
+/// What both kinds of appending share: the limits, the claims for filling in place, and the end. An append makes sure of room
+/// (one compare with the lane's bound), writes the payload behind the header's place, publishes it by storing the header last,
+/// then reads one shared word, the waiters' flag.
 /// </summary>
 internal abstract unsafe class LogAppender : IProducerLanes
 {
@@ -33,7 +33,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     /// <summary>The largest payload of one frame, and the largest claimed length of a batch.</summary>
     public int PayloadLimit { get; }
 
-    /// <summary>Where the next frame would go as far as this producer knows.</summary>
+    /// <summary>Where the next frame would go, as far as this producer knows.</summary>
     public abstract long TailOffset { get; }
 
     protected LogStore Store { get; }
@@ -48,7 +48,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     protected bool IsDisposed => _disposed;
 
-    /// <summary>For waits; the queue's own end is looked at beside it.</summary>
+    /// <summary>For waits; they check the end of the queue separately.</summary>
     protected void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
 
     /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
@@ -59,15 +59,15 @@ internal abstract unsafe class LogAppender : IProducerLanes
     /// </summary>
     public abstract long PublishClaim(AppendLane lane, int payloadLength);
 
-    /// <summary>Turns the open claim into nothing that anybody reads.</summary>
+    /// <summary>Ends the open claim so that no reader sees any of it.</summary>
     public abstract void AbandonClaim(AppendLane lane);
 
     /// <summary>Appends messages of one size that become readable all at once; returns the first one's offset.</summary>
     public abstract long AppendBatch(ref byte messages, int messageLength, int count);
 
     /// <summary>
-    /// Appends messages of any lengths that become readable all at once; returns the first one's offset. Under an open claim,
-    /// because a message's memory may be a user's own: what that does here, producing or disposing, must meet the claim.
+    /// Appends messages of any lengths that become readable all at once; returns the first one's offset. It works under an open
+    /// claim, because a message's memory may be a user's own: if that code produces or disposes here, it must meet the claim.
     /// </summary>
     public long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
     {
@@ -83,7 +83,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
         }
         catch
         {
-            // A user's own MemoryManager threw, or the list was changed: nothing of the batch is seen.
+            // A user's own MemoryManager threw, or the list was changed: none of the batch becomes visible.
             if (lane.TryEndClaim(number))
                 AbandonBatch(lane);
             throw;
@@ -96,13 +96,13 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>
-    /// Before padding goes over this producer's place: zeroes on the disk what it wrote there and never published, which would
-    /// stand behind the padding as frames. Throws while a claim is open or another thread is in a call, having changed nothing;
-    /// else other calls are refused until <see cref="Restart"/>.
+    /// Called before padding goes over this producer's place: zeroes on disk what it wrote there and never published; otherwise
+    /// that would stand behind the padding as frames. Throws, without any change, while a claim is open or another thread is in
+    /// a call. Afterwards other calls are refused until <see cref="Restart"/>.
     /// </summary>
     public abstract void PrepareToMove();
 
-    /// <summary>Forgets the place, after the log's origin was moved.</summary>
+    /// <summary>Forgets the place after the log's origin was moved.</summary>
     public abstract void Restart();
 
     /// <summary>Allocates and touches room ahead, so that appends of this process meet no page fault.</summary>
@@ -123,20 +123,20 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>
-    /// Takes the claim away that this thread itself has open: a Dispose would wait for it, for ever. To be called before
-    /// anything is waited for, since another thread's Dispose may be waiting for the same claim. Its memory stays: the caller may
-    /// be a fill callback, which goes on writing there.
+    /// Takes away the calling thread's own open claim: a Dispose would wait for it for ever. Call it before any wait, since
+    /// another thread's Dispose may be waiting for the same claim. The claim's memory stays: the caller may be a fill callback,
+    /// which goes on writing there.
     /// </summary>
     public void FenceOwnClaim()
     {
         if (FindLaneOfOwnClaim() is not { } lane || !TryFence(lane))
             return;
-        // Said before the call ends: whoever waits for that gives the memory back unless it was said.
+        // Before the call ends: a thread that waits for that end releases the memory unless this is set.
         _mustStayMapped = true;
         EndCall(lane);
     }
 
-    /// <summary>Sends every lane to its rare path, where everything is looked at that the common one leaves out.</summary>
+    /// <summary>Sends every lane to its rare path, which checks everything that the common path leaves out.</summary>
     public void TakeBounds()
     {
         foreach (AppendLane lane in Lanes())
@@ -144,8 +144,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>
-    /// The same for the lanes that stand below an offset. Their places are read as they come by, while their threads may move
-    /// them: a wrong one costs a look on the rare path, or leaves one out.
+    /// As <see cref="TakeBounds"/>, for the lanes that stand below an offset. Their places are read while their threads may move
+    /// them: a wrong one costs a check on the rare path, or misses a lane.
     /// </summary>
     public void TakeBoundsBelow(long offset)
     {
@@ -157,17 +157,17 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>
-    /// Whether this thread has a claim open: then it must not wait for one, or for a message. Takes no lock: a Dispose may be
+    /// Whether this thread has an open claim: then it must not wait for one, or for a message. Takes no lock: a Dispose may be
     /// waiting for that claim.
     /// </summary>
     public bool HasOwnOpenClaim() => FindLaneOfOwnClaim() is not null;
 
-    /// <summary>Gives the mappings back, after <see cref="Close"/> said that all calls are over.</summary>
+    /// <summary>Releases the mappings, after <see cref="Close"/> returned that all calls are over.</summary>
     /// <returns>False when bytes that were never published may stand beyond the tail.</returns>
     public abstract bool TryLeaveClean();
 
     /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
-    /// <returns>False when a claim was fenced: its mapping has to stay for the life of the process.</returns>
+    /// <returns>False when a claim was fenced: its mapping must stay for the life of the process.</returns>
     public bool Close()
     {
         _disposed = true;
@@ -180,9 +180,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected static void EndCall(AppendLane lane) => lane.Calls.End();
 
-    /// <summary>
-    /// Marks a call of the rare kind and makes room for it; when it throws, the call is over.
-    /// </summary>
+    /// <summary>Marks a call of the rare kind and makes room for it. If it throws, the call is over.</summary>
     protected void BeginCall(AppendLane lane, long frameLength)
     {
         ThrowIfNotReady(lane);
@@ -191,7 +189,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
         try
         {
             RecheckDisposed(lane);
-            // Poison is a mapped word: before the mark it may be gone.
+            // Poison is a mapped word: before the mark it may be unmapped.
             if (Store.Wake.IsPoisoned)
                 throw Store.Poisoned();
             try
@@ -200,7 +198,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
             }
             catch (QueueDiskException)
             {
-                // A folder in which no file can be made may be gone, and the store with it.
+                // If no file can be made in a folder, the folder may be gone, and the store with it.
                 Store.ThrowIfReplaced();
                 throw;
             }
@@ -232,26 +230,26 @@ internal abstract unsafe class LogAppender : IProducerLanes
         return lane;
     }
 
-    /// <summary>This thread's lane, when it has a claim open.</summary>
+    /// <summary>This thread's lane if it has an open claim; otherwise null.</summary>
     protected abstract AppendLane? FindLaneOfOwnClaim();
 
-    /// <summary>The lanes that there are; a thread that asks for its first one from now on is refused.</summary>
+    /// <summary>The existing lanes; a thread that asks for its first one from now on is refused.</summary>
     protected abstract IReadOnlyList<AppendLane> Lanes();
 
-    /// <summary>As <see cref="AbandonClaim"/>, when whole frames may stand in the claim.</summary>
+    /// <summary>As <see cref="AbandonClaim"/>, for a claim that may contain whole frames.</summary>
     protected virtual void AbandonBatch(AppendLane lane) => AbandonClaim(lane);
 
     /// <summary>
-    /// Turns a claim that was taken away into padding: its thread may still write there, so nobody else may.
+    /// Turns a claim that was taken away into padding: its thread may still write there, so no other producer may.
     /// </summary>
     protected abstract void PadFencedClaim(AppendLane lane);
 
-    /// <summary>Publishes what stands behind the lane's place; the call is over afterwards.</summary>
+    /// <summary>Publishes the payload behind the lane's place; the call is over afterwards.</summary>
     protected abstract void Publish(AppendLane lane, ulong header, long length);
 
     /// <summary>
-    /// The publisher's second step: whoever waits has raised the flag. The publish before it was a full fence, or the waiter
-    /// fences us.
+    /// The publisher's second step: every waiter has raised the flag. The publish before it was a full fence, or the waiter
+    /// fences this thread.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected void WakeWaiters(AppendLane lane)
@@ -294,7 +292,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
         return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
     }
 
-    /// <summary>Writes the frames of a batch, ready but for the first header, which publishes them all.</summary>
+    /// <summary>Writes the frames of a batch, complete except for the first header, which publishes them all.</summary>
     /// <returns>The first header.</returns>
     protected ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
     {
@@ -314,10 +312,9 @@ internal abstract unsafe class LogAppender : IProducerLanes
         return WritePayload(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
     }
 
-    /// <summary>As the other, for messages of any lengths.</summary>
+    /// <summary>As the other overload, for messages of any lengths.</summary>
     /// <returns>The first header.</returns>
-    /// <exception cref="InvalidOperationException">The list was changed meanwhile and no longer fits what was
-    /// claimed.</exception>
+    /// <exception cref="InvalidOperationException">The list was changed meanwhile and no longer fits the claim.</exception>
     protected ulong WriteBatch(byte* first, long offset, ReadOnlySpan<ReadOnlyMemory<byte>> messages, long claimed)
     {
         ReadOnlySpan<byte> head = messages[0].Span;
@@ -343,11 +340,11 @@ internal abstract unsafe class LogAppender : IProducerLanes
         }
 
         if (position != claimed || i != messages.Length)
-            throw new InvalidOperationException("The batch was changed by another thread while it was appended; nothing was.");
+            throw new InvalidOperationException("Another thread changed the batch during the append; nothing was appended.");
         return WritePayload(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
     }
 
-    /// <summary>The header for a payload that stands in place already.</summary>
+    /// <summary>The header for a payload that is already in place.</summary>
     protected ulong SealPayload(byte* at, long offset, int length)
     {
         uint low = FrameHeader.LowHalf(length, WritesChecksum ? FrameState.Published : FrameState.PublishedUnchecked);
@@ -357,8 +354,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>
-    /// Throws for a disposed producer and for a thread that would wait for its own claim. The call is not marked yet, so nothing
-    /// that is mapped may be looked at.
+    /// Throws for a disposed producer and for a thread that would wait for its own claim. The call is not marked yet, so no
+    /// mapped memory may be read.
     /// </summary>
     private void ThrowIfNotReady(AppendLane lane)
     {
@@ -377,13 +374,11 @@ internal abstract unsafe class LogAppender : IProducerLanes
                 + "Use a store with larger segments.");
     }
 
-    /// <summary>
-    /// After a bound was set: a Dispose that came in between must not be missed (it takes the bound away, then fences).
-    /// </summary>
+    /// <summary>After a bound was set: a Dispose in between must not be missed (it takes the bound away, then fences).</summary>
     protected void RecheckDisposed(AppendLane lane)
     {
-        // P33 full: the bound comes before the look whether flushes fail too; pairs with P33 full in FlushFailure.
-        Interlocked.MemoryBarrier(); // P7 full: bound before the look at disposed; pairs with P7 full in LaneDrain.
+        // P33 full: the bound comes before the check whether flushes fail too; pairs with P33 full in FlushFailure.
+        Interlocked.MemoryBarrier(); // P7 full: bound before the load of disposed; pairs with P7 full in LaneDrain.
         if (!_disposed)
             return;
         lane.Bound = null;
@@ -395,7 +390,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
         new($"The claim was taken away from this producer; the message was not published: offset={offset}, "
             + $"path={Store.Directory.Path}. Open a new producer and produce the message again.");
 
-    /// <summary>False when the claim's thread has ended it meanwhile: its lane may have moved on.</summary>
+    /// <summary>False when the claim's thread has ended the claim meanwhile: its lane may have moved on.</summary>
     private bool TryFence(AppendLane lane)
     {
         if (!lane.TryFenceClaim())
@@ -410,8 +405,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
         if ((flag & ~ControlLayout.PoisonBit) != 0)
         {
             Store.Wake.Wake(flag);
-            // Readers have caught up: perhaps the last message before a pause, in which others may write and bytes may be lost.
-            // The next append looks closely (SharedAppender); beside a wake that costs nothing that counts.
+            // The readers have caught up: this may be the last message before a pause, in which others may write and bytes may
+            // be lost. The next append checks closely (SharedAppender); beside a wake the cost of that is negligible.
             if (!lane.IsExclusive)
                 lane.Bound = null;
         }

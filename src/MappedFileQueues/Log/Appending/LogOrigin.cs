@@ -1,6 +1,6 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
@@ -9,29 +9,30 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
-/// Lets an empty log begin at another offset: from the start of that offset's segment padding leads up to it. Only before the
+/// Lets an empty log begin at another offset: padding leads from the start of that offset's segment up to it. Only before the
 /// first message, and under `open` from the first step to the last.
 /// <code>
 /// step                                                  killed after it
 /// 1 make the new first segment                          an unused file
-/// 2 raise low water to it: nobody enters a segment      taken back
-///   any more, but who is in the old first one may
-///   append there
+/// 2 raise low water to it: no producer enters a         taken back
+///   segment any more, but one that is in the old first
+///   segment may append there
 /// 3 the old first header, free to padding: from here    taken back: the log goes on behind the padding
-///   on nobody appends there; a message that came
+///   on no producer appends there; a message that came
 ///   first wins, and low water goes back
 /// 4 sync the padding, write the checkpoint: decided     carried on
 /// 5 padding up to the offset                            carried on: the log begins at its segment's start
-/// 6 raise the hint: whoever waits goes on there         moved; the old segments are left over
+/// 6 raise the hint: waiting producers go on there       moved; the old segments are left over
 /// 7 remove the old segments, flush the directory        -
 /// </code>
-/// A hint below low water says that somebody is between 2 and 6, or died there. Who meets it takes `open`, which waits for him,
-/// and then ends what a dead one began, one way or the other (<see cref="SettleUnderOpen"/>); a lone opener does the same.
-/// Low water was once raised behind the padding: a message that came in between was appended to a segment that step 7 removed.
+/// A hint below low water means that a process is between 2 and 6, or died there. A process that finds this takes `open`, which
+/// waits for a live one, and then completes or reverts the work of a dead one (<see cref="SettleUnderOpen"/>); a lone opener
+/// does the same. Low water was once raised after the padding: a message that came in between went to a segment that step 7
+/// removed.
 /// </summary>
 internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
 {
-    /// <summary>The first offset that the log holds, as nobody can take it back.</summary>
+    /// <summary>The first offset that the log holds, once no process can take it back.</summary>
     public long FindFirst()
     {
         while (true)
@@ -44,14 +45,16 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
         }
     }
 
-    /// <summary>Waits for whoever moves the origin, and ends what a dead one began.</summary>
+    /// <summary>Waits for a process that moves the origin, and settles the work of a dead one.</summary>
     public void Settle()
     {
         using Platform.PlatformLock open = store.TakeOpenLock();
         SettleUnderOpen();
     }
 
-    /// <summary>With `open` in hand a hint below low water is a dead one's; the checkpoint tells how far he came.</summary>
+    /// <summary>
+    /// With `open` held, a hint below low water is a dead process's; the checkpoint tells how far that process came.
+    /// </summary>
     public void SettleUnderOpen()
     {
         long lowWater = store.LowWater;
@@ -71,7 +74,7 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
         if (offset > LogLimits.OriginMax)
             throw new OffsetOutOfRangeException($"No log has room at this offset: offset={offset}, last={LogLimits.OriginMax}, "
                 + $"path={store.Path}.");
-        // Its own would be in the way of the padding, and would make this thread wait for itself.
+        // Its own claim would block the padding, and this thread would wait for itself.
         store.Producers.ThrowIfOwnClaimIsOpen();
         if (appender.TailOffset == offset)
             return;
@@ -94,7 +97,7 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
         }
         finally
         {
-            // Also after an error: the log may begin elsewhere all the same.
+            // Also after an error: the log may begin elsewhere nevertheless.
             appender.Restart();
         }
     }
@@ -110,17 +113,17 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
             if (!TryPad(origin, origin + store.Window.SegmentLength))
                 return false;
             ProtocolSteps.Reach(ProtocolStep.OriginPadded);
-            // Before the checkpoint passes it: else a cut could bring the old first segment back without its padding.
+            // Before the checkpoint passes it: otherwise a cut could bring the old first segment back without its padding.
             flusher.SyncAhead(origin);
             flusher.CheckpointAt(start);
             ProtocolSteps.Reach(ProtocolStep.OriginCheckpointed);
-            SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: nobody goes there; pairs with P20 acquire.
+            SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: never entered; pairs with P20 acquire.
             if (offset > start && !TryPad(start, offset))
                 return false;
         }
         finally
         {
-            // Also after an error: those who wait for this call must find the log at one place or the other.
+            // Also after an error: threads that wait for this call must find the log at one place or the other.
             SettleUnderOpen();
         }
 
@@ -129,13 +132,13 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
     }
 
     /// <summary>
-    /// The log begins at low water. The checkpoint says so; it is synced (again: its writer may have died before) before anybody
-    /// may append there.
+    /// Makes the log begin at low water, as the checkpoint says. The checkpoint is synced before any append there (again: its
+    /// writer may have died before the sync).
     /// </summary>
     private void CarryOn(long lowWater)
     {
         flusher.CheckpointAt(lowWater);
-        SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: nobody goes there; pairs with P20 acquire.
+        SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: never entered; pairs with P20 acquire.
         // P18 full: nothing lies before it; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, lowWater);
         SegmentRoller.Raise(store, lowWater);
@@ -151,9 +154,9 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
         SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
 
     /// <summary>
-    /// The first segment, and those that were made ahead of a tail which never came there: left in front of the new start they
-    /// would pass for the beginning of the log when the store is next opened alone. The nearest goes first, so that a crash
-    /// leaves a gap before the start.
+    /// Deletes the first segment, and those prepared for a tail that never came there: left in front of the new start, they
+    /// would look like the beginning of the log to the next lone opener. The nearest goes first, so that a crash leaves a gap
+    /// before the start.
     /// </summary>
     private void DeleteSegments(long origin, long start)
     {
@@ -163,13 +166,13 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
             .OrderDescending();
         foreach (long at in old)
             store.Directory.Delete(StoreNames.Segment(at));
-        // Else a cut brings them back.
+        // Otherwise a cut could bring them back.
         store.Directory.FlushEntries(StoreNames.CommitLog);
     }
 
     /// <summary>
-    /// Padding from one offset to another of the same segment; several frames where one cannot be so long. Each takes a free
-    /// place: a message that came in between stays, behind the padding before it, and the answer is false.
+    /// Pads from one offset to another of the same segment, with several frames where one cannot be so long. Each takes a free
+    /// place: a message that came in between stays, behind the padding before it, and the result is false.
     /// </summary>
     private bool TryPad(long from, long to)
     {

@@ -11,9 +11,9 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
-/// How a queue becomes a producer: a slot of its own, and the producers' lock, shared or alone. That lock is never waited for
-/// under `open`: take `open`, try, let go, sleep. Under `open` and with the lock in hand, what a dead Exclusive producer
-/// left beyond the tail is zeroed before anybody claims there.
+/// Admits a queue as a producer: with a slot of its own, and the producers' lock, shared or exclusive. It never waits for that
+/// lock under `open`: it takes `open`, tries the lock, releases `open`, sleeps. Under `open` and with the lock held, the bytes
+/// that a dead Exclusive producer left beyond the tail are zeroed before any claim there.
 /// </summary>
 internal sealed unsafe class ProducerAdmission(
     LogStore store, LogOrigin origin, SegmentRoller roller, LogFlusher flusher)
@@ -67,8 +67,8 @@ internal sealed unsafe class ProducerAdmission(
     }
 
     /// <summary>
-    /// The Exclusive producer has ended in good order, its dirty bytes are zeroed. Where `open` is not to be had (no descriptor
-    /// left, an opener that stands still) the word stays set: the next producer then looks for dirty bytes and finds none.
+    /// The Exclusive producer has ended in good order, and its dirty bytes are zeroed. If `open` is unavailable (no free
+    /// descriptor, a stopped opener), the word stays set: the next producer then looks for dirty bytes and finds none.
     /// </summary>
     public void TryClearExclusive()
     {
@@ -95,7 +95,7 @@ internal sealed unsafe class ProducerAdmission(
     private void Prepare(bool fences, bool alone)
     {
         origin.SettleUnderOpen();
-        // P17 acquire: set by an Exclusive producer that is gone; pairs with P17 release here and in TryClearExclusive.
+        // P17 acquire: an Exclusive producer that is gone set it; pairs with P17 release here and in TryClearExclusive.
         if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
             ZeroBeyondTail();
         if (alone && fences)
@@ -108,8 +108,8 @@ internal sealed unsafe class ProducerAdmission(
     }
 
     /// <summary>
-    /// Zeroes what a dead Exclusive producer wrote and never published: between the tail and the allocated bound. The zeros are
-    /// synced before anybody appends, as in <see cref="StoreRecovery"/>.
+    /// Zeroes what a dead Exclusive producer wrote and never published, between the tail and the allocated bound. The zeros are
+    /// synced before any append, as in <see cref="StoreRecovery"/>.
     /// </summary>
     private void ZeroBeyondTail()
     {
@@ -126,7 +126,7 @@ internal sealed unsafe class ProducerAdmission(
                 if (segment.MakeReadable(position, chunkEnd, chunkEnd) < chunkEnd)
                     throw LogErrors.Truncated(segment, segment.Start + position);
                 var bytes = new Span<byte>(segment.Pointer + position, (int)(chunkEnd - position));
-                // Only what is not zero is stored: clean pages stay clean.
+                // Only bytes that are not zero are written: clean pages stay clean.
                 int dirty = bytes.IndexOfAnyExcept((byte)0);
                 if (dirty >= 0)
                     bytes[dirty..].Clear();

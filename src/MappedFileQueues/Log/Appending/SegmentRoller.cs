@@ -10,28 +10,26 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// The rare path of every append: brings a lane to a free place with room for a frame. It walks over others' frames, allocates
-/// blocks, rolls to the next segment.
-/// <para>Rolling, and what a crash after each step leaves: 1 make segment N + 1 (an unused file), 2 pad the rest of N by one
-/// compare-and-swap from free (walkers go on to N + 1), 3 enter N + 1: flush the directory unless that was done, and read low
-/// water again, because retention may have removed the segment while this producer was stopped; below it, begin anew at the
-/// tail hint.</para>
+/// blocks, and rolls to the next segment.
+/// <para>The steps of a roll, and what a crash after each leaves: 1 make segment N + 1 (an unused file), 2 pad the rest of N by
+/// one compare-and-swap from free (walkers go on to N + 1), 3 enter N + 1: flush the directory unless that was done, and read
+/// low water again, because retention may have removed the segment while this producer was stopped; below low water, start again
+/// at the tail hint.</para>
 /// </summary>
 internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, FlushThread flushThread)
 {
     /// <summary>
-    /// How far the bound is set at most: each time it is reached the preparer hears of it and the tail hint is raised.
+    /// The largest step of the bound: each time it is reached, the preparer is notified and the tail hint is raised.
     /// </summary>
     private const long BoundStep = 256 * 1024;
 
     /// <summary>
-    /// Far longer than a process takes from the closing of one descriptor to the closing of the next, also where it has to wait
-    /// for its turn.
+    /// Far longer than a process takes between closing one descriptor and the next, even when it has to wait for a CPU.
     /// </summary>
     private static readonly TimeSpan OwnerExitMax = TimeSpan.FromSeconds(5);
 
     /// <summary>
-    /// On return the lane stands at a free header (when it was looked at) with room for the frame in its segment, blocks
-    /// included.
+    /// Moves the lane to a header that was free when it was read, with room and blocks for the frame in its segment.
     /// </summary>
     public void MakeRoom(AppendLane lane, long frameLength)
     {
@@ -52,7 +50,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             bool hasBlock = TryEnsureAllocated(lane, segment, position + FrameHeader.Size);
             if (TryStepOver(lane, segment, position, ref walk))
                 continue;
-            // The rest of a segment that cannot grow becomes padding, for which the header's own place needs a block.
+            // The rest of a segment that cannot grow becomes padding; the padding's header needs a block.
             if (!hasBlock)
                 store.Maker.EnsureAllocated(segment.Start + position + FrameHeader.Size, lane.LookWhileWaiting);
             long end = position + frameLength;
@@ -68,7 +66,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
         }
     }
 
-    /// <summary>Moves a lane to an offset, which is a frame's start, or past it when retention has overtaken it.</summary>
+    /// <summary>Moves a lane to an offset, which is the start of a frame, or past it when retention has overtaken it.</summary>
     public void MapAt(AppendLane lane, long offset)
     {
         if (lane.Segment is not null)
@@ -106,23 +104,23 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
                 throw;
             }
 
-            // P20 full: what a walker has passed needs no blocks, also where the one who padded it died before he said so; pairs
-            // with P20 acquire in SegmentMaker.
+            // P20 full: a segment that a walker has passed needs no blocks, even if the producer that padded it died before it
+            // raised this; pairs with P20 acquire in SegmentMaker.
             SharedWord.RaiseTo(store.Control.Allocated, start);
             bool hasRolled = lane.Segment is not null;
             Unmap(lane);
             lane.MoveTo(segment!, offset - start);
             ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
             Raise(store, offset);
-            // Here and not at the padding, which a segment that was filled exactly has none of; behind the hint, which says how
-            // far there is something to flush.
+            // Here and not at the padding: a segment that was filled exactly has none. After the hint, which tells how far there
+            // is something to flush.
             if (hasRolled)
                 flushThread.NoticeRoll();
             return;
         }
     }
 
-    /// <summary>Gives the lane's segment back.</summary>
+    /// <summary>Releases the lane's segment.</summary>
     public void Unmap(AppendLane lane)
     {
         lane.Bound = null;
@@ -137,7 +135,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
     // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom.
     public static void Raise(LogStore store, long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
 
-    /// <summary>False when the segment cannot grow so far (Portable in a segment that Linux made, say).</summary>
+    /// <summary>False when the segment cannot grow so far (for example Portable, in a segment that Linux made).</summary>
     private bool TryEnsureAllocated(AppendLane lane, SegmentMapping segment, long position) =>
         store.Maker.TryEnsureAllocated(segment.Start + position, lane.LookWhileWaiting);
 
@@ -151,9 +149,9 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
         {
             if (!IsPassed(segment, position))
                 return false;
-            // P4 acquire: once more, behind the word that says so; pairs with P3 full and P4 full.
+            // P4 acquire: again, after the word that says so; pairs with P3 full and P4 full.
             header = SharedWord.ReadAcquire(segment.HeaderAt(position));
-            // A frame stood here. What lies behind it was published, and a claim would go over it.
+            // A frame stood here. What follows it was published, and a claim would overwrite it.
             if (header == 0)
                 throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
         }
@@ -166,13 +164,13 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
         return true;
     }
 
-    /// <summary>Whether walkers, or a flush, have come beyond a place, so that no header there is free.</summary>
+    /// <summary>Whether walkers or a flush have passed a place, so that no header there is free.</summary>
     private bool IsPassed(SegmentMapping segment, long position) =>
         segment.Start + position < store.PassedTo && segment.Start >= store.LowWater;
 
     /// <summary>
-    /// False when another producer was faster: then a frame stands here. A rest that is longer than any frame is left only by
-    /// a segment that cannot grow, and no padding covers it.
+    /// False when another producer was faster: then a frame stands here. Only a segment that cannot grow leaves a rest that is
+    /// longer than any frame, and no padding covers that.
     /// </summary>
     private bool TryPadRest(AppendLane lane, SegmentMapping segment, long position)
     {
@@ -203,8 +201,8 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
         // P20 acquire: pairs with P20 full in SegmentMaker.
         long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
         long limit = Math.Min(Math.Min(segment.SegmentLength, allocated - segment.Start), position + BoundStep);
-        // The frame, and the header behind it: a store into a page that the disk cannot give would end the process.
-        // A claim takes the bound away each time, and what was looked at stays.
+        // The frame and the next header: a store into a page that the disk cannot give would end the process. A claim takes the
+        // bound away each time; the pages known to be writable stay known.
         long needed = Math.Min(position + frameLength + FrameHeader.Size, segment.SegmentLength);
         long there = lane.WritableTo - segment.Start;
         if (there < needed)
@@ -218,8 +216,8 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
 
         lane.Bound = lane.MayHaveBound ? segment.Pointer + Math.Min(limit, there) : null;
         Raise(store, segment.Start + position);
-        // From the frame's end on: what it takes itself, a megabyte perhaps, is not ahead of the next one.
-        // Not for each page that was not ready: a lead that doubles with each notice would take all the room that there is.
+        // From the frame's end on: the frame itself, perhaps a megabyte, is not room for the next one. Not at each page that was
+        // not ready: a lead that doubles with each notice would take all available room.
         if (segment.Start + position < lane.NoticeFrom)
             return;
         lane.NoticeFrom = segment.Start + Math.Max(position, Math.Min(limit, position + BoundStep));
@@ -227,21 +225,21 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
     }
 
     /// <summary>
-    /// An Exclusive producer walks only once, to find the tail at its start; with the producers' lock in its hand every claim
-    /// on the way is a dead one's. Later a frame at its own place means that somebody writes without the lock.
+    /// An Exclusive producer walks only once, to find the tail at its start. It holds the producers' lock, so every claim on the
+    /// way is a dead owner's. Later, a frame at its own place means that a process writes without the lock.
     /// </summary>
     private void ThrowIfForeign(AppendLane lane, SegmentMapping segment, long position, ulong header)
     {
         long offset = segment.Start + position;
         bool isLiving = FrameHeader.State(header) == FrameState.Claimed && !TryRepairPatiently(segment, position, header);
         if (isLiving || lane.HasStarted)
-            throw new QueueInUseException($"Somebody else writes into this store beside an Exclusive producer: offset={offset}, "
+            throw new QueueInUseException($"Another process appends beside an Exclusive producer: offset={offset}, "
                 + $"path={store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
     }
 
     /// <summary>
-    /// The kernel closes a dying process's files one after the other: the producers' lock may be free already while the lock on
-    /// its slot still says that it lives.
+    /// The kernel closes a dying process's files one after the other: the producers' lock may be free while the lock on its slot
+    /// still makes it look alive.
     /// </summary>
     private bool TryRepairPatiently(SegmentMapping segment, long position, ulong header)
     {
@@ -263,14 +261,14 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             throw LogErrors.Truncated(segment, segment.Start + position);
     }
 
-    /// <summary>How far a walk over others' frames may look: the pages that the system was asked for.</summary>
+    /// <summary>How far a walk over others' frames may read: the pages that were requested from the system.</summary>
     private struct Reach()
     {
         private PageSteps _steps = new(PageSteps.ForWalking);
         private SegmentMapping? _segment;
         private long _readable;
 
-        /// <summary>Sees to it that the header at a position, which is allocated, can be looked at.</summary>
+        /// <summary>Makes sure that the header at an allocated position can be read.</summary>
         public void Cover(LogStore store, SegmentMapping segment, long position)
         {
             long needed = position + FrameHeader.Size;

@@ -9,22 +9,22 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
-/// Appending beside any number of threads and processes. Each thread walks from its own last place over the others' frames, whose
+/// Appends beside any number of threads and processes. Each thread walks from its own last place over the others' frames, whose
 /// lengths are known even while they are claimed; no shared tail word is written per message.
 /// <code>
 /// 1 claim: compare-and-swap the header from 0 to length + claimed + own slot and generation
-///                                            crash: the claim is seen dead and becomes padding
+///                                            crash: the claim is found dead and becomes padding
 /// 2 payload                                  crash: the same
 /// 3 publish: compare-and-swap from exactly the claimed value (a full fence); it fails when the claim was
-///   taken away, then nothing of the message is seen and Produce throws      crash: the message is there
+///   taken away: then nothing of the message is visible, and Produce throws  crash: the message is there
 /// 4 read the waiters' flag                   crash before waking: the flag stays up for the next publisher
 /// </code>
-/// <para>A header that damage has zeroed looks free, and a claim there would go over what was published behind it. A lane that
-/// follows its own appends cannot meet one; a lane that has been idle while others wrote can. The common path does not ask. So
-/// whoever finds that a lane stands still takes its bound away: the lane itself when it wakes a sleeper, which is what the last
-/// message before a pause does, and the thread that flushes, when what it has confirmed lies above the lane. On the rare path,
-/// and behind others' frames, a place is free only where nobody has passed it, by the tail hint and by confirmed, and where the
-/// word behind it is zero too (<see cref="IsBlank"/>).</para>
+/// <para>A header that damage has zeroed looks free, and a claim there would overwrite what was published behind it. A lane that
+/// follows its own appends cannot meet one; a lane that was idle while others wrote can. The common path does not check. So a
+/// thread that finds an idle lane takes its bound away: the lane's own thread when it wakes a sleeper, as the last message
+/// before a pause does, and the flushing thread when what it has confirmed lies above the lane. On the rare path, and behind
+/// others' frames, a place is free only when no walker and no flush has passed it, by the tail hint and by confirmed, and when
+/// the word behind it is zero too (<see cref="IsBlank"/>).</para>
 /// </summary>
 internal sealed unsafe class SharedAppender : LogAppender
 {
@@ -53,7 +53,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         }
     }
 
-    /// <summary>Appends one message; returns its offset. Any number of threads.</summary>
+    /// <summary>Appends one message; returns its offset. Any thread.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public long Append(ref byte payload, int length)
     {
@@ -67,7 +67,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
-        // P4 acquire: a look before the exchange takes no line from a neighbour for nothing; pairs with P3 full in Publish.
+        // P4 acquire: the load before the exchange avoids taking a line from a neighbour in vain; pairs with P3 full in Publish.
         // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
         if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax
             || SharedWord.ReadAcquire((ulong*)at) != 0 || !SharedWord.CompareExchange((ulong*)at, 0, claim))
@@ -75,12 +75,12 @@ internal sealed unsafe class SharedAppender : LogAppender
         return WriteClaimed(lane, at, claim, ref payload, length);
     }
 
-    /// <summary>Nothing to do: it writes nothing outside of a claim, and padding goes to free places only.</summary>
+    /// <summary>Nothing to do: this appender writes only inside claims, and padding goes to free places only.</summary>
     public override void PrepareToMove()
     {
     }
 
-    /// <summary>Nothing to do: each lane finds padding at its place, or low water above it, by itself.</summary>
+    /// <summary>Nothing to do: each lane finds the padding at its place, or low water above it, by itself.</summary>
     public override void Restart()
     {
     }
@@ -152,10 +152,10 @@ internal sealed unsafe class SharedAppender : LogAppender
         t_lanes is { } lanes && _id < lanes.Length && lanes[_id] is { } lane && lane.Owner == this ? lane : null;
 
     /// <summary>
-    /// Walks over others' frames below the bound until a claim succeeds. Two producers who append as fast as they can meet here
-    /// at every message, and each message then costs the way of a cache line from one processor to the other and back. So who
-    /// meets a frame that is just being written gives way once: the other goes on alone for some hundred messages, and the
-    /// walk over them afterwards costs a fraction of that (measured: 1.3 to 1.7 times the messages of both together).
+    /// Walks over others' frames below the bound until a claim succeeds. Two producers at full speed meet here at every message,
+    /// and each message then costs the round trip of a cache line between processors. So a thread that meets a frame being
+    /// written gives way once: the other appends some hundred messages alone, and the walk over them afterwards costs a fraction
+    /// of that (measured: 1.3 to 1.7 times the messages of both together).
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long AppendContended(AppendLane lane, ref byte payload, int length)
@@ -168,7 +168,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         {
             // P4 acquire: free, or a frame whose length is known; pairs with P2 full in Append and P3 full in Publish.
             ulong header = SharedWord.ReadAcquire((ulong*)at);
-            // On the rare path it is either damage, or a place that another has claimed meanwhile.
+            // The rare path decides: it is either damage, or a place that another producer has claimed meanwhile.
             if (header == 0 && ((long)at + lane.AddressToOffset < Store.PassedTo || !IsBlank(lane, at)))
                 break;
             // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
@@ -193,7 +193,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         return AppendRarely(lane, ref payload, length);
     }
 
-    /// <summary>The steps behind the claim: payload, publish, wake. The call is over afterwards.</summary>
+    /// <summary>The steps after the claim: payload, publish, wake. The call is over afterwards.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private long WriteClaimed(AppendLane lane, byte* at, ulong claim, ref byte payload, int length)
     {
@@ -217,7 +217,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         return offset;
     }
 
-    /// <summary>Walks until the claim succeeds; on return the lane is in call and stands at its claim.</summary>
+    /// <summary>Walks until the claim succeeds. On return the lane is in a call and stands at its claim.</summary>
     private void ClaimFrames(AppendLane lane, long totalLength)
     {
         while (true)
@@ -234,25 +234,25 @@ internal sealed unsafe class SharedAppender : LogAppender
                 return;
             }
 
-            // Another producer was faster. The call begins anew: entering may throw when a Dispose has come in between, and a
-            // mark that stayed behind made that Dispose wait for ever.
+            // Another producer was faster. The call begins again: BeginCall may throw after a Dispose in between, and that
+            // Dispose would wait for ever for a mark that stayed behind.
             EndCall(lane);
         }
     }
 
     /// <summary>
-    /// Whether the word behind a free header is zero, as everything beyond the tail is while Shared producers are at work. Zeros
-    /// at the beginning of a message pass for that.
+    /// Whether the word behind a free header is zero, as everything beyond the tail is while Shared producers are at work. A
+    /// message that begins with zeros passes too.
     /// </summary>
     private static bool IsBlank(AppendLane lane, byte* at) =>
         at + (2 * FrameHeader.Size) > lane.Segment!.Pointer + lane.Segment.SegmentLength
-        // P2 acquire: a payload comes behind its claim; pairs with P2 full in ClaimFrames.
+        // P2 acquire: a payload comes after its claim; pairs with P2 full in ClaimFrames.
         || SharedWord.ReadAcquire((ulong*)(at + FrameHeader.Size)) == 0;
 
-    /// <summary>Throws when the place is free all the same: another's claim would be there before its payload.</summary>
+    /// <summary>Throws when the place is still free: another producer's claim would be visible before its payload.</summary>
     private void ThrowIfDamaged(AppendLane lane)
     {
-        // P2 acquire: behind the word that is not zero; pairs with P2 full in ClaimFrames.
+        // P2 acquire: after the word that is not zero; pairs with P2 full in ClaimFrames.
         if (SharedWord.ReadAcquire((ulong*)lane.Next) != 0)
             return;
         long offset = lane.Offset;
@@ -270,7 +270,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         Publish(lane, lane.Next, lane.Claim, header, length);
     }
 
-    /// <summary>Steps 3 and 4, and the call's end.</summary>
+    /// <summary>Steps 3 and 4, and the end of the call.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private void Publish(AppendLane lane, byte* at, ulong claim, ulong header, long length)
     {
@@ -284,7 +284,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         EndCall(lane);
     }
 
-    /// <summary>This thread's lane, made at its first call; lanes of threads that have ended are given back on the way.</summary>
+    /// <summary>This thread's lane, made at its first call. Also releases the lanes of threads that have ended.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private AppendLane OwnLane()
     {
@@ -322,7 +322,7 @@ internal sealed unsafe class SharedAppender : LogAppender
 }
 
 /// <summary>
-/// Small numbers for appenders, so that a thread finds its lane by index; given back when an appender is closed.
+/// Small numbers for appenders, so that a thread finds its lane by index. A closed appender returns its number.
 /// </summary>
 internal static class AppenderIds
 {

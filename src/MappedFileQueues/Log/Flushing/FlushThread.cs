@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
@@ -9,7 +10,8 @@ namespace MappedFileQueues.Log.Flushing;
 /// <summary>
 /// What is flushed without anybody waiting in a call, on a thread of its own: checkpoints behind completed segments, once a
 /// second at most; the flushes of the level Interval; the asynchronous calls.
-/// <para>Its ticks come twice an interval, or once while nothing is there to be flushed. It flushes one interval after its own
+/// <para>Its ticks come twice an interval. When a whole one has passed and everything is on disk it sleeps without a timer, as a
+/// waiter of <see cref="WakeSignal"/>: the next publish, of whatever process, wakes it. It flushes one interval after its own
 /// last flush, or half an interval after it saw that somebody else had flushed: several attached processes share the work, and no
 /// message waits longer than the interval. A consumer's queue ticks too: the writer may be dead. Nothing unflushed: no
 /// sync.</para>
@@ -22,6 +24,9 @@ internal sealed class FlushThread : IDisposable
     private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
     private static readonly TimeSpan TickMin = TimeSpan.FromMilliseconds(1);
     private static readonly TimeSpan TickMax = TimeSpan.FromDays(1);
+
+    /// <summary>How long it sleeps while it waits for a publish: a process that only polls may attach meanwhile.</summary>
+    private static readonly TimeSpan IdleSleepMax = TimeSpan.FromMinutes(1);
 
     private readonly LogStore _store;
     private readonly LogFlusher _flusher;
@@ -37,6 +42,8 @@ internal sealed class FlushThread : IDisposable
     private long _lastRoll;
     private int _ticksLeft;
     private bool _isIdle = true;
+    private bool _waitsForPublish;
+    private int _notices;
     private long _seenConfirmed;
 
     public FlushThread(LogStore store, LogFlusher flusher)
@@ -96,7 +103,11 @@ internal sealed class FlushThread : IDisposable
         }
 
         EnsureStarted();
+        // The count, then the look: either the thread sees the count before it sleeps, or this thread sees that it may sleep.
+        Interlocked.Increment(ref _notices); // P36 full: pairs with P36 full in TrySleepUntilPublish.
         _noticed.Set();
+        if (Volatile.Read(ref _waitsForPublish)) // P36 acquire: behind the count; pairs with P36 full in TrySleepUntilPublish.
+            _store.Wake.Interrupt();
     }
 
     /// <summary>Before anything is promised that only the thread can keep.</summary>
@@ -116,7 +127,8 @@ internal sealed class FlushThread : IDisposable
             thread = _thread;
         }
 
-        _noticed.Set();
+        if (thread is not null)
+            Notice();
         thread?.Join();
         _noticed.Dispose();
     }
@@ -138,9 +150,50 @@ internal sealed class FlushThread : IDisposable
     {
         while (!_stopping)
         {
-            _noticed.WaitOne(TimeToWait());
+            int notices = Volatile.Read(ref _notices); // P36 acquire: before the work; pairs with P36 full in Notice.
             Serve();
+            if (!TrySleepUntilPublish(notices))
+                _noticed.WaitOne(TimeToWait());
         }
+    }
+
+    /// <summary>
+    /// Sleeps until a message is published, or <see cref="Notice"/> says that there is something else to do. False when there is
+    /// something to do already, and where this thread has to look by itself: a publisher that cannot be fenced, or polls, wakes
+    /// nobody.
+    /// </summary>
+    private bool TrySleepUntilPublish(int notices)
+    {
+        if (!_isIdle || !_ticks || _rolled || Pending.IsAnyThere || _store.HasPollers || _store.Wake.IsPoisoned
+            || !_flusher.IsCheckpointed)
+            return false;
+        TimeSpan most = _store.Wake.Prepare(out ulong sequence);
+        if (most < SleeperWatch.Interval)
+            return false;
+        Interlocked.Exchange(ref _waitsForPublish, true); // P36 full: before the look; pairs with P36 full in Notice.
+        try
+        {
+            // P36 acquire: behind the mark; pairs with P36 full in Notice.
+            if (Volatile.Read(ref _notices) != notices || _stopping)
+                return false;
+            // Also what lies behind an open claim: its owner may die, and nobody would tell.
+            if (_flusher.FindPublishedEnd() > _store.ConfirmedOffset)
+                return false;
+            _store.Wake.Sleep(sequence, IdleSleepMax);
+        }
+        catch (MappedFileQueueException)
+        {
+            // The next tick meets it, and knows what to do.
+            return false;
+        }
+        finally
+        {
+            Volatile.Write(ref _waitsForPublish, false); // P36 relaxed: a needless interrupt at most.
+        }
+
+        // The interval begins with the publish that woke it.
+        _lastTick = Stopwatch.GetTimestamp();
+        return true;
     }
 
     private void Serve()

@@ -81,6 +81,9 @@ internal sealed unsafe class LogFlusher : IDisposable
     /// <summary>The end of what is published now.</summary>
     public long FindPublishedEnd() => new FrameWalk(_store).FindPublishedEnd(_store.ConfirmedOffset);
 
+    /// <summary>The last checkpoint that this queue knows of covers what is confirmed.</summary>
+    public bool IsCheckpointed => _store.ConfirmedOffset <= _round.Checkpointed;
+
     /// <summary>A caller waits for a flush from now on, whoever leads it.</summary>
     public void Expect()
     {

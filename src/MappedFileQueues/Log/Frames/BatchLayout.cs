@@ -2,7 +2,7 @@ using MappedFileQueues.Format;
 
 namespace MappedFileQueues.Log.Frames;
 
-/// <summary>How long a batch is in the log: one frame a message, one behind the other.</summary>
+/// <summary>The length of a batch in the log: one frame per message, without gaps.</summary>
 internal static class BatchLayout
 {
     public static long Length(ReadOnlySpan<ReadOnlyMemory<byte>> messages)

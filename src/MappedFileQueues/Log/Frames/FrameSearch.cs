@@ -8,24 +8,24 @@ namespace MappedFileQueues.Log.Frames;
 /// Finds where the log goes on behind a damaged frame, inside its segment. A checksum covers the frame's own offset, so a frame
 /// that fits its place was written there as a frame. In this order:
 /// <code>
-/// 1 the damaged header is plausible, and a good frame stands where it ends: on with that one, but for a message that is
-///   damaged in its length and hides others: then with the first whole frame in between. Padding hides none: in it may lie the
-///   frames of a batch that nobody ever published
-/// 2 the header's high half is the checksum of padding up to some good frame: its low half is damaged, on with that frame
-/// 3 the first whole frame behind it, but never into a claim: what lies in the claim of a living owner is not published yet
-///   (the search is blocked until it is), what lies in a dead one's never will be
+/// 1 the damaged header is plausible, and a good frame stands where it ends: go on there. But a message with a damaged length may
+///   hide others: then go on with the first whole frame in between. Padding hides none: it may contain the frames of a batch that
+///   was never published
+/// 2 the header's high half is the checksum of padding up to some good frame: its low half is damaged, go on with that frame
+/// 3 the first whole frame behind it, but never inside a claim: the content of a living owner's claim is not published yet (the
+///   search is blocked until it is), the content of a dead one's never will be
 /// </code>
-/// By positioned reads: beyond what is allocated a load from the mapping could fault. One search is one look; the log may go on
-/// meanwhile.
+/// It uses positioned reads: beyond what is allocated a load from the mapping could fault. One search sees one moment; the log
+/// may grow meanwhile.
 /// </summary>
-/// <param name="log">Whose.</param>
-/// <param name="segment">The damaged frame's.</param>
-/// <param name="limit">No frame counts that begins or ends above this offset.</param>
-/// <param name="passed">A frame's start that a walker reached; a free place there is the end of the log.</param>
+/// <param name="log">The log to search.</param>
+/// <param name="segment">The damaged frame's segment.</param>
+/// <param name="limit">A frame that begins or ends above this offset does not count.</param>
+/// <param name="passed">The start of a frame that a walker reached; a free place there is the end of the log.</param>
 internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limit, long passed)
 {
     /// <summary>
-    /// A checksum passes by chance once in 2^32 times. Behind so many candidates a frame counts only if a good one follows it.
+    /// A checksum passes by chance once in 2^32 times. After this many candidates a frame counts only if a good one follows it.
     /// </summary>
     private const int TrustAloneMax = 1024;
 
@@ -36,7 +36,7 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
     private readonly long _end = Math.Min(limit - segment.Start, segment.Usable);
     private int _candidateCount;
 
-    /// <summary>A claim of a living owner is in the way.</summary>
+    /// <summary>A living owner's claim is in the way.</summary>
     public bool IsBlocked { get; private set; }
 
     /// <summary>The offset of the next frame, or of the segment's end; -1 when none is certain.</summary>
@@ -95,10 +95,10 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
             ulong header = _words.HeaderAt(at);
             if (header == 0)
             {
-                // Piece by piece: a look further ahead would fill the buffer anew at each free word.
+                // Piece by piece: looking further ahead would refill the buffer at each free word.
                 long pieceEnd = Math.Min(end, at + ZerosPiece);
                 long next = _words.FindNonZero(at, pieceEnd);
-                // Where the file ends within a word that word counts as free.
+                // Where the file ends within a word, that word counts as free.
                 at = Math.Max(at, (next < 0 ? pieceEnd : next & ~(FrameHeader.Size - 1L)) - FrameHeader.Size);
                 continue;
             }
@@ -131,7 +131,7 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
             && (_candidateCount <= TrustAloneMax || IsGood(position + FrameHeader.FrameLength(FrameHeader.Length(header))));
     }
 
-    /// <summary>Whether a frame may be believed to begin there, or the segment to end.</summary>
+    /// <summary>Whether a frame can be trusted to begin there, or the segment to end.</summary>
     private bool IsGood(long position)
     {
         if (position == segment.SegmentLength || segment.Start + position == passed)

@@ -6,8 +6,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// Walks over the headers of the log, from a frame's start on, for flushing, seeking and status. A flush walks over every message
-/// that it covers, so the loop over whole frames does nothing but load, check and add, and nothing is allocated.
+/// Walks over the headers of the log, from a frame's start on, for flushing, seeking and status. A flush walks over every
+/// message that it covers, so the loop over whole frames only loads, checks and adds, and allocates nothing.
 /// </summary>
 internal unsafe struct FrameWalk(LogStore store)
 {
@@ -19,16 +19,16 @@ internal unsafe struct FrameWalk(LogStore store)
         /// <summary>Steps over it.</summary>
         GoOn,
 
-        /// <summary>Ends there, unless its owner is dead: then it becomes padding.</summary>
+        /// <summary>Ends there, unless the owner is dead: then the claim becomes padding.</summary>
         Repair,
     }
 
-    /// <summary>The walk met messages without checksum: recovery trusts those only below the checkpoint.</summary>
+    /// <summary>The walk met messages without checksums: recovery trusts those only below the checkpoint.</summary>
     public bool SawUnchecked { get; private set; }
 
     /// <summary>
-    /// No frame that is published now begins at or above this. Without a limit a walk behind a producer that is faster than it
-    /// would never end. Everybody raises the tail hint when he enters a segment, before his first frame there.
+    /// No frame that is published now begins at or above this. Without a limit, a walk behind a faster producer would never end.
+    /// Every producer raises the tail hint when it enters a segment, before its first frame there.
     /// </summary>
     public readonly long NowLimit
     {
@@ -40,7 +40,7 @@ internal unsafe struct FrameWalk(LogStore store)
         }
     }
 
-    /// <summary>The end of the last frame that is published by now, holes before it included.</summary>
+    /// <summary>The end of the last frame that is published now, whatever holes lie before it.</summary>
     public long FindPublishedEnd(long from)
     {
         long published = from;
@@ -49,8 +49,8 @@ internal unsafe struct FrameWalk(LogStore store)
     }
 
     /// <summary>
-    /// The offset up to which everything is published, at most the first frame's start at or above the limit; dead claims on
-    /// the way become padding.
+    /// The offset up to which everything is published, but not beyond the first frame's start at or above the limit. Dead claims
+    /// on the way become padding.
     /// </summary>
     public long FindContiguousEnd(long from, long limit)
     {
@@ -58,7 +58,7 @@ internal unsafe struct FrameWalk(LogStore store)
         return Walk(from, limit, AtClaim.Repair, ref published);
     }
 
-    /// <summary>Whether an offset is a frame's start or the tail, found by walking from its segment's first byte.</summary>
+    /// <summary>Whether an offset is the start of a frame or the tail, found by walking from its segment's first byte.</summary>
     public bool IsFrameStart(long offset)
     {
         if (offset == 0 || offset % store.Window.SegmentLength == 0)
@@ -67,8 +67,8 @@ internal unsafe struct FrameWalk(LogStore store)
     }
 
     /// <summary>
-    /// A segment file may be there long before the tail reaches it: its start counts once a frame stands there, or when the
-    /// segment before it is full.
+    /// A segment file may exist long before the tail reaches it. Its start counts once a frame stands there, or when the segment
+    /// before it is full.
     /// </summary>
     private bool IsSegmentStart(long offset) =>
         offset == store.LowWater || WalkOver(offset - store.Window.SegmentLength, offset) == offset;
@@ -104,7 +104,7 @@ internal unsafe struct FrameWalk(LogStore store)
         return offset;
     }
 
-    /// <summary>Null when nobody was there yet, or when it was removed.</summary>
+    /// <summary>Null when the tail has not reached the segment yet, or when it was removed.</summary>
     private SegmentMapping? TryAcquire(long offset)
     {
         long start = store.Window.StartOf(offset);
@@ -154,7 +154,7 @@ internal unsafe struct FrameWalk(LogStore store)
                     continue;
                 }
 
-                // A claim that was published in between as a batch keeps its place, and its first frame is shorter.
+                // A claim that was published in between as a batch keeps its place, but its first frame is shorter.
                 header = SharedWord.ReadAcquire((ulong*)(first + position)); // P4 acquire: pairs with P3 and P4 full.
                 position += FrameHeader.FrameLength(FrameHeader.Length(header));
                 offset = segment.Start + position;
@@ -169,10 +169,10 @@ internal unsafe struct FrameWalk(LogStore store)
         return true;
     }
 
-    /// <summary>Whether a header may be loaded there, and how far that holds.</summary>
+    /// <summary>Whether a header may be loaded there, and up to where that holds.</summary>
     private bool MayRead(SegmentMapping segment, long position, out long readable)
     {
-        // Read once: it may be raised meanwhile, and a place that was beyond it would look like one that the file has lost.
+        // Read once: it may rise meanwhile, and then a place that was beyond it would look as if the file had lost it.
         long allocated = store.Allocated;
         long needed = position + FrameHeader.Size;
         readable = Math.Min(allocated - segment.Start, segment.Usable);
@@ -185,7 +185,7 @@ internal unsafe struct FrameWalk(LogStore store)
         return false;
     }
 
-    /// <summary>Whether the claim was published meanwhile, or its owner is dead and it became padding.</summary>
+    /// <summary>Whether the claim was published meanwhile, or became padding because its owner is dead.</summary>
     private readonly bool IsOutOfTheWay(SegmentMapping segment, long position, ulong claim)
     {
         ulong* header = segment.HeaderAt(position);

@@ -7,8 +7,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// The oldest offset that a store still holds: low water, when the control page can be believed, else the start of the
-/// contiguous run of segments that ends at the checkpoint's.
+/// The oldest offset that a store still holds: low water when the control page is valid, otherwise the start of the contiguous
+/// run of segments that ends at the checkpoint's segment.
 /// </summary>
 internal static unsafe class OldestOffset
 {
@@ -21,14 +21,14 @@ internal static unsafe class OldestOffset
         return OfRun(directory, segments, checkpoint, meta.SegmentLength);
     }
 
-    /// <summary>The same run for an offset, of the segments that are there now.</summary>
+    /// <summary>The same run for an offset, over the segments that exist now.</summary>
     public static long OfRun(HeldDirectory directory, StoreMeta meta, long offset) =>
         OfRun(directory, List(directory, meta), offset, meta.SegmentLength);
 
     /// <summary>
-    /// The start of the contiguous run of segments that an offset lies in, or lies just behind. A segment that is all zero
-    /// is none of the log before that offset: it was made ahead, or removed, and a cut brought it back. Whoever began there would
-    /// wait for ever.
+    /// The start of the contiguous run of segments that contains an offset, or that ends just before it. A segment of zeros is
+    /// not part of the log before that offset: it was prepared, or it was removed and a power cut brought it back. A reader that
+    /// began there would wait for ever.
     /// </summary>
     public static long OfRun(HeldDirectory directory, SegmentStarts segments, long offset, long segmentLength)
     {
@@ -40,7 +40,7 @@ internal static unsafe class OldestOffset
         return start;
     }
 
-    /// <summary>The starts of the segment files that are there.</summary>
+    /// <summary>The starts of the existing segment files.</summary>
     public static SegmentStarts List(HeldDirectory directory, StoreMeta meta)
     {
         var segments = new SegmentStarts();
@@ -55,8 +55,8 @@ internal static unsafe class OldestOffset
     }
 
     /// <summary>
-    /// A file that is too short for a header was made whole and is damaged: it hides nothing of what lies before it, and
-    /// whoever comes there hears of it. The same holds for one whose first header is zero and not all of the rest.
+    /// A file that is too short for a header was complete once and is damaged. It hides nothing that lies before it, and a
+    /// reader that comes there gets an error. The same holds for a file whose first header is zero but not all of the rest.
     /// </summary>
     private static bool HasFrame(HeldDirectory directory, long start, long segmentLength)
     {

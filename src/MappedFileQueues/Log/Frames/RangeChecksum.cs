@@ -5,14 +5,14 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// Checks frames of any length at any place of one segment, each in about the same short time: among damaged bytes thousands of
-/// places look like the header of a message of many megabytes, and to read each of those through would take hours. The file is
-/// read once, as far as it is asked for, and a running value kept each <see cref="Step"/> bytes.
+/// Checks frames of any length at any place of one segment, each in about the same short time. Among damaged bytes, thousands of
+/// places look like the header of a message of many megabytes; reading each of those through would take hours. The file is read
+/// once, as far as needed, and a running value is kept for each <see cref="Step"/> bytes.
 /// </summary>
 /// <param name="file">The segment.</param>
-/// <param name="start">Its offset.</param>
+/// <param name="start">The segment's offset.</param>
 /// <param name="from">No frame begins before this position.</param>
-/// <param name="checksum">Of its frames.</param>
+/// <param name="checksum">The checksum of its frames.</param>
 internal sealed class RangeChecksum(PlatformFile file, long start, long from, FrameChecksum checksum)
 {
     private const int Step = 512;
@@ -45,7 +45,9 @@ internal sealed class RangeChecksum(PlatformFile file, long start, long from, Fr
         return crc == FrameHeader.HighHalf(header);
     }
 
-    /// <summary>The running value over all from the first position up to this one; false where the file ends before.</summary>
+    /// <summary>
+    /// The running value over the bytes from the first position up to this one; false where the file ends before it.
+    /// </summary>
     private bool TrySum(long position, out uint sum)
     {
         int index = (int)((position - from) / Step);

@@ -7,9 +7,9 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// Reads one segment file frame by frame with positioned reads, not through a mapping: a file may be shorter than it should
-/// be, and after a power cut what a mapping shows may not be what the disk holds. Reads ahead, from 4 KiB (a clean store is
-/// looked at in one place) to 1 MiB, with a buffer of as much: thousands of segments may be looked at in a row.
+/// Reads one segment file frame by frame, with positioned reads instead of a mapping: a file may be too short, and after a power
+/// cut a mapping may show bytes that the disk does not hold. Reads ahead, from 4 KiB (a clean store is read in one place) to 1
+/// MiB, with a buffer of that size: thousands of segments may be scanned in a row.
 /// </summary>
 internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
 {
@@ -26,7 +26,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
 
     public long SegmentLength => segmentLength;
 
-    /// <summary>The header at a position; 0 where the file has ended.</summary>
+    /// <summary>The header at a position; 0 beyond the end of the file.</summary>
     public ulong HeaderAt(long position)
     {
         if (position + FrameHeader.Size > segmentLength)
@@ -35,7 +35,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return bytes.Length < FrameHeader.Size ? 0 : BinaryPrimitives.ReadUInt64LittleEndian(bytes);
     }
 
-    /// <summary>The header at a position; false where no frame can begin with what stands there, or the file has ended.</summary>
+    /// <summary>The header at a position; false when no frame can begin with it, or beyond the end of the file.</summary>
     public bool TryReadHeader(long position, out ulong header)
     {
         header = HeaderAt(position);
@@ -43,8 +43,8 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
     }
 
     /// <summary>
-    /// Whether the file goes as far as this position. Its length is asked once: asked for each frame it made opening a store
-    /// take most of its time.
+    /// Whether the file reaches this position. Its length is read once: reading it for each frame took most of the time of
+    /// opening a store.
     /// </summary>
     public bool Reaches(long position)
     {
@@ -53,7 +53,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return position <= _fileLength;
     }
 
-    /// <summary>Whether a plausible frame's checksum fits, or it has none.</summary>
+    /// <summary>Whether a plausible frame's checksum fits; true when it has none.</summary>
     public bool IsWhole(ulong header, long position)
     {
         FrameState state = FrameHeader.State(header);
@@ -65,7 +65,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
             return checksum.Matches(header, start + position, ref none);
         }
 
-        // In pieces, whose lengths are multiples of 8 but for the last one: a message of 256 MiB needs no such buffer.
+        // In pieces of a multiple of 8 bytes, except for the last: a message of 256 MiB needs no buffer of its length.
         uint crc = checksum.Begin(start + position, (uint)header);
         position += FrameHeader.Size;
         for (int left = FrameHeader.Length(header); left > 0;)
@@ -100,7 +100,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
     }
 
     /// <summary>
-    /// The same, without a look at what the file system says is a hole: most of a segment that is made ready is.
+    /// As <see cref="FindNonZero"/>, but skips the holes that the file system reports: most of a prepared segment is holes.
     /// </summary>
     public long FindNonZeroData(long position, long limit)
     {
@@ -117,7 +117,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return -1;
     }
 
-    /// <summary>Forgets what was buffered: the file was changed.</summary>
+    /// <summary>Drops the buffered bytes, because the file was changed.</summary>
     public void Invalidate()
     {
         _bufferStart = -1;
@@ -140,7 +140,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return _buffer.AsSpan(at, Math.Clamp(_buffered - at, 0, length));
     }
 
-    /// <summary>What was not asked for may be what the disk cannot give: it is read again when it is.</summary>
+    /// <summary>The disk may fail to give bytes that were only read ahead: they are read again when they are needed.</summary>
     private int ReadAhead(long position, int length, int wanted)
     {
         try

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// Where the segments of a store start, in order. Neither a SortedSet nor a List: the runtime has no ready code for those of
-/// numbers, and a fresh process would compile some sixty methods before its first message.
+/// The starts of a store's segments, in order. Neither a SortedSet nor a List: the runtime has no precompiled code for either
+/// with numbers, and a fresh process would compile some sixty methods before its first message.
 /// </summary>
 internal sealed class SegmentStarts
 {
@@ -10,10 +10,10 @@ internal sealed class SegmentStarts
 
     public int Count { get; private set; }
 
-    /// <summary>The first one; there must be one.</summary>
+    /// <summary>The first start; there must be one.</summary>
     public long Min => Count > 0 ? _starts[0] : throw new InvalidOperationException("There is no segment.");
 
-    /// <summary>The last one; there must be one.</summary>
+    /// <summary>The last start; there must be one.</summary>
     public long Max => Count > 0 ? _starts[Count - 1] : throw new InvalidOperationException("There is no segment.");
 
     public bool Contains(long start)
@@ -48,7 +48,7 @@ internal sealed class SegmentStarts
         Array.Copy(_starts, place + 1, _starts, place, Count - place);
     }
 
-    /// <summary>Those at or above an offset, in order; a copy.</summary>
+    /// <summary>The starts at or above an offset, in order; a copy.</summary>
     public long[] From(long offset)
     {
         int place = PlaceOf(offset);
@@ -57,7 +57,7 @@ internal sealed class SegmentStarts
         return found;
     }
 
-    /// <summary>The place of the first one that is not below.</summary>
+    /// <summary>The index of the first start that is not below.</summary>
     private int PlaceOf(long start)
     {
         int low = 0;

@@ -8,17 +8,17 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
-/// After a power cut: what lies behind the tail goes, before the first append. In this order: 1 copy what is not zero into
-/// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (else their old frames come
-/// back one day), or delete it when it was only prepared and is all zero, 4 clamp every cursor to the tail (else new messages
-/// are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after this; a crash in
-/// between makes the next opener do the same again. What was
-/// set aside then is left as it is: the segment may be half zeroed by now.
+/// Removes everything behind the tail after a power cut, before the first append. In this order: 1 copy what is not zero into
+/// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (otherwise its old frames come
+/// back one day), or delete it when it was only prepared and is all zero, 4 clamp every cursor to the tail (otherwise new
+/// messages are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after this. After a
+/// crash in between, the next opener does the same again, but leaves an existing copy in `salvage/` as it is: the segment may be
+/// half zeroed by now.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
-/// <param name="checksum">Of its frames.</param>
-/// <param name="epoch">The new one: it tells the files of one cut from those of another at the same offset.</param>
+/// <param name="checksum">The checksum of its frames.</param>
+/// <param name="epoch">The new epoch: it distinguishes the files of one cut from those of another at the same offset.</param>
 internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
 {
     public void Apply(long tail, SegmentStarts segments)
@@ -40,7 +40,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
             ProtocolSteps.Reach(ProtocolStep.LaterMoved);
         }
 
-        // The segment before the tail may have been completed, and never synced, in the boot that was cut.
+        // The segment before the tail may have been completed, but never synced, in the boot that was cut.
         foreach (long earlier in segments.From(0))
         {
             using PlatformFile file = directory.Open(StoreNames.Segment(earlier), FileOpening.ReadWrite)
@@ -56,7 +56,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
         directory.FlushEntries("");
     }
 
-    /// <summary>Stores zeros over what is not zero in [from, to), page by page: clean pages stay clean.</summary>
+    /// <summary>Stores zeros over the bytes in [from, to) that are not zero, page by page: clean pages stay clean.</summary>
     public static void ZeroFrom(PlatformFile file, SegmentScanner scanner, long from, long to)
     {
         const int page = 4096;
@@ -72,7 +72,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
         scanner.Invalidate();
     }
 
-    /// <summary>Each cut would leave some of these for good otherwise. What cannot be read is never deleted.</summary>
+    /// <summary>Otherwise each cut would leave some of these for good. A segment that cannot be read is never deleted.</summary>
     private bool IsAllZero(long start)
     {
         try

@@ -8,32 +8,32 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
-/// Whether the page cache still is what the dead have left. A file system that failed or was cut off, unmounted and mounted
-/// again has lost what was not flushed, in the boot in which it was written, and may have refused every file that would say so.
-/// But while memory is whole nothing stands beyond the tail:
+/// Decides whether the page cache still is what the dead processes left. A file system that failed or was cut off, unmounted and
+/// mounted again has lost unflushed data in the boot that wrote it, and may have refused every file that would record the loss.
+/// But while memory is whole, nothing stands beyond the tail:
 /// <code>
 /// found beyond the tail                          means
 /// confirmed, and whole frames below it           damage: the tail's header was flushed, and is zero now
 /// confirmed, and the tail's segment is missing   damage
 /// confirmed otherwise, the tail hint             memory was lost
 /// a cursor, at most where the last segment ends  memory was lost (above that the cursor itself is damaged)
-/// bytes that are not zero                        memory was lost, but for those of a dead Exclusive producer, which lie in the
-///                                                tail's segment below what was allocated
+/// bytes that are not zero                        memory was lost, except for the bytes of a dead Exclusive producer, which lie
+///                                                in the tail's segment below what was allocated
 /// </code>
-/// What it cannot notice: a loss after which the log, up to the tail, and all that refers to it are an earlier state of the same
-/// store. Then nothing that was flushed is missing, and nothing stands where the next message goes.
+/// It cannot notice one kind of loss: the log, up to the tail, and everything that refers to it are an earlier state of the same
+/// store. Then no flushed message is missing, and nothing stands where the next message goes.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
-/// <param name="checksum">Of its frames.</param>
-/// <param name="control">Null when it cannot be believed.</param>
+/// <param name="checksum">The checksum of its frames.</param>
+/// <param name="control">The control page; null when it is not valid.</param>
 internal sealed unsafe class MemoryWitness(
     HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, ControlPage? control)
 {
     /// <summary>What the state of the store says about its tail.</summary>
-    /// <param name="tail">As the walk found it.</param>
-    /// <param name="flushedTo">What lies below it was flushed.</param>
-    /// <param name="segments">Those that are there.</param>
+    /// <param name="tail">The tail that the walk found.</param>
+    /// <param name="flushedTo">Everything below it was flushed.</param>
+    /// <param name="segments">The existing segments.</param>
     public TailSearchResult Judge(long tail, long flushedTo, SegmentStarts segments)
     {
 #if MFQ_PLANTED
@@ -48,7 +48,7 @@ internal sealed unsafe class MemoryWitness(
         return new TailSearchResult(tail, isLost ? TailFault.MemoryLoss : TailFault.None);
     }
 
-    /// <summary>Whether cutting the log here would take good messages away that were flushed.</summary>
+    /// <summary>Whether cutting the log here would remove good messages that were flushed.</summary>
     private bool IsDamage(long tail, long flushedTo, SegmentStarts segments)
     {
         long start = tail - (tail % meta.SegmentLength);
@@ -58,7 +58,7 @@ internal sealed unsafe class MemoryWitness(
             return true;
         foreach (long later in segments.From(start + 1))
         {
-            // Its first byte is a frame's.
+            // A frame begins at its first byte.
             if (later < flushedTo && FindWholeFrame(later, 0, FrameHeader.Size))
                 return true;
         }
@@ -87,7 +87,7 @@ internal sealed unsafe class MemoryWitness(
 
     private bool IsCursorBeyond(long tail, SegmentStarts segments)
     {
-        // A segment's name is on the disk before anybody appends there.
+        // A segment's name is on disk before any producer appends there.
         long end = segments.Count == 0 ? 0 : segments.Max + meta.SegmentLength;
         foreach (string name in CursorFile.Names(directory))
         {
@@ -106,7 +106,7 @@ internal sealed unsafe class MemoryWitness(
         }
         catch (QueueDiskException)
         {
-            // Another user's, perhaps: its consumer will say so.
+            // The file may belong to another user: its consumer will report the error.
             return null;
         }
     }
@@ -116,7 +116,7 @@ internal sealed unsafe class MemoryWitness(
         long start = tail - (tail % meta.SegmentLength);
         foreach (long segment in segments.From(start))
         {
-            // Without the control page there may be dirt everywhere in the tail's segment.
+            // Without the control page, dirty bytes may be anywhere in the tail's segment.
             if (segment == start && control is null)
                 continue;
             long from = Math.Max(0, tail - segment);
@@ -141,7 +141,7 @@ internal sealed unsafe class MemoryWitness(
         }
         catch (QueueDiskException)
         {
-            // No file perhaps, or a bad sector: whoever comes there hears of it.
+            // The file may be missing, or have a bad sector: a reader that comes there gets the error.
             return false;
         }
     }

@@ -5,15 +5,15 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
-/// After a failed sync: gives what the page cache holds a second chance. The kernel marks pages that it failed to write as clean;
-/// they read as ever, and another sync of them succeeds while the disk has nothing. Storing the same bytes there once more does
-/// not help on blocks that were allocated and never written. So each segment from the checkpoint's on is copied into a new file,
-/// synced, and renamed over the old one, before anybody looks for the tail: what the search then finds is what the disk has.
-/// Until the recovery's end the poison stays, so a crash in between makes the next opener do it all again.
+/// Gives the content of the page cache a second chance after a failed sync. The kernel marks pages that it failed to write as
+/// clean: they read as before, and another sync succeeds while the disk has nothing. Storing the same bytes again does not help
+/// on blocks that were allocated and never written. So each segment from the checkpoint's on is copied into a new file, synced,
+/// and renamed over the old one before the search for the tail: the search then finds what the disk has. The poison stays until
+/// the end of the recovery, so after a crash in between the next opener does it all again.
 /// </summary>
 internal sealed class SegmentRewrite(HeldDirectory directory, StoreMeta meta)
 {
-    /// <summary>Named "open", so that the next opener removes what a dead one left.</summary>
+    /// <summary>Named "open", so that the next opener removes the file of a dead one.</summary>
     private const string Suffix = ".open-rewrite" + WholeFile.TemporarySuffix;
 
     public void Apply(IEnumerable<long> segments)
@@ -34,7 +34,7 @@ internal sealed class SegmentRewrite(HeldDirectory directory, StoreMeta meta)
     {
         long length = Math.Min(file.Length, meta.SegmentLength);
         copy.SetLength(length);
-        // As many blocks as there were: recovery takes those up to the tail for granted, also where they hold zeros.
+        // As many blocks as before: recovery relies on the blocks up to the tail, even where they hold zeros.
         copy.Allocate(0, Math.Min(length, (file.AllocatedLength + 4095) & ~4095L));
         file.CopyNonZero(copy, 0, length);
     }

@@ -7,21 +7,21 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
-/// Deletes a store while nobody is attached.
+/// Deletes a store while no process is attached.
 /// <code>
 /// step                                                    killed after it
-/// 1 under `open` and alone: `queue.meta` gets another     no store any more; nobody makes one here, and whoever deletes
-///   name, the directory is flushed                        again goes on
-/// 2 everything but `locks` and that file goes             the same
-/// 3 the locks are let go (Windows deletes no file that    the same
-///   is held), `locks` goes
-/// 4 the renamed file goes                                 an empty folder
-/// 5 the folder goes, if it is still empty                 -
+/// 1 under `open` and alone: rename `queue.meta`, flush    no store any more; no process creates one here, and the next
+///   the directory                                         deletion goes on
+/// 2 remove everything except `locks` and that file        the same
+/// 3 release the locks (Windows deletes no file that is    the same
+///   held), remove `locks`
+/// 4 remove the renamed file                               an empty folder
+/// 5 remove the folder, if it is still empty               -
 /// </code>
 /// </summary>
 internal static class StoreDeletion
 {
-    /// <summary>How long openers may be in the way of the last folder's removal.</summary>
+    /// <summary>How long openers may block the removal of the last folder.</summary>
     private static readonly TimeSpan Patience = TimeSpan.FromSeconds(5);
 
     public static void Delete(string path)
@@ -50,7 +50,7 @@ internal static class StoreDeletion
         using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
             ?? throw directory.InUse(
                 StoreNames.AttachedLock, "The store is open, so it cannot be deleted", "Close every queue on it first.");
-        // Somebody else may have deleted it meanwhile, and a third one may have put something else in its place.
+        // Another process may have deleted the store meanwhile, and a third one may have put something else in its place.
         ThrowIfNoStore(directory);
         if (!directory.IsStillInPlace)
             throw new QueueDeletedException($"The store was moved away while it was being deleted: path={directory.Path}. "
@@ -68,7 +68,7 @@ internal static class StoreDeletion
         }
     }
 
-    /// <summary>A link stays, and the empty folder that it leads to: whoever made it chose the place.</summary>
+    /// <summary>A link and its empty target stay: the user who made the link chose the place.</summary>
     private static void RemoveFolder(HeldDirectory directory)
     {
         if (new DirectoryInfo(directory.Path).LinkTarget is not null)
@@ -79,13 +79,14 @@ internal static class StoreDeletion
         }
         catch (IOException) when (directory.List("").Count > 0)
         {
-            // The store is gone; somebody begins to make a new one.
+            // The store is gone; another process begins to create a new one.
         }
     }
 
     /// <summary>
-    /// An opener that waits for a lock makes the lock's file again until it sees that the store is deleted, and one that came
-    /// between the emptying of the folder and its removal made the deletion fail. Nobody makes the folder itself again.
+    /// An opener that waits for a lock creates the lock's file again until it sees that the store is deleted. If that happens
+    /// between the emptying of the folder and its removal, the removal fails and is tried again. No process creates the folder
+    /// itself again.
     /// </summary>
     private static void RemoveLocks(HeldDirectory directory)
     {
@@ -110,7 +111,7 @@ internal static class StoreDeletion
             throw new QueueFormatException($"The folder holds no store: path={directory.Path}. Nothing was deleted.");
     }
 
-    /// <summary>Removes a file, or a folder with what is in it; a link, not what it leads to.</summary>
+    /// <summary>Removes a file, or a folder with its content; a link, but not its target.</summary>
     private static void Remove(HeldDirectory directory, string name)
     {
         string path = Path.Combine(directory.Path, name);

@@ -8,22 +8,22 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
-/// Opening a store. Two locks: `open`, exclusive and short, serialises openers; `attached`, shared and held for life by
-/// everyone who writes anything. Taking `attached` exclusively under `open` succeeds only for a lone opener. A shared lock is
-/// never upgraded (a failed upgrade drops it); the downgrade happens under `open` only; nothing of the store is touched before
-/// `attached` is held.
+/// Opens a store. Two locks: `open`, exclusive and short, serialises openers; `attached`, shared, is held for life by every
+/// process that writes anything. Taking `attached` exclusively under `open` succeeds only for a lone opener. A shared lock is
+/// never upgraded (a failed upgrade drops it), and the downgrade happens only under `open`. Nothing of the store is touched
+/// before `attached` is held.
 /// <code>
 /// attached          control says                    then
-/// exclusively       this boot                       recover after deaths, or after a cut if memory was lost all the same
-/// exclusively       nothing that can be believed    the same; the boot is the checkpoint's
+/// exclusively       this boot                       recover after deaths, or after a cut if memory was lost nevertheless
+/// exclusively       nothing valid                   the same; the checkpoint names the boot
 /// exclusively       another boot, an unknown one,   recover after a cut
 ///                   poison, a cut under way
-/// shared, twice     recovered in this boot          somebody is alive, memory is whole: just attach
-/// shared            anything else                   let go, and try it exclusively again
+/// shared, twice     recovered in this boot          another process is alive, memory is whole: just attach
+/// shared            anything else                   release it, and try exclusively again
 /// </code>
-/// Who fails to get it exclusively and then gets it shared need not be with somebody alive: an opener that is killed lets go of
-/// its locks one after the other, of `open` first perhaps, and the failure may have been its. Only when both happen a second
-/// time, with `open` in hand all the while, there is somebody who holds it shared, and who attached by these rules.
+/// An opener that fails to get it exclusively and then gets it shared need not be beside a live process: a killed opener releases
+/// its locks one after the other, perhaps `open` first, and may have caused the failure. Only when both happen a second time,
+/// with `open` held all the while, does a process hold it shared that attached by these rules.
 /// </summary>
 internal static class StoreOpening
 {
@@ -45,7 +45,7 @@ internal static class StoreOpening
             else
             {
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
-                // It holds nothing but locks and generations, so copies of a store may lack it.
+                // It holds only locks and generations, so copies of a store may lack it.
                 directory.CreateSubdirectory(StoreNames.Locks);
             }
 
@@ -53,7 +53,7 @@ internal static class StoreOpening
             ProtocolSteps.Reach(ProtocolStep.OpenLocked);
             ThrowIfLocksDoNotWork(directory);
             meta = StoreMetaFile.Read(directory);
-            // Deleted since the first look.
+            // The store was deleted after the first read.
             if (meta is null && !request.CreateIfMissing)
                 throw Missing(directory.Path);
             if (meta is null)
@@ -94,7 +94,7 @@ internal static class StoreOpening
             }
 
             RemoveDeadTemporaries(directory, slots);
-            // Last: nothing that fails comes after it.
+            // Last: nothing after it can fail.
             return new OpenedStore(os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached);
         }
         catch
@@ -123,7 +123,7 @@ internal static class StoreOpening
             directory.CreateSubdirectory(name);
     }
 
-    /// <summary>A second open and lock of a held file must fail; where it does not, locks mean nothing here.</summary>
+    /// <summary>Locking a held file a second time must fail; where it succeeds, locks do not work.</summary>
     private static void ThrowIfLocksDoNotWork(HeldDirectory directory)
     {
         using PlatformLock? second = directory.TryLock(StoreNames.OpenLock, LockKind.Exclusive);
@@ -132,7 +132,7 @@ internal static class StoreOpening
                 + "and do not turn the runtime's file locking off.");
     }
 
-    /// <summary>Alone where that is possible, else beside those who have recovered the store.</summary>
+    /// <summary>Takes `attached` alone where possible, otherwise beside the processes that have recovered the store.</summary>
     private static PlatformLock TakeAttached(HeldDirectory directory, Guid boot, out bool isAlone)
     {
         var deadline = new Deadline(OpenLock.Timeout);
@@ -142,11 +142,11 @@ internal static class StoreOpening
             isAlone = taken is not null;
             if (taken is not null)
                 return taken;
-            // Null: a dying opener still has it alone, or a probe is in the way for a moment.
+            // Null: a dying opener still holds it exclusively, or a probe is briefly in the way.
             while ((taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Shared)) is null && !deadline.IsOver)
                 Thread.Sleep(1);
             if (taken is null)
-                throw directory.InUse(StoreNames.AttachedLock, "The store is held exclusively", "Look at that process.");
+                throw directory.InUse(StoreNames.AttachedLock, "The store is held exclusively", "Check that process.");
 #if MFQ_PLANTED
             wasShared |= PlantedFaults.Has(PlantedFault.AttachedUnrecovered);
 #endif
@@ -158,14 +158,14 @@ internal static class StoreOpening
             if (deadline.IsOver)
                 throw directory.InUse(
                     StoreNames.AttachedLock, "The store is attached, but its control page does not say that it was recovered",
-                    "Somebody has replaced or damaged the page: close every queue on the store, then open it again.");
+                    "The page was replaced or damaged: close every queue on the store, then open it again.");
             Thread.Sleep(1);
         }
     }
 
     /// <summary>
-    /// By the stage and the boot alone: whoever died while it changed one of the cold words has left a wrong checksum, and the
-    /// others go on all the same. No boot: recovery found damage, or this system does not tell.
+    /// Uses only the stage and the boot: a process that died while it changed one of the cold words has left a wrong checksum,
+    /// and the others continue regardless. An empty boot: recovery found damage, or this system has no boot id.
     /// </summary>
     private static bool IsRecovered(HeldDirectory directory, Guid boot)
     {
@@ -179,8 +179,8 @@ internal static class StoreOpening
     }
 
     /// <summary>
-    /// Temporary files of makers that are gone. Their names carry the maker's slot and generation; while that slot is held by
-    /// that maker the file may still be renamed. Those named "open" were made under the lock that we hold.
+    /// Removes the temporary files of dead makers. Their names carry the maker's slot and generation; while the maker holds that
+    /// slot, it may still rename the file. Files named "open" were made under the lock that this process holds.
     /// </summary>
     private static void RemoveDeadTemporaries(HeldDirectory directory, SlotTable slots)
     {

@@ -8,22 +8,22 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
-/// What a lone opener does under `open` before anybody appends: finds the tail from the checkpoint on (never from the hint:
-/// producers walk over living claims, so it may stand above a hole), and writes every word of the control page anew.
+/// Recovers a store for a lone opener, under `open`, before any append: finds the tail from the checkpoint on (never from the
+/// hint: producers walk over living claims, so the hint may stand above a hole), and rewrites every word of the control page.
 /// <code>
 /// which recovery
-/// the last one was cutting and did not end    after a cut
+/// the last one left a cut unfinished          after a cut
 /// another boot, an unknown one, poison        after a cut
-/// this boot                                   after deaths; what cannot be while memory is whole (below, and beyond the tail:
-///                                             MemoryWitness) makes one after a cut of it
+/// this boot                                   after deaths; a state that is impossible while memory is whole (below, and beyond
+///                                             the tail: MemoryWitness) turns it into one after a cut
 ///
 /// met on the way             after deaths, flushed      after deaths, not flushed   after a cut
 /// free header                the tail, if nothing is beyond it (MemoryWitness)      the tail
 /// claimed                    damage                     its owner is dead: padding  the tail
-/// checksum right             on                         on                          on
-/// checksum wrong             on: readers hear of it     after a cut                 the tail
-/// message without checksum   on                         on                          the tail (recovery trusts those below the
-///                                                                                   checkpoint only), in the same boot on;
+/// checksum right             go on                      go on                       go on
+/// checksum wrong             go on: readers report it   after a cut                 the tail
+/// message without checksum   go on                      go on                       the tail (recovery trusts those only below
+///                                                                                   the checkpoint), in the same boot go on;
 ///                                                                                   with no checkpoint left: damage
 /// not plausible              damage                     after a cut                 the tail
 /// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
@@ -32,11 +32,11 @@ namespace MappedFileQueues.Log.Opening;
 ///                                                                                   segments moved away, cursors clamped,
 ///                                                                                   epoch raised
 /// </code>
-/// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse, readers read
-/// up to it, nothing is cut off. Without a control page that can be believed only the checkpoint is known, and the epoch is
-/// raised all the same: an end of the log may have been lost that nothing tells of.
-/// Killed at any point and run again it finds the same tail: until the last step it only changes what lies at or beyond it. From
-/// before its first change to behind its last the stage in the control page says that the store is not recovered.
+/// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse to start,
+/// readers read up to it, nothing is cut off. Without a valid control page only the checkpoint is known, and the epoch is raised
+/// even so: an end of the log may be lost without a trace.
+/// If it is killed at any point and run again, it finds the same tail: until the last step it changes only what lies at or beyond
+/// the tail. From before its first change to after its last, the stage in the control page says that the store is not recovered.
 /// </summary>
 internal sealed unsafe class StoreRecovery(
     OperatingSystemServices os,
@@ -48,10 +48,10 @@ internal sealed unsafe class StoreRecovery(
 {
     private readonly FrameChecksum _checksum = new(meta.StoreId);
 
-    /// <summary>The boot as the files hold it; empty where the system does not tell.</summary>
+    /// <summary>The boot id as the files hold it; empty where the system has none.</summary>
     public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
 
-    /// <summary>Recovers. Where a frame cannot be, the control page says so afterwards.</summary>
+    /// <summary>Recovers. The control page records an impossible frame afterwards.</summary>
     public void Run()
     {
         try
@@ -60,7 +60,7 @@ internal sealed unsafe class StoreRecovery(
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
-            // The next opener would find the same pages, clean by now, and its own syncs would succeed.
+            // The next opener would find the same pages marked clean, and its own syncs would succeed.
             PoisonFile.Make(directory);
             throw;
         }
@@ -81,7 +81,7 @@ internal sealed unsafe class StoreRecovery(
         bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned || wasCutting);
         BeginStage(isCut, isNew && !isControlValid ? boot : null);
 
-        // "Exclusive at work" counts as set, and the bound as the segment's end, when the cold block cannot be believed.
+        // When the cold block is not valid, "exclusive at work" counts as set, and the bound as the segment's end.
         // P17 acquire: alone; pairs with P17 release.
         bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
@@ -91,7 +91,7 @@ internal sealed unsafe class StoreRecovery(
         if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
             from = Math.Max(from, *control.TailHint);
 #endif
-        // A cut in the same boot that did not end: what spoke for the loss may be gone by now.
+        // An unfinished cut in the same boot: the evidence of the loss may be gone by now.
         bool goesOnCutting = wasCutting && boot != Guid.Empty && recoveredIn == boot && !isPoisoned;
         long uncheckedTo = 0;
         TailSearchResult tail = default;
@@ -146,8 +146,8 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>
-    /// From here on nobody attaches beside us, should we die: the kernel may let go of the two locks in any order. The page of a
-    /// store that is just being made is sealed, so that the next opener knows it for one.
+    /// From here on no process may attach if this one dies: the kernel may release the two locks in any order. The page of a
+    /// store that is being created is sealed, so that the next opener recognises it.
     /// </summary>
     private void BeginStage(bool isCut, Guid? bootOfNew)
     {
@@ -162,9 +162,7 @@ internal sealed unsafe class StoreRecovery(
         ProtocolSteps.Reach(ProtocolStep.RecoveryBegun);
     }
 
-    /// <summary>
-    /// On disk too: the cut takes away what told of the loss, and whoever comes after another one must go on with it.
-    /// </summary>
+    /// <summary>Also on disk: the cut removes the evidence of the loss, and the next opener must continue the cut.</summary>
     private void NoteLoss()
     {
         control.SetStage(RecoveryStage.AfterCut);
@@ -173,8 +171,7 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>
-    /// Below it everything was flushed. Of the words that may be taken for true by mistake, one that is too high only makes
-    /// damage of a loss.
+    /// Everything below it was flushed. If one of these words is wrong and too high, a loss is merely reported as damage.
     /// </summary>
     private long FindFlushedTo(long checkpoint, bool isControlValid) => isControlValid
         // P18 acquire: alone; pairs with P18 full in FlushRound.
@@ -183,8 +180,8 @@ internal sealed unsafe class StoreRecovery(
 
     /// <summary>
     /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
-    /// what it was, and a segment that is missing above it hides nothing of what lies before it; but above the tail it belongs
-    /// to a move of the log's origin that died before its checkpoint, and nobody has appended there.
+    /// unchanged, and a segment missing above it hides nothing that lies before it. But a low water above the tail belongs to a
+    /// move of the log's origin that died before its checkpoint, and no producer has appended there.
     /// </summary>
     private long FindLowWater(long tail, SegmentStarts segments, bool isTrusted)
     {
@@ -194,20 +191,22 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>
-    /// A store that lost the name of its first segment in a cut looks like one that is just being made, but for its consumers.
+    /// A store that lost the name of its first segment in a cut looks like a new one, except for its consumers.
     /// </summary>
     private bool HasCursors() => directory.Identify(StoreNames.Cursor("")) is not null
         || directory.List(StoreNames.Consumers).Count > 0;
 
     /// <summary>
-    /// The file may be missing: the disk that failed refused it, or the process died before. The bit in the control page counts
-    /// too, whatever the cold block's checksum says; taken for poison by mistake it costs a verification.
+    /// The file may be missing: the failed disk refused it, or the process died first. The bit in the control page counts too,
+    /// whatever the cold block's checksum says; if the bit is set by mistake, it costs only a verification.
     /// </summary>
     private bool IsPoisoned() => PoisonFile.Exists(directory)
         // P11 acquire: alone, and not cleared yet; pairs with P11 full in WakeSignal.Poison.
         || (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
 
-    /// <summary>Where the walk begins: the checkpoint, or the first segment when there is none. Never "empty".</summary>
+    /// <summary>
+    /// Where the walk begins: at the checkpoint, or at the first segment when there is none. Never assumes an empty log.
+    /// </summary>
     private long CheckStart(CheckpointRecord? checkpoint, SegmentStarts segments)
     {
         if (checkpoint is null)
@@ -218,7 +217,7 @@ internal sealed unsafe class StoreRecovery(
             || (checkpoint.Offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
         if (!isThere)
             throw new QueueCorruptException($"The segment of the checkpoint is missing: checkpoint={checkpoint.Offset}, "
-                + $"file={StoreNames.Segment(start)}, path={directory.Path}. Restore the file; what it held was flushed.",
+                + $"file={StoreNames.Segment(start)}, path={directory.Path}. Restore the file; its messages were flushed.",
                 StoreNames.Segment(start), checkpoint.Offset);
         return checkpoint.Offset;
     }
@@ -228,16 +227,16 @@ internal sealed unsafe class StoreRecovery(
         long start = offset - (offset % meta.SegmentLength);
         var window = new SegmentWindow(directory, meta.SegmentLength, writable: true);
         var maker = new SegmentMaker(directory, window, control, allocatesInPlace: !os.IsPortable);
-        // Of a segment that is gone.
+        // The old value belongs to a segment that is gone.
         *control.DirectoryFlushed = 0;
         maker.Make(start, SegmentMaker.FirstBlocks);
         return start;
     }
 
     /// <summary>
-    /// Zeroes what a dead Exclusive producer left between the tail and what was allocated, and syncs, also when all is zero by
-    /// now: frames of a batch that nobody published may be on the disk already. A message that ends where one begins would
-    /// bring it back, if the power went while that message is on the disk and the zeros are not.
+    /// Zeroes the bytes that a dead Exclusive producer left between the tail and the allocated bound, and syncs, even when all
+    /// are zero by now: frames of an unpublished batch may be on disk already. A message that ends where such a frame begins
+    /// would bring the frame back, if a power cut keeps that message and loses the zeros.
     /// </summary>
     private void ZeroDirtyBytes(long tail, long allocated, SegmentStarts segments)
     {
@@ -250,7 +249,7 @@ internal sealed unsafe class StoreRecovery(
         file.Sync();
     }
 
-    /// <summary>Every word anew; nothing of what stood there is merged in.</summary>
+    /// <summary>Rewrites every word; the old values are not merged in.</summary>
     private void Rebuild(TailSearchResult tail, long confirmed, ColdWords cold, Dirt dirt, SegmentStarts segments)
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
@@ -261,7 +260,7 @@ internal sealed unsafe class StoreRecovery(
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = allocated;
         *control.LowWater = cold.LowWater;
-        // A tail on a segment's edge may be where no file is yet: whoever makes it has its name to flush.
+        // A tail on a segment's edge may have no file yet: the process that makes it must flush its name.
         *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
         control.BootId = cold.Boot;
         control.Epoch = cold.Epoch;
@@ -269,7 +268,7 @@ internal sealed unsafe class StoreRecovery(
         control.CorruptAt = tail.CorruptAt;
         if (dirt.Remains)
         {
-            // A damaged log is left as it is: whoever recovers it once the damage is repaired still has to zero this.
+            // A damaged log is left as it is: the next recovery, after the repair of the damage, must still zero these bytes.
             *control.ExclusiveAtWork = 1;
             *control.Allocated = Math.Max(*control.Allocated, Math.Min(dirt.AllocatedBefore, segmentStart + meta.SegmentLength));
         }
@@ -278,23 +277,24 @@ internal sealed unsafe class StoreRecovery(
         control.SetStage(RecoveryStage.Finished);
     }
 
-    /// <summary>What the cold block says from now on.</summary>
-    /// <param name="Boot">This one; none when the next opener has to do it all again.</param>
-    /// <param name="Epoch">Of the offsets that are handed out now.</param>
+    /// <summary>The new content of the cold block.</summary>
+    /// <param name="Boot">The current boot; empty when the next opener must do it all again.</param>
+    /// <param name="Epoch">The epoch of the offsets that are assigned now.</param>
     /// <param name="LowWater">Offsets below it are gone.</param>
     /// <param name="FlushedBelow">What is known to be on disk.</param>
     private readonly record struct ColdWords(Guid Boot, long Epoch, long LowWater, long FlushedBelow);
 
-    /// <summary>What a dead Exclusive producer left beyond the tail of a log that cannot be repaired now.</summary>
-    /// <param name="Remains">It was not zeroed.</param>
-    /// <param name="AllocatedBefore">How far it may reach.</param>
+    /// <summary>The bytes that a dead Exclusive producer left beyond the tail of a log that cannot be repaired now.</summary>
+    /// <param name="Remains">They were not zeroed.</param>
+    /// <param name="AllocatedBefore">How far they may reach.</param>
     private readonly record struct Dirt(bool Remains, long AllocatedBefore);
 
     /// <summary>
-    /// Gives the tail's piece its blocks, so that whoever comes may at least pad the rest of the segment. Where blocks cannot be
-    /// allocated in place the segment gets all of its own now, and the later ones their first: nobody could give them any
-    /// once others are attached. Returns the offset up to which there are blocks; a segment's start is left to who enters it.
-    /// On a full disk none are given: the store can be read, and a producer meets the same error itself.
+    /// Gives the tail's piece its blocks, so that the next producer can at least pad the rest of the segment. Where blocks
+    /// cannot be allocated in place, the tail's segment gets all of its blocks now, and the later ones their first: no process
+    /// could allocate them once others are attached. Returns the offset up to which there are blocks; a segment's start is left
+    /// to the producer that enters it. On a full disk it allocates none: the store can be read, and a producer gets the same
+    /// error itself.
     /// </summary>
     private long AllocateTail(long tail, SegmentStarts segments)
     {

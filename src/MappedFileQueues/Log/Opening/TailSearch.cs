@@ -11,29 +11,31 @@ internal enum TailFault
 {
     None,
 
-    /// <summary>Something that was flushed is damaged: reported, never cut off.</summary>
+    /// <summary>Flushed data is damaged: reported, never cut off.</summary>
     Damage,
 
-    /// <summary>What cannot be while memory is whole: the disk lost what was not flushed, although nobody restarted.</summary>
+    /// <summary>
+    /// A state that is impossible while memory is whole: unflushed data was lost without a restart of the machine.
+    /// </summary>
     MemoryLoss,
 }
 
-/// <summary>What the search found.</summary>
+/// <summary>The result of the search.</summary>
 /// <param name="Offset">The tail, or the place of the fault.</param>
-/// <param name="Fault">Why the log cannot simply go on there.</param>
+/// <param name="Fault">Why the log cannot simply continue there.</param>
 internal readonly record struct TailSearchResult(long Offset, TailFault Fault)
 {
-    /// <summary>The place of a frame that cannot be; -1 when the log is whole.</summary>
+    /// <summary>The place of an impossible frame; -1 when the log is whole.</summary>
     public long CorruptAt => Fault == TailFault.Damage ? Offset : -1;
 }
 
 /// <summary>
-/// Walks from the checkpoint to the tail, case by case as the table of <see cref="StoreRecovery"/> says. Changes nothing; the
-/// dead claims that it met become padding by <see cref="PadClaims"/>, once it is clear that memory is whole.
+/// Walks from the checkpoint to the tail, case by case as in the table of <see cref="StoreRecovery"/>. It changes nothing; once
+/// it is clear that memory is whole, <see cref="PadClaims"/> turns the dead claims on the way into padding.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
-/// <param name="checksum">Of its frames.</param>
+/// <param name="checksum">The checksum of its frames.</param>
 internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum)
 {
     private List<(long Offset, ulong Claim)>? _claims;
@@ -43,23 +45,23 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     private long _uncheckedTo;
     private long _batchStart = -1;
 
-    /// <summary>After deaths: every frame is looked at, its payload too.</summary>
+    /// <summary>After deaths: checks every frame, including its payload.</summary>
     /// <param name="from">The checkpoint.</param>
-    /// <param name="flushedTo">What lies below it was flushed: a bad frame there is damage.</param>
-    /// <param name="segments">Those that are there.</param>
+    /// <param name="flushedTo">Everything below it was flushed: a bad frame there is damage.</param>
+    /// <param name="segments">The existing segments.</param>
     public TailSearchResult FindAfterDeaths(long from, long flushedTo, SegmentStarts segments)
     {
         _flushedTo = flushedTo;
         return Find(from, segments);
     }
 
-    /// <summary>After a cut: what is not whole and valid ends the log.</summary>
+    /// <summary>After a cut: a frame that is not whole and valid ends the log.</summary>
     /// <param name="from">The checkpoint, or the first segment.</param>
-    /// <param name="hasCheckpoint">Without one nobody knows whether a frame without checksum was flushed: that is damage, not the
-    /// tail.</param>
-    /// <param name="uncheckedTo">Where a walk as after deaths came in the same boot: messages without checksum count up to there.
-    /// They cannot be verified; but what speaks for a loss may be damage elsewhere, and then they are whole.</param>
-    /// <param name="segments">Those that are there.</param>
+    /// <param name="hasCheckpoint">Without a checkpoint it is unknown whether a frame without a checksum was flushed: that is
+    /// damage, not the tail.</param>
+    /// <param name="uncheckedTo">How far a walk as after deaths came in the same boot: messages without checksums count up to
+    /// there. They cannot be verified; but the evidence of a loss may be damage elsewhere, and then they are whole.</param>
+    /// <param name="segments">The existing segments.</param>
     public TailSearchResult FindAfterCut(long from, bool hasCheckpoint, long uncheckedTo, SegmentStarts segments)
     {
         _isCut = true;
@@ -69,7 +71,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     }
 
     /// <summary>
-    /// Alone under `open` every claim is a dead one's. Eight aligned bytes by one write: a crash leaves claim or padding.
+    /// Alone under `open`, every claim belongs to a dead owner. One write of eight aligned bytes: a crash leaves claim or
+    /// padding.
     /// </summary>
     public void PadClaims()
     {
@@ -101,7 +104,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.Read)
                 ?? throw LogErrors.Missing(directory.Path, start, offset);
             var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
-            // What lies below the checkpoint was on the disk: a file that ends before it was damaged, not cut off.
+            // Everything below the checkpoint was on disk: a file that ends before it was damaged, not cut off.
             if (offset == from && !scanner.Reaches(offset - start))
                 return new TailSearchResult(offset, TailFault.Damage);
             TailSearchResult? found = SearchSegment(scanner, ref offset);
@@ -110,13 +113,13 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         }
     }
 
-    /// <summary>Null when the segment is full: the search goes on in the next one.</summary>
+    /// <summary>Null when the segment is full: the search continues in the next one.</summary>
     private TailSearchResult? SearchSegment(SegmentScanner scanner, ref long offset)
     {
         while (offset - scanner.Start < meta.SegmentLength)
         {
             long position = offset - scanner.Start;
-            // A segment has its full length, synced, before it has its name.
+            // A segment gets its full length, synced, before its name.
             if (!scanner.Reaches(position + FrameHeader.Size))
                 return _isCut ? End(offset) : new TailSearchResult(offset, TailFault.Damage);
             ulong header = scanner.HeaderAt(position);
@@ -134,7 +137,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         return null;
     }
 
-    /// <summary>Null for a frame that the log goes on behind.</summary>
+    /// <summary>Null for a frame behind which the log goes on.</summary>
     private TailSearchResult? JudgeAfterDeaths(SegmentScanner scanner, ulong header, long position)
     {
         long offset = scanner.Start + position;
@@ -143,14 +146,14 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             return new TailSearchResult(offset, fault);
         if (FrameHeader.State(header) == FrameState.Claimed)
         {
-            // No flush goes past a claim: below what was flushed it is what damage made of another header.
+            // No flush passes a claim: below what was flushed, a claim is another header that was damaged.
             if (offset < _flushedTo)
                 return new TailSearchResult(offset, TailFault.Damage);
             (_claims ??= []).Add((offset, header));
             return null;
         }
 
-        // Where a payload that was flushed is damaged the log goes on behind it, and whoever reads it hears of it.
+        // Behind a damaged payload that was flushed the log goes on; a reader of that message gets the error.
         return fault == TailFault.Damage || scanner.IsWhole(header, position) ? null : new TailSearchResult(offset, fault);
     }
 
@@ -170,8 +173,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     }
 
     /// <summary>
-    /// Half a batch is none: after a cut the log ends where the batch began. After deaths there is no half one, because its
-    /// first header is written last.
+    /// Half a batch does not count: after a cut the log ends where the batch began. After deaths there is no half batch, because
+    /// the first header is written last.
     /// </summary>
     private TailSearchResult End(long offset)
     {

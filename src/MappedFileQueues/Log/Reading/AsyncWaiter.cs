@@ -8,7 +8,7 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// Asynchronous waiting: one thread a queue, made with the first wait, however many consumers wait. It goes through the
+/// Asynchronous waiting: one thread per queue, started with the first wait, for any number of consumers. It performs the
 /// waiter's steps of <see cref="WakeSignal"/> for all of them together. Continuations never run on it.
 /// </summary>
 internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposable
@@ -18,26 +18,26 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
     private Thread? _thread;
     private bool _stopping;
 
-    /// <summary>Completes when the reader has something to act on. One call at a time a reader.</summary>
+    /// <summary>Completes when the reader has something to act on. One call at a time per reader.</summary>
     public Task WaitAsync(LogReader reader, CancellationToken cancellationToken)
     {
         var wait = new PendingRead(this, reader);
         lock (_lock)
         {
-            // Forget comes once, right after the reader was closed: a wait that is added later would never end.
+            // Forget comes once, right after the reader was closed: a wait added later would never end.
             if (_stopping || reader.IsClosed)
                 throw new ObjectDisposedException(PublicNames.Consumer);
             if (_pending.Exists(other => other.Reader == reader))
                 throw AlreadyWaiting();
-            // First, under the lock that it takes before it looks at anything: where there is no thread to be had nothing has
-            // changed, and the next call tries again.
+            // First, under the lock that the thread takes before it looks at anything: if the system gives no thread, nothing
+            // has changed, and the next call tries again.
             _thread ??= BackgroundThread.Start(Run, "async waits");
             reader.IsAwaited = true;
             _pending.Add(wait);
 
             ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
-            // Under the lock: a Dispose that unmaps the words comes through it first. Behind it this was a store into a page
-            // that was gone.
+            // Under the lock: a Dispose that unmaps the words takes it first. Outside the lock this could store into an unmapped
+            // page.
             signal.Interrupt();
         }
 
@@ -45,7 +45,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         {
             wait.Registration = cancellationToken.UnsafeRegister(
                 static (state, cancellationToken) => ((PendingRead)state!).Cancel(cancellationToken), wait);
-            // The wait may have ended before there was a registration to end with it.
+            // The wait may have ended before the registration existed.
             if (wait.Task.IsCompleted)
                 wait.Registration.Unregister();
         }
@@ -53,13 +53,12 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         return wait.Task;
     }
 
-    /// <summary>The error of a second call while one is waiting.</summary>
+    /// <summary>The error for a second call while one is waiting.</summary>
     public static InvalidOperationException AlreadyWaiting() =>
         new("An asynchronous call of this consumer is waiting already; a consumer is for one caller at a time.");
 
     /// <summary>
-    /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader any
-    /// more.
+    /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader.
     /// </summary>
     public void Forget(LogReader reader)
     {
@@ -97,9 +96,11 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
                 _pending.RemoveAll(wait => wait.TryComplete(store));
                 if (_pending.Exists(wait => wait.SawHole))
                     sleep = TimeSpan.FromMilliseconds(1);
+                else if (sleep == SleeperWatch.Interval && _pending.TrueForAll(wait => store.IsQuiet(wait.Reader.Offset)))
+                    sleep = LogConsumer.LookAfterStore;
                 if (_pending.Count == 0)
                 {
-                    // Nobody waits: the next wait starts a new thread, so that an idle queue costs nothing.
+                    // No call waits: the next wait starts a new thread, so that an idle queue costs nothing.
                     _thread = null;
                     return;
                 }
@@ -107,7 +108,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
 
             long slept = Stopwatch.GetTimestamp();
             signal.Sleep(sequence, sleep);
-            // Woken by nobody: time to see whether the store is still the one that was opened.
+            // The sleep timed out: time to check whether the store is still the one that was opened.
             if (Stopwatch.GetElapsedTime(slept) < sleep || Stopwatch.GetElapsedTime(looked) < LogConsumer.LookAfterStore)
                 continue;
             EndWaitsIfReplaced();
@@ -129,8 +130,8 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
     }
 
     /// <summary>
-    /// Under the lock, as every end of a wait: behind it the canceller could end the wait first, and the bar that is lifted
-    /// here would be that of the consumer's next wait.
+    /// Under the lock, as every end of a wait: outside it a cancellation could end the wait first, and this would lift the bar
+    /// of the consumer's next wait.
     /// </summary>
     private void FailAll(Predicate<PendingRead> which, Exception error)
     {
@@ -152,7 +153,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         public bool SawHole { get; private set; }
 
         /// <summary>
-        /// Under the lock, so that the waiting thread is not inside the reader any more when the canceller goes on with it.
+        /// Under the lock, so that the waiting thread has left the reader when the cancelled caller uses it again.
         /// </summary>
         public void Cancel(CancellationToken cancellationToken)
         {
@@ -165,7 +166,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
             }
         }
 
-        /// <summary>Under the lock. The consumer may call again, to meet the error itself.</summary>
+        /// <summary>Under the lock. The consumer may call again and meet the error itself.</summary>
         public void Fail(Exception error)
         {
             reader.IsAwaited = false;
@@ -182,7 +183,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
             {
                 if (!reader.HasSomething())
                 {
-                    // A look goes through this only where it enters a segment, and a wait may stay in one for ever.
+                    // HasSomething checks this only when it enters a segment, and a wait may stay in one for ever.
                     store.ThrowIfReadingEnded(reader.IsClosed);
                     return false;
                 }
@@ -196,7 +197,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
             catch (Exception error)
             {
                 reader.IsAwaited = false;
-                // Damage, poison, a deleted store: the consumer's own call shall throw it.
+                // Damage, poison, a deleted store: the consumer's own call should throw it.
                 Debug.Assert(error is MappedFileQueueException or ObjectDisposedException or InvalidOperationException);
                 _completion.TrySetException(error);
             }

@@ -7,20 +7,20 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// Where a reader goes on behind damage, as its <see cref="CorruptionPolicy"/> says. It only goes where the log is certain to
-/// have been before: to places below what walkers have passed, or, while no Exclusive producer may have left anything beyond
-/// that, to any frame whose checksum fits (an Exclusive batch stands there as whole frames before it is published).
+/// Finds where a reader goes on behind damage, according to its <see cref="CorruptionPolicy"/>. It goes only where the log has
+/// certainly been: to places below what walkers have passed, or to any frame whose checksum fits, while no Exclusive producer
+/// may have left anything beyond that (an Exclusive batch stands there as whole frames before it is published).
 /// </summary>
 internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action<QueueCorruptException, long, long>? report)
 {
-    /// <summary>Somebody wants to hear of it.</summary>
+    /// <summary>A handler is registered for skipped damage.</summary>
     public bool Reports => report is not null;
 
-    /// <summary>Tells that everything between two offsets was stepped over.</summary>
+    /// <summary>Reports that everything between two offsets was stepped over.</summary>
     public void Report(QueueCorruptException error, long offset, long nextOffset) => report?.Invoke(error, offset, nextOffset);
 
-    /// <summary>Where to go on; -1 while nothing behind the damage is certain.</summary>
-    /// <param name="at">Where the damage was met.</param>
+    /// <summary>The offset to go on at; -1 while nothing behind the damage is certain.</summary>
+    /// <param name="at">Where the reader met the damage.</param>
     /// <param name="segment">The segment of that place; null when its file is missing.</param>
     /// <param name="visible">The reader sees nothing from here on, published or not.</param>
     public long FindWayOn(long at, SegmentMapping? segment, long visible)
@@ -43,8 +43,8 @@ internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action
     }
 
     /// <summary>
-    /// Somebody may have claimed a free place behind the look at it, and have written a batch's inner frames before they were
-    /// looked at: the claim shows at the second look, because it came before what was seen at the first.
+    /// A producer may have claimed a place after it was seen free, and may have written a batch's inner frames before they were
+    /// read. A second search sees the claim, because it came before the frames that the first one saw.
     /// </summary>
     private bool IsStill(long found, long at, SegmentMapping segment, long limit, long passed) =>
         new FrameSearch(log, segment, limit, passed).Find(at) == found && (found < passed || !log.MayHoldUnpublished);

@@ -5,8 +5,9 @@ using MappedFileQueues.Log.Store;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// Whether an offset that a caller names, or that a cursor holds, is a frame's start or the tail; and where the newest message
-/// ends. A walk over the headers says so; behind damage, for those whose policy steps over it, reading as they do.
+/// Checks whether an offset from a caller or a cursor is the start of a frame or the tail, and finds the end of the newest
+/// message. It walks over the headers; behind damage, for a policy that steps over damage, it reads as a reader with that policy
+/// does.
 /// </summary>
 internal static unsafe class FrameStarts
 {
@@ -26,7 +27,9 @@ internal static unsafe class FrameStarts
         return IsReached(store, policy, offset);
     }
 
-    /// <summary>Whether a reader with this policy comes to the offset, from the start of its segment or the one before.</summary>
+    /// <summary>
+    /// Whether a reader with this policy reaches the offset, from the start of its segment or of the one before.
+    /// </summary>
     public static bool IsReached(LogView log, CorruptionPolicy policy, long offset)
     {
         if (policy == CorruptionPolicy.Throw || offset < log.LowWater || offset > LogLimits.OffsetMax)
@@ -38,8 +41,8 @@ internal static unsafe class FrameStarts
     }
 
     /// <summary>
-    /// Where the damage begins that a reader with this policy steps over at the offset; -1 when there is none. What lies before
-    /// that is below the offset, so whoever had come to the offset had it.
+    /// Where the damage begins that a reader with this policy skips across the offset; -1 when there is none. Everything before
+    /// the damage is below the offset, so a consumer at the offset has already read it.
     /// </summary>
     public static long FindDamageOver(LogView log, CorruptionPolicy policy, long offset)
     {
@@ -50,7 +53,7 @@ internal static unsafe class FrameStarts
         return found;
     }
 
-    /// <summary>Where the newest message ends; at a claim, where that begins.</summary>
+    /// <summary>The end of the newest message; at a claim, the claim's start.</summary>
     public static long FindEnd(LogStore store, CorruptionPolicy policy, long from)
     {
         try
@@ -64,7 +67,7 @@ internal static unsafe class FrameStarts
         }
     }
 
-    /// <summary>As <see cref="FindEnd"/>, reading. A fast producer is not chased for ever.</summary>
+    /// <summary>As <see cref="FindEnd"/>, but reads. It does not chase a fast producer for ever.</summary>
     public static long FindEndBehindDamage(LogView log, CorruptionPolicy policy, long from) =>
         ReadOn(log, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
 
@@ -83,7 +86,7 @@ internal static unsafe class FrameStarts
         }
         catch (QueueCorruptException)
         {
-            // Nothing can be read behind this, and nobody will append there.
+            // Nothing behind this can be read, and no producer will append there.
         }
         finally
         {

@@ -54,8 +54,9 @@ internal sealed unsafe partial class LogConsumer
             if (timedOut)
                 return false;
             ulong* free = status == ReadStatus.Empty ? Reader.FreeHeader : null;
-            // A short sleep has its reason; the longest may be longer still, because SleeperWatch looks after it.
-            if (free != null && sleep == SleeperWatch.Interval)
+            // A short sleep has its reason; the longest may be longer still: SleeperWatch looks after it, or nothing has to.
+            bool mayBeLong = free != null && sleep == SleeperWatch.Interval;
+            if (mayBeLong)
                 sleep = LookAfterStore;
             sleep = Shorter(sleep, Store.Settings.RetryInterval);
             if (status == ReadStatus.Hole)
@@ -69,10 +70,10 @@ internal sealed unsafe partial class LogConsumer
             }
 
             long slept = Stopwatch.GetTimestamp();
-            if (free == null)
-                _signal.Sleep(sequence, sleep);
-            else
+            if (mayBeLong && !Store.IsQuiet(Reader.Offset))
                 _signal.SleepWatched(sequence, sleep, free);
+            else
+                _signal.Sleep(sequence, sleep);
             // Woken by nobody: time to see whether the store is still the one that was opened.
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;

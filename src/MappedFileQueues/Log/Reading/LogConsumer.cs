@@ -15,7 +15,7 @@ namespace MappedFileQueues.Log.Reading;
 /// </summary>
 internal sealed unsafe partial class LogConsumer : IDisposable
 {
-    /// <summary>How often a waiting consumer looks whether the store is still the one that it opened.</summary>
+    /// <summary>How often a waiting consumer checks whether the store is still the one that it opened.</summary>
     public static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
 
     private readonly WakeSignal _signal;
@@ -28,14 +28,14 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private bool _isInterruptible = true;
     private long _committed;
 
-    /// <param name="store">Whose messages.</param>
+    /// <param name="store">The store.</param>
     /// <param name="asyncWaits">Where its asynchronous calls wait.</param>
-    /// <param name="name">Under which name.</param>
+    /// <param name="name">The consumer's name.</param>
     /// <param name="cursor">Its stored offset.</param>
     /// <param name="offset">Where it begins.</param>
-    /// <param name="durableOnly">It sees nothing before it is on disk, and is woken by flushes instead of publishers.</param>
+    /// <param name="durableOnly">It sees a message only once that is on disk; flushes wake it instead of publishers.</param>
     /// <param name="policy">What it does where the log is damaged.</param>
-    /// <param name="report">Hears of damage that was stepped over: what it was, from where, to where.</param>
+    /// <param name="report">Called for skipped damage, with the error, the damage's offset and the next offset.</param>
     public LogConsumer(
         LogStore store,
         AsyncWaiter asyncWaits,
@@ -68,14 +68,13 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public CorruptionPolicy Policy { get; }
 
     /// <summary>
-    /// The stored offset: what lies before it is done. A copy: this consumer alone writes the cursor, and a look from another
-    /// thread must not meet a page that is gone.
+    /// The stored offset: everything before it is done. A copy: only this consumer writes the cursor, and a load on another
+    /// thread must not touch an unmapped page.
     /// </summary>
     public long CommittedOffset => Volatile.Read(ref _committed); // P15 acquire: pairs with P15 release in StoreCursor.
 
     /// <summary>
-    /// Waits for a message as long as the time-out says (infinite: <see cref="Timeout.InfiniteTimeSpan"/>); false when it ran
-    /// out.
+    /// Waits for a message up to the time-out (<see cref="Timeout.InfiniteTimeSpan"/> never ends); false when the time is up.
     /// </summary>
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
@@ -93,8 +92,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Whether a read would find a message. One that is only looked for is not in hand afterwards: a Commit before it is read
-    /// must not take it along.
+    /// Whether a read would find a message. The message is not in hand afterwards: a Commit before the read must not include it.
     /// </summary>
     public bool IsMessageThere()
     {
@@ -114,7 +112,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>As the other; copies the message, while the mapping is held.</summary>
+    /// <summary>As the other overload; copies the message while the mapping is held.</summary>
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
@@ -129,7 +127,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Waits for one message and takes those that are there, behind which it reads on; how many.</summary>
+    /// <summary>Waits for one message, takes the available ones and moves behind them; returns their count.</summary>
     public int TakeBatch<T>(Span<T> destination, CancellationToken cancellationToken)
         where T : unmanaged
     {
@@ -144,7 +142,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>The same in a call that is marked already.</summary>
+    /// <summary>As TryWait, in a call that is already marked.</summary>
     private bool TryTake<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
@@ -154,7 +152,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         return found;
     }
 
-    /// <summary>Everything read so far, the message in hand too, is done. A release store; the page is the file.</summary>
+    /// <summary>Everything read so far, including the message in hand, is done. A release store; the page is the file.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Commit()
     {
@@ -167,7 +165,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         reader.EndCall();
     }
 
-    /// <summary>Stores an offset that is at or before what was read; the reading place stays.</summary>
+    /// <summary>Stores an offset at or before what was read; the reading place stays.</summary>
     public void Commit(long nextOffset)
     {
         Reader.BeginCall();
@@ -186,7 +184,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Goes on behind the message in hand without committing.</summary>
+    /// <summary>Moves behind the message in hand without committing.</summary>
     public void Advance()
     {
         LogReader reader = Reader;
@@ -214,7 +212,15 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Back to the stored offset.</summary>
+    /// <summary>Throws while a message that was read is neither committed nor passed.</summary>
+    public void ThrowIfInHand()
+    {
+        if (Reader.HasMessage)
+            throw new InvalidOperationException($"The message in hand is not committed: offset={Reader.Offset}, "
+                + $"consumer=\"{Name}\", path={Store.Path}. Commit it before the offset is adjusted.");
+    }
+
+    /// <summary>Moves back to the stored offset.</summary>
     public void Rewind()
     {
         Reader.BeginCall();
@@ -229,7 +235,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Completes when a look would find a message, or something to throw.</summary>
+    /// <summary>Completes when a read would find a message, or something to throw.</summary>
     public Task WaitAsync(CancellationToken cancellationToken)
     {
         Reader.BeginCall();
@@ -245,8 +251,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Makes the stored offset survive a power cut. On any thread; Dispose waits for it. An error says nothing against the stored
-    /// offset, which survives the death of processes all the same, and the next commit writes the page again.
+    /// Makes the stored offset survive a power cut. Any thread; Dispose waits for it. After an error the stored offset is still
+    /// valid and survives the death of processes, and the next commit writes the page again.
     /// </summary>
     public void FlushCursor()
     {
@@ -259,7 +265,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             }
             catch (QueueDiskException)
             {
-                // The folder whose names cannot be flushed may be gone with the store.
+                // If the folder's names cannot be flushed, the folder may be gone with the store.
                 Store.ThrowIfReplaced();
                 throw;
             }
@@ -267,8 +273,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// In a call, because it may end the reader's last span: throws when the consumer is disposed, or an asynchronous call of it
-    /// is waiting, which owns the reader.
+    /// Throws when the consumer is disposed, or when one of its asynchronous calls is waiting and owns the reader. In a call,
+    /// because it may end the reader's last span.
     /// </summary>
     private void ThrowIfBarred()
     {
@@ -277,12 +283,12 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Ends waiting calls, waits for the call under way, lets the name go last. A span that is out ends here when this is the
-    /// thread that read it; otherwise its mapping stays until that thread's next call.
+    /// Ends waiting calls, waits for the call under way, and releases the name last. A span that is out ends here if this thread
+    /// read it; otherwise its mapping stays until that thread's next call.
     /// </summary>
     public void Dispose()
     {
-        // A second caller, the queue's own end say, returns only when the first is through: afterwards the store is unmapped.
+        // A second caller, for example the queue's own end, returns only after the first: afterwards the store is unmapped.
         lock (_disposing)
         {
             if (_disposed)
@@ -310,8 +316,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         ThrowIfBarred();
         Reader.Advance();
         long first = Reader.Offset;
-        // What the fast path leaves (a frame across the bound, one without checksum, a hole, a roll) the slow one must take
-        // itself, not only look at: the fast path would leave it again.
+        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, one without a
+        // checksum, a hole, a roll): the fast path would leave it again.
         int count = TakeRun(destination);
         try
         {
@@ -333,7 +339,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         return count;
     }
 
-    /// <summary>Takes the messages that are there and need nothing rare.</summary>
+    /// <summary>Takes the available messages that need nothing rare.</summary>
     private int TakeRun<T>(Span<T> destination)
         where T : unmanaged
     {
@@ -350,7 +356,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Called back by a token. A wait whose handler (<see cref="LogReader.TryRead"/> tells it of damage) disposes the queue is
+    /// Called by a token. If a wait's damage handler (called by <see cref="LogReader.TryRead"/>) disposes the queue, the wait is
     /// still registered when the signal's page is gone.
     /// </summary>
     private void InterruptByToken()
@@ -378,7 +384,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         SharedWord.WriteRelease(_cursor, CursorWord.From(offset));
     }
 
-    /// <summary>Nothing but a throw: so the compiler knows that it does not return, and keeps registers over it.</summary>
+    /// <summary>Only throws: so the compiler knows that it does not return, and keeps registers across it.</summary>
     [DoesNotReturn]
     private void EndAndThrowBarred()
     {
@@ -387,7 +393,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         throw error;
     }
 
-    /// <summary>In a call: why it is refused.</summary>
+    /// <summary>In a call: the reason why it is refused.</summary>
     private Exception Barred()
     {
         if (!Reader.IsClosed)

@@ -5,23 +5,25 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// Reading on behind damage, for a reader that was given a <see cref="DamageSkipper"/>. All damage shows as an exception of the
-/// slow path and is met here, so the fast paths know nothing of it. Where nothing behind the damage is certain yet the reader
-/// stands as at the end of the log, and whoever waits looks again now and then.
+/// Reading on behind damage, for a reader with a <see cref="DamageSkipper"/>. All damage appears as an exception of the slow
+/// path and is handled here, so the fast paths know nothing about it. Where nothing behind the damage is certain yet, the reader
+/// behaves as at the end of the log, and a waiting caller looks again from time to time.
 /// </summary>
 internal sealed unsafe partial class LogReader
 {
-    /// <summary>A look at the rest of a segment may take milliseconds: who waits gives it one part of so many at most.</summary>
+    /// <summary>
+    /// A search of the rest of a segment may take milliseconds: a waiting caller spends at most one part in this many on it.
+    /// </summary>
     private const int LookShare = 8;
 
     private long _stalledAt = -1;
     private long _lookAgainAt;
     private QueueCorruptException? _stalledBy;
 
-    /// <summary>The damage that this reader stands before, because nothing behind it is certain yet; null elsewhere.</summary>
+    /// <summary>The damage at which this reader stands, because nothing behind it is certain yet; null elsewhere.</summary>
     public QueueCorruptException? DamageAhead => _stalledAt >= 0 && _stalledAt == Offset ? _stalledBy : null;
 
-    /// <summary>Before damage, with nothing certain behind it, and too early to look again.</summary>
+    /// <summary>At damage with nothing certain behind it, and too early to look again.</summary>
     private bool IsStalled => _stalledAt >= 0 && _stalledAt == Offset && Stopwatch.GetTimestamp() < _lookAgainAt;
 
     private ReadStatus ReadOverDamage(out byte* payload, out int length)
@@ -45,7 +47,7 @@ internal sealed unsafe partial class LogReader
         }
     }
 
-    /// <summary>Damage is something to act on, but while the reader is stalled before it.</summary>
+    /// <summary>Damage is something to act on, unless the reader is stalled at it.</summary>
     private bool HasSomethingOrDamage()
     {
         if (IsStalled)
@@ -66,7 +68,7 @@ internal sealed unsafe partial class LogReader
         long at = Offset;
         long start = log.Window.StartOf(at);
         SegmentMapping? segment = _segment is { } here && here.Start == start ? here : null;
-        // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+        // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
         long visible = confirmed == null ? long.MaxValue : SharedWord.ReadAcquire(confirmed);
         long next = skipper!.FindWayOn(at, segment, visible);
         if (next <= at)
@@ -85,8 +87,8 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// The handler is the user's: outside of the marked call it may use the consumer, and dispose it. What it throws ends the
-    /// call; the place is behind the damage by then.
+    /// Calls the user's handler outside of the marked call, so that it may use and dispose the consumer. An exception from it
+    /// ends the call; the place is already behind the damage.
     /// </summary>
     private void Report(QueueCorruptException damage, long at, long next)
     {

@@ -7,11 +7,12 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// What of the log is mapped for this reader, and how far it may look: entering and leaving segments, the bound, the end.
+/// The part of the log that is mapped for this reader, and how far it may read: entering and leaving segments, the bound, the
+/// end.
 /// </summary>
 internal sealed unsafe partial class LogReader
 {
-    /// <summary>Segments in which threads that took turns with others may still read, one for each.</summary>
+    /// <summary>The segments that earlier threads may still read after another thread took over, one for each.</summary>
     private readonly List<(CallMark Owner, SegmentMapping Segment)> _spansOfOthers = [];
 
     /// <summary>
@@ -31,7 +32,7 @@ internal sealed unsafe partial class LogReader
         _pendingOffset = offset;
     }
 
-    /// <summary>A message was read since the place was moved.</summary>
+    /// <summary>A message was read after the move, so the span has ended.</summary>
     public void EndSpan()
     {
         if (_segmentOfSpan is null)
@@ -48,7 +49,7 @@ internal sealed unsafe partial class LogReader
     {
         Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
         _bound = null;
-        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the look; pairs with P7 release in SingleCaller.
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the load; pairs with P7 release in SingleCaller.
         wake();
         var spinner = new SpinWait();
         while (_calls.IsInCall)
@@ -60,7 +61,7 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// Gives the mappings back; this thread's spans into them end here. The end of the reader and the next call of a thread may
+    /// Releases the mappings; this thread's spans into them end here. The end of the reader and the next call of a thread may
     /// both come here at once.
     /// </summary>
     public void ReleaseSegment()
@@ -76,7 +77,7 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// After the end: a thread whose span was out calls once more, so that nobody needs the memory any longer. In its call.
+    /// After the end: a thread whose span was out calls once more, so no thread needs the memory any longer. In its call.
     /// </summary>
     public void ReleaseOrphan()
     {
@@ -85,8 +86,8 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// Takes the reader over from the thread that called last. That one may still read a message in place, though its turn is
-    /// over; its memory stays until that thread's next call.
+    /// Takes the reader over from the thread that called last. That thread may still read a message in place, though its turn is
+    /// over; its memory stays until its next call.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void TakeOver(byte* stack)
@@ -137,7 +138,7 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// Sees to it that a header may be loaded at the place: inside a mapped segment, below what is allocated.
+    /// Makes sure that the header at the reader's place may be loaded: inside a mapped segment, below what is allocated.
     /// </summary>
     private bool TryReachHeader(out long room)
     {
@@ -174,8 +175,9 @@ internal sealed unsafe partial class LogReader
         log.ThrowIfReadingEnded(IsClosed);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
-        // At or above low water a missing segment means "nothing yet": the next look opens again. Below it the messages are
-        // gone, also when a file of that name is there: a slow producer may have made it anew, and nobody will ever append to it.
+        // At or above low water a missing segment means "nothing yet": the next read opens it again. Below low water the
+        // messages are gone, even if a file of that name exists: a slow producer may have made it anew, and no producer will
+        // ever append to it.
         bool isGone = start < log.LowWater;
         if (segment is null || isGone)
         {
@@ -195,7 +197,7 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// The allocated bound may be stale, or damaged in the file: a look past it by pread, which touches no mapping, decides.
+    /// The allocated bound may be stale, or damaged in the file: a pread past it, which touches no mapping, decides.
     /// </summary>
     private bool TryRaiseBound(SegmentMapping segment, long position)
     {
@@ -214,7 +216,7 @@ internal sealed unsafe partial class LogReader
 
         if (confirmed != null)
         {
-            // P18 acquire: what lies before it is on disk; pairs with P18 full in FlushRound.
+            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
             bound = Math.Min(bound, SharedWord.ReadAcquire(confirmed) - segment.Start);
             if (bound < position + FrameHeader.Size)
                 return false;
@@ -226,7 +228,7 @@ internal sealed unsafe partial class LogReader
         return true;
     }
 
-    /// <summary>Sees to it that all of the message can be looked at whose header was.</summary>
+    /// <summary>Makes sure that the whole message of a header that was read can be read.</summary>
     private void ReachFrame(int length)
     {
         long frameLength = FrameHeader.FrameLength(length);
@@ -235,8 +237,8 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// By a step of pages: what the system cannot give is an exception here, and would be the end of the process at the load. A
-    /// page may leave memory once more in between; docs/DURABILITY.md says what is left of that.
+    /// Raises the bound by a step of pages. A page that the system cannot give is an exception here; at the load it would end
+    /// the process. A page may leave memory again in between; docs/DURABILITY.md describes the remaining cases.
     /// </summary>
     private void RaiseBound(SegmentMapping segment, long from, long needed)
     {
@@ -246,14 +248,14 @@ internal sealed unsafe partial class LogReader
         SetBound(segment.Pointer + there);
     }
 
-    /// <summary>For the fast paths too, unless the reader is closed or a wait owns it.</summary>
+    /// <summary>Also for the fast paths, unless the reader is closed or a wait owns it.</summary>
     private void SetBound(byte* bound)
     {
         _reach = bound;
         if (IsBarred)
             return;
         _bound = bound;
-        Interlocked.MemoryBarrier(); // P7 full: bound before the look at the bars; pairs with P7 full in Close.
+        Interlocked.MemoryBarrier(); // P7 full: bound before the load of the bars; pairs with P7 full in Close.
         if (IsBarred)
             _bound = null;
     }

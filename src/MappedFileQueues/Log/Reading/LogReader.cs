@@ -7,7 +7,7 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.Reading;
 
-/// <summary>What a look at the log found.</summary>
+/// <summary>The result of a read.</summary>
 internal enum ReadStatus
 {
     /// <summary>A whole, verified message is in hand.</summary>
@@ -24,17 +24,18 @@ internal enum ReadStatus
 /// One reader's place in the log.
 /// <code>
 /// 1 load the header once (acquire); 0: nothing yet
-/// 2 check state and length against the room that is left: what comes from the file is hostile
+/// 2 check state and length against the room that is left: content of the file is hostile
 /// 3 verify the checksum, which covers the offset too
-/// 4 hand out the payload; the place moves only by Advance
+/// 4 hand out the payload; only Advance moves the place
 /// </code>
 /// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system),
-/// for the pages that the system was asked for (a load from a bad sector would end the process), for Dispose and for an
-/// asynchronous wait that owns the reader: that one looks below <see cref="_reach"/>, which the fast paths do not know; for a
-/// reader of what is on disk alone, for the confirmed offset too. One thread at a time; Dispose may come from any.
+/// for the pages that the system was asked for (a load from a bad sector would end the process), for Dispose, and for an
+/// asynchronous wait that owns the reader; that wait reads below <see cref="_reach"/>, which the fast paths do not use. For a
+/// reader that sees only what is on disk, the bound stands for the confirmed offset too. One thread at a time; Dispose may come
+/// from any.
 /// </summary>
-/// <param name="log">What it reads.</param>
-/// <param name="confirmed">The word that says up to where it reads; null for all that is published.</param>
+/// <param name="log">The log that it reads.</param>
+/// <param name="confirmed">The word that holds the end of what it may read; null for everything that is published.</param>
 /// <param name="skipper">Steps over damage; null for a reader that throws there.</param>
 internal sealed unsafe partial class LogReader(LogView log, long* confirmed = null, DamageSkipper? skipper = null)
 {
@@ -59,19 +60,19 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     private CallMark? _spanOwner;
     private int _bars;
 
-    /// <summary>The offset of the message in hand, or else of the next one to read.</summary>
+    /// <summary>The offset of the message in hand, otherwise of the next one to read.</summary>
     public long Offset => _segment is null ? _pendingOffset : (long)_next + _addressToOffset;
 
     /// <summary>The offset behind the message in hand, or <see cref="Offset"/> when there is none.</summary>
     public long OffsetBehind => Offset + _inHand;
 
-    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    /// <summary>Where the last message that was read began; -1 before the first.</summary>
     public long MessageOffset => _inHand != 0 ? Offset : _messageOffset;
 
     /// <summary>True between a read and the Advance or Commit that follows it.</summary>
     public bool HasMessage => _inHand != 0;
 
-    /// <summary>True while a message that was read may still be out as a span of another thread.</summary>
+    /// <summary>True while another thread may still hold a message as a span.</summary>
     public bool MayHaveSpanOfOther
     {
         get
@@ -88,8 +89,8 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     public bool IsClosed => (Volatile.Read(ref _bars) & BarClosed) != 0; // P7 acquire: pairs with P7 full in Close.
 
     /// <summary>
-    /// True while the thread of <see cref="AsyncWaiter"/> looks through this reader. The bound goes with it: a call that takes
-    /// the fast path beside the wait must end on the slow one, which refuses it.
+    /// True while the thread of <see cref="AsyncWaiter"/> reads through this reader. Setting it also takes away the bound: a
+    /// call that takes the fast path beside the wait must end on the slow path, which refuses it.
     /// </summary>
     public bool IsAwaited
     {
@@ -124,8 +125,8 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     public void EndCall() => _calls.End();
 
     /// <summary>
-    /// As <see cref="EndCall"/>, for calls that may have told a handler of damage: that is told outside of the call, which may
-    /// find another thread's call behind it and end there.
+    /// As <see cref="EndCall"/>, for calls that may have called a damage handler. The handler runs outside of the call;
+    /// afterwards another thread's call may be under way, and then this call ends there.
     /// </summary>
     public void EndCallIfBegun()
     {
@@ -133,7 +134,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         _calls.EndIfBegun(&here);
     }
 
-    /// <summary>False behind a handler that was told of damage, when another thread's call has come in between.</summary>
+    /// <summary>False after a damage handler has run, when another thread's call has come in between.</summary>
     public bool IsInOwnCall
     {
         get
@@ -144,8 +145,8 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>
-    /// The message that is read in this call is given out as a span or reference into the mapping, to this thread. A Dispose from
-    /// another thread, which waits for the call, must know.
+    /// The message of this call goes to this thread as a span or reference into the mapping. A Dispose on another thread, which
+    /// waits for the call, must know this.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void NoteSpan()
@@ -154,7 +155,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         _spanOwner = _calls.Owner;
     }
 
-    /// <summary>A call for the fast path alone: copies the next message. False means: ask the slow one.</summary>
+    /// <summary>A call for the fast path alone: copies the next message. When false, use the slow path.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryCopyInCall<T>(out T message)
         where T : unmanaged
@@ -166,20 +167,20 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return copied;
     }
 
-    /// <summary>As the other, for a message that is given out where it lies.</summary>
+    /// <summary>As <see cref="TryCopyInCall"/>, for a message that is given out in place.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryGetInCall(out byte* payload, out int length)
     {
         BeginCall();
         bool found = TryReadInPlace(out payload, out length);
-        // Not before: a closed reader may still keep a message for the thread that read it last.
+        // Not earlier: a closed reader may still keep a message for the thread that read it last.
         if (found)
             NoteSpan();
         EndCall();
         return found;
     }
 
-    /// <summary>The span was copied, and nobody has it any more.</summary>
+    /// <summary>The span was copied, and no thread holds it any more.</summary>
     public void ForgetSpan()
     {
         BeginCall();
@@ -188,8 +189,8 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>
-    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. False means: ask <see
-    /// cref="TryRead"/>.
+    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. When false, use
+    /// <see cref="TryRead"/>.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryCopyFixed(ref byte destination, int length)
@@ -220,7 +221,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>
-    /// The fast path for messages of any length: verifies one where it lies. False means: ask <see cref="TryRead"/>.
+    /// The fast path for messages of any length: verifies one in place. When false, use <see cref="TryRead"/>.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryReadInPlace(out byte* payload, out int length)
@@ -260,7 +261,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return Crc32C.Append(crc, ref at[FrameHeader.Size], length) == FrameHeader.HighHalf(header);
     }
 
-    /// <summary>Looks for the next message without waiting. The payload stays valid as the public API says.</summary>
+    /// <summary>Reads the next message without waiting. The payload stays valid as the public API promises.</summary>
     public ReadStatus TryRead(out byte* payload, out int length) =>
         skipper is null ? Read(out payload, out length) : ReadOverDamage(out payload, out length);
 
@@ -277,7 +278,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
             {
                 if (!IsPassed)
                     return ReadStatus.Empty;
-                // It may have been published between the two looks; what is not there at the next one is lost.
+                // It may have been published between the two loads; if the next load does not see it, it is lost.
                 if (wasPassed)
                 {
                     log.ThrowIfReplaced();
@@ -325,21 +326,19 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>
-    /// Whether the log goes on here, so that nothing would be damage; what is not on disk yet is no business of ours.
+    /// Whether the log goes on here, so that a zero header is damage; messages that are not on disk yet do not count.
     /// </summary>
     // P18 acquire: pairs with P18 full in FlushRound.
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
 
-    /// <summary>
-    /// The header that the next message will have, for a waiter to look at; null while it cannot be reached, and before damage.
-    /// </summary>
+    /// <summary>The header of the next message, for a waiter to watch; null while it cannot be reached, and at damage.</summary>
     public ulong* FreeHeader => _next + FrameHeader.Size <= _bound && _stalledAt != Offset ? (ulong*)_next : null;
 
-    /// <summary>Looks after the claim in the way; true when it no longer is.</summary>
+    /// <summary>Repairs the claim in the way if its owner is dead; true when no claim is in the way any more.</summary>
     public bool TryRepairHole()
     {
-        // A wait may come here because the log goes on, before the place was reached: behind the end of a segment, say. What
-        // cannot be reached is for the read to tell.
+        // A wait may come here because the log goes on, before the place was reached: for example behind the end of a segment.
+        // The read reports a place that cannot be reached.
         if (!TryReachHeader(out _))
             return true;
         // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
@@ -352,7 +351,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return fate != HoleFate.Living;
     }
 
-    /// <summary>Goes on behind the message in hand, if there is one.</summary>
+    /// <summary>Moves behind the message in hand, if there is one.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Advance()
     {
@@ -377,7 +376,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return offset + inHand;
     }
 
-    /// <summary>The message in hand was not taken: nothing is in hand.</summary>
+    /// <summary>The message in hand was not taken: nothing is in hand any more.</summary>
     public void PutBack() => _inHand = 0;
 
     private void ThrowIfTruncated(int length)

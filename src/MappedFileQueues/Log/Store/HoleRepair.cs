@@ -8,29 +8,29 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Store;
 
 /// <summary>
-/// The one routine for a claimed frame in somebody's way: readers, the flush walk, seeking and an Exclusive producer's start use
-/// it. A claim is dead when its slot's generation has moved on or its slot's lock is free, never by time-out and never by process
-/// id. A dead claim becomes padding by one compare-and-swap, which a repairer that dies anywhere leaves done or not done, and
-/// whoever slept behind it is woken as by a publish. Errors of the probe (EMFILE, EACCES) mean "unknown": they are thrown, and
-/// nothing is changed.
+/// The one routine for a claimed frame in the way; readers, the flush walk, seeking and the start of an Exclusive producer use
+/// it. A claim is dead when its slot's generation has moved on or its slot's lock is free, never by time-out and never by
+/// process id. A dead claim becomes padding by one compare-and-swap: a repairer that dies has done it or has not. The repair
+/// wakes sleepers as a publish does. Errors of the probe (EMFILE, EACCES) mean "unknown": they are thrown, and nothing is
+/// changed.
 /// </summary>
 internal sealed unsafe class HoleRepair(
     HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, ControlPage control)
 {
-    /// <summary>Turns the claim into padding if its owner is dead; true when the header is no longer this claim.</summary>
+    /// <summary>Turns the claim into padding if its owner is dead; true when the header no longer holds this claim.</summary>
     /// <param name="header">Where the claim stands; mapped until this returns.</param>
-    /// <param name="claim">What was read there.</param>
+    /// <param name="claim">The value that was read there.</param>
     /// <param name="offset">The claim's offset.</param>
     public bool TryRepair(ulong* header, ulong claim, long offset)
     {
         uint owner = FrameHeader.HighHalf(claim);
         int slot = SlotLayout.Slot(owner);
-        // A generation that has moved on: the taker raised it under the lock that the claimant once held, so the claimant is
+        // The generation has moved on: the new holder raised it under the lock that the claimant once held, so the claimant is
         // gone.
         if (slots.Generation(slot) != SlotLayout.Generation(owner))
             return TurnIntoPadding(header, claim, offset);
 
-        // The header was read before the probe, and is changed under it: nobody can take the slot over in between.
+        // The header was read before the probe and is changed under it: no process can take over the slot in between.
         using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
         ProtocolSteps.Reach(ProtocolStep.RepairProbed);
 #if MFQ_PLANTED
@@ -43,24 +43,27 @@ internal sealed unsafe class HoleRepair(
 
     /// <inheritdoc cref="LogView.IsDamage"/>
     public bool IsDamage(ulong* header, ulong claim, long offset) =>
-        // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
+        // P18 acquire: everything below it was seen published; pairs with P18 full in FlushRound.
         IsDamage(header, claim, offset, GenerationNow(claim), SharedWord.ReadAcquire(control.Confirmed));
 
-    /// <summary>The same for whoever knows which generation the claim's slot has now, and how far the log was flushed.</summary>
+    /// <summary>
+    /// As <see cref="IsDamage(ulong*, ulong, long)"/>, for a caller that knows the slot's generation and how far the log was
+    /// flushed.
+    /// </summary>
     /// <param name="header">Where the claim was read.</param>
-    /// <param name="claim">What was read there.</param>
+    /// <param name="claim">The value that was read there.</param>
     /// <param name="offset">The claim's offset.</param>
-    /// <param name="generationNow">Asked after the header was read: a taker raises it before its first claim.</param>
-    /// <param name="flushedTo">Asked after the header was read, too.</param>
+    /// <param name="generationNow">Read after the header: a new holder raises it before its first claim.</param>
+    /// <param name="flushedTo">Read after the header, too.</param>
     public static bool IsDamage(ulong* header, ulong claim, long offset, uint generationNow, long flushedTo) =>
         IsNobodys(FrameHeader.HighHalf(claim), generationNow)
-        // P4 acquire: a real claim is gone at this look; pairs with P3 full in SharedAppender.
+        // P4 acquire: a real claim is gone by this load; pairs with P3 full in SharedAppender.
         || (offset < flushedTo && SharedWord.ReadAcquire(header) == claim);
 
-    /// <summary>Whose claim this is, changing nothing.</summary>
+    /// <summary>The state of the claim's owner; changes nothing.</summary>
     public ClaimOwner OwnerOf(ulong claim) => OwnerOf(directory, claim, GenerationNow(claim));
 
-    /// <summary>The same for whoever knows which generation the claim's slot has now.</summary>
+    /// <summary>As <see cref="OwnerOf(ulong)"/>, for a caller that knows the current generation of the claim's slot.</summary>
     public static ClaimOwner OwnerOf(HeldDirectory directory, ulong claim, uint generationNow)
     {
         uint owner = FrameHeader.HighHalf(claim);
@@ -72,9 +75,7 @@ internal sealed unsafe class HoleRepair(
         return probe is null ? ClaimOwner.Living : ClaimOwner.Dead;
     }
 
-    /// <summary>
-    /// Turns a claim of this caller's own, or one that it may fence, into padding; false when it was no longer there.
-    /// </summary>
+    /// <summary>Turns the caller's own claim, or one that it may fence, into padding; false when the claim is gone.</summary>
     public bool Abandon(ulong* header, ulong claim, long offset)
     {
         ulong padding = checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
@@ -90,7 +91,7 @@ internal sealed unsafe class HoleRepair(
         return true;
     }
 
-    /// <summary>A generation that its slot has not reached.</summary>
+    /// <summary>The slot has not reached the claim's generation.</summary>
     private static bool IsNobodys(uint owner, uint generationNow) =>
         SlotLayout.Generation(owner) == 0 || SlotLayout.Generation(owner) > generationNow;
 

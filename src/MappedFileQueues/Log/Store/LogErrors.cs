@@ -3,7 +3,7 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.Store;
 
-/// <summary>The errors that every walker can meet, worded in one place.</summary>
+/// <summary>The errors that every walker can meet; their texts are in one place.</summary>
 internal static class LogErrors
 {
     public static QueueCorruptException Corrupt(SegmentWindow window, long offset, ulong header, long room)
@@ -27,7 +27,7 @@ internal static class LogErrors
     {
         string file = StoreNames.Segment(segment.Start);
         long length = Math.Min(segment.Usable, segment.File.Length);
-        return new QueueCorruptException($"A segment file is shorter than it should be: file={file}, length={length}, "
+        return new QueueCorruptException($"A segment file is too short: file={file}, length={length}, "
             + $"expected={segment.SegmentLength}, offset={offset}."
             + " What lies before it can be read; restore the file.", file, offset);
     }

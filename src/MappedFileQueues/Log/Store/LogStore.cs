@@ -8,8 +8,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Store;
 
 /// <summary>
-/// What one queue holds of a store: its files, mappings and locks, the words of its control page, and the guards that every call
-/// goes through. It knows nobody who appends, flushes or reads; `LogAttachment` owns it and them.
+/// What one queue holds of a store: its files, mappings and locks, the words of its control page, and the guards of every call.
+/// It does not know the appenders, flusher and readers; `LogAttachment` owns it and them.
 /// </summary>
 internal sealed unsafe class LogStore : LogView, IDisposable
 {
@@ -38,6 +38,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
         };
         Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
+        if (Os.IsPortable)
+            SharedWord.WriteRelease(Control.HasPollers, 1); // P35 release: pairs with P35 acquire in HasPollers.
     }
 
     public OperatingSystemServices Os { get; }
@@ -56,22 +58,33 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public WakeSignal Wake { get; }
 
-    /// <summary>Wakes those who wait for the confirmed offset, or for the lead of a flush.</summary>
+    /// <summary>Wakes the threads that wait for the confirmed offset, or for the lead of a flush.</summary>
     public WakeSignal FlushWake { get; }
 
     public HoleRepair Holes { get; }
 
     public OwnProducers Producers { get; } = new();
 
+    /// <summary>Some process that is or was attached publishes without waking anybody.</summary>
+    // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in LogStore.
+    public bool HasPollers => SharedWord.ReadAcquire(Control.HasPollers) != 0;
+
     /// <summary>
-    /// Where recovery met a frame that cannot be; -1 when the log is whole. Producers refuse to start then, nothing is
-    /// confirmed any more, readers read up to it.
+    /// Where recovery met an impossible frame; -1 when the log is whole. While it is set, producers refuse to start, nothing is
+    /// confirmed, and readers stop there.
     /// </summary>
     public long CorruptAt => Control.CorruptAt;
 
     /// <summary>Everything before it is on disk.</summary>
     // P18 acquire: pairs with P18 full in FlushRound.
     public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Confirmed);
+
+    /// <summary>
+    /// For a sleeper that has seen everything below an offset: all of it is on disk. The only message that can come without a
+    /// wake is that of a producer that dies between its publish and its wake, before its Produce returned. The sleeper finds
+    /// that one at its next look, a second later at most.
+    /// </summary>
+    public bool IsQuiet(long offset) => ConfirmedOffset >= offset && !HasPollers;
 
     // P16 acquire: pairs with P16 release in LogOrigin.
     public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
@@ -85,7 +98,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     // P14 acquire: pairs with P14 full in SegmentRoller.
     public override long WrittenTo => SharedWord.ReadAcquire(Control.TailHint);
 
-    // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
+    // P17 acquire: read after the frames that were examined; pairs with P17 release in ProducerAdmission.
     public override bool MayHoldUnpublished => SharedWord.ReadAcquire(Control.ExclusiveAtWork) != 0;
 
     public override bool MayGrow => CorruptAt < 0;
@@ -99,7 +112,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public override bool IsDamage(ulong* header, ulong claim, long offset) => Holes.IsDamage(header, claim, offset);
 
-    /// <summary>Damage is for the next look to tell, which knows what the reader does about it.</summary>
+    /// <summary>Damage is left to the next read, which knows the reader's policy.</summary>
     public override HoleFate Repair(ulong* header, ulong claim, long offset) =>
         IsDamage(header, claim, offset) || TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
 
@@ -109,7 +122,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         if (Producers.Own(claim))
         {
             Producers.ThrowIfOwnClaimIsOpen();
-            // Of another thread of this queue.
+            // The claim of another thread of this queue.
             // P3 acquire: whether it was published meanwhile; pairs with P3 full in SharedAppender.
             return SharedWord.ReadAcquire(header) != claim;
         }
@@ -119,7 +132,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             : Holes.TryRepair(header, claim, offset);
     }
 
-    /// <summary>A sync has failed, whoever asked for it: nothing is confirmed any more, in any process.</summary>
+    /// <summary>A sync has failed, whichever thread asked for it: nothing is confirmed any more, in any process.</summary>
     public void Poison()
     {
         Wake.Poison();
@@ -127,10 +140,10 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         PoisonFile.Make(Directory);
     }
 
-    /// <summary>From here on calls that wait for others give up with <see cref="ObjectDisposedException"/>.</summary>
+    /// <summary>From here on, calls that wait for others end with <see cref="ObjectDisposedException"/>.</summary>
     public void BeginClosing() => _closing = true;
 
-    /// <summary>From here on nothing new begins.</summary>
+    /// <summary>From here on, no new call begins.</summary>
     public void End() => _ended = true;
 
     /// <summary>Called in every loop that waits for another process or thread.</summary>
@@ -161,17 +174,15 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public QueuePoisonedException Poisoned(Exception? cause = null) => new(
         $"A flush of this store failed, so nothing is confirmed any more: path={Path}. Close every queue on it, in all "
-        + "processes, then open it again: that looks at what the disk really holds.", cause);
+        + "processes, then open it again: opening checks what the disk really holds.", cause);
 
-    /// <summary>
-    /// Takes `open` for a call of this queue; the queue's end ends the wait.
-    /// </summary>
+    /// <summary>Takes the `open` lock for a call of this queue; the end of the queue ends the wait.</summary>
     public PlatformLock TakeOpenLock() => OpenLock.Take(Directory, Settings.LockTimeout, ThrowIfClosing);
 
     /// <summary>
-    /// Closes the files and lets the locks go. A thread that has a span in hand still, or memory of a claim that was taken away,
-    /// keeps that segment mapped and nothing else: all that is left to it is to read or write there, and to meet a disposed
-    /// object at its next call, which looks at no shared word.
+    /// Closes the files and releases the locks. A thread that still holds a span, or memory of a claim that was taken away,
+    /// keeps only that segment mapped: it can read or write there until its next call, which finds a disposed object and touches
+    /// no shared word.
     /// </summary>
     public void Dispose()
     {

@@ -4,38 +4,38 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.Store;
 
-/// <summary>What became of a claim in the way.</summary>
+/// <summary>The fate of a claim in the way.</summary>
 internal enum HoleFate
 {
-    /// <summary>Its owner lives: wait.</summary>
+    /// <summary>Its owner is alive: wait.</summary>
     Living,
 
-    /// <summary>It is published or padding by now: look again.</summary>
+    /// <summary>It was published or became padding: read again.</summary>
     Changed,
 
     /// <summary>Its owner is dead, and this reader may not write: step over it.</summary>
     StepOver,
 }
 
-/// <summary>Whose claim a word is that looks like one.</summary>
+/// <summary>The owner of a word that looks like a claim.</summary>
 internal enum ClaimOwner
 {
-    /// <summary>Nobody ever held the slot in this generation: it is no claim.</summary>
+    /// <summary>No process ever held the slot in this generation: it is not a claim.</summary>
     Nobody,
 
-    /// <summary>Of a producer that is gone.</summary>
+    /// <summary>A producer that is gone.</summary>
     Dead,
 
-    /// <summary>Of a producer that may still publish it.</summary>
+    /// <summary>A producer that may still publish it.</summary>
     Living,
 }
 
 /// <summary>
-/// What walkers and readers need of a store. It has two kinds: <see cref="LogStore"/>, which is attached and repairs, and the
-/// one of a reader that leaves no trace (Inspection).
+/// What walkers and readers need of a store. There are two kinds: <see cref="LogStore"/>, which is attached and repairs, and
+/// that of a reader that leaves no trace (Inspection).
 /// </summary>
-/// <param name="directory">The store's directory; the view's from now on.</param>
-/// <param name="meta">What the store is.</param>
+/// <param name="directory">The store's directory; the view owns it from now on.</param>
+/// <param name="meta">The store's meta page.</param>
 /// <param name="verifiesChecksum">Whether readers verify each message.</param>
 internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, bool verifiesChecksum)
 {
@@ -57,48 +57,45 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// <summary>Offsets below it are gone.</summary>
     public abstract long LowWater { get; }
 
-    /// <summary>Blocks exist up to here, as far as the control page says.</summary>
+    /// <summary>Blocks exist up to here, according to the control page.</summary>
     public abstract long Allocated { get; }
 
-    /// <summary>A frame's start, or the tail, that a walker has reached: the log goes that far at least.</summary>
+    /// <summary>The start of a frame, or the tail, that a walker has reached: the log goes at least that far.</summary>
     public abstract long PassedTo { get; }
 
     /// <summary>
-    /// A hint: frames stand up to here, if the control page is what it should be. Says how many pages to ask for, and nothing
-    /// else.
+    /// A hint: frames stand up to here, if the control page is right. It decides only how many pages to ask for.
     /// </summary>
     public abstract long WrittenTo { get; }
 
-    /// <summary>
-    /// Behind <see cref="PassedTo"/> whole frames may stand that nobody has published: an Exclusive producer's.
-    /// </summary>
+    /// <summary>Whole frames of an Exclusive producer that are not published may stand behind <see cref="PassedTo"/>.</summary>
     public abstract bool MayHoldUnpublished { get; }
 
-    /// <summary>Somebody may append behind damage that readers stand before; false when the store refuses that.</summary>
+    /// <summary>Producers may append behind damage at which readers stop; false when the store refuses that.</summary>
     public abstract bool MayGrow { get; }
 
     /// <summary>
-    /// Whether a frame stood at this offset: somebody has gone past it, and nobody has removed it since. A header that reads as
-    /// zero after this said yes is damage, not the end of the log.
+    /// Whether a frame stood at this offset: a walker has passed it, and it was not removed since. If the header reads as zero
+    /// after this returned true, that is damage, not the end of the log.
     /// </summary>
     public abstract bool HasPassed(long offset);
 
-    /// <summary>Whether a claimed header among damaged bytes is a claim at all, and whether its owner lives.</summary>
+    /// <summary>Whether a claimed header among damaged bytes is a claim at all, and whether its owner is alive.</summary>
     public abstract ClaimOwner OwnerOf(ulong claim);
 
     /// <summary>
-    /// Whether a claimed header that was read at this place is damage that looks like a claim: it stands below what was
-    /// flushed, where everything is published, or its owner has never been.
+    /// Whether a claimed header at this place is damage that looks like a claim: it stands below what was flushed, where
+    /// everything is published, or its owner never existed.
     /// </summary>
     public abstract bool IsDamage(ulong* header, ulong claim, long offset);
 
-    /// <summary>Looks after a claim in the way.</summary>
+    /// <summary>Repairs a claim in the way if its owner is dead.</summary>
     public abstract HoleFate Repair(ulong* header, ulong claim, long offset);
 
-    /// <summary>Throws when the reader is disposed, or the store poisoned.</summary>
+    /// <summary>Throws when the reader is disposed, or when the store is poisoned.</summary>
     public abstract void ThrowIfReadingEnded(bool isClosed);
 
-    /// <summary>Throws when the store was deleted or replaced: what is missing is no damage then.</summary>
+    /// <summary>Throws when the store was deleted or replaced: then missing data is not damage.</summary>
     public abstract void ThrowIfReplaced();
 
     /// <summary>Throws when a store of structs holds a message of another length.</summary>
@@ -106,11 +103,11 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     {
         if (FixedLength >= 0 && length != FixedLength)
             throw new QueueCorruptException(
-                $"A message has not the size of the store's struct: offset={offset}, length={length}, structSize={FixedLength}, "
+                $"A message is not the size of the store's struct: offset={offset}, length={length}, structSize={FixedLength}, "
                 + $"path={Path}. What lies before it can be read; restore the file.",
                 StoreNames.Segment(Window.StartOf(offset)), offset);
     }
 
-    /// <summary>The exception for a frame that cannot be.</summary>
+    /// <summary>The exception for an impossible frame.</summary>
     public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
 }

@@ -4,32 +4,32 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.Store;
 
-/// <summary>The lanes of one producer, as those see them who do not append.</summary>
+/// <summary>The lanes of one producer, as seen by callers that do not append.</summary>
 internal interface IProducerLanes
 {
     /// <summary>True while the calling thread has an open claim.</summary>
     bool HasOwnOpenClaim();
 
-    /// <summary>Sends every lane to its rare path, where everything is looked at that the common one leaves out.</summary>
+    /// <summary>Sends every lane to its rare path, which checks everything that the common path leaves out.</summary>
     void TakeBounds();
 
-    /// <summary>The same for the lanes that stand below an offset.</summary>
+    /// <summary>As <see cref="TakeBounds"/>, for the lanes that stand below an offset.</summary>
     void TakeBoundsBelow(long offset);
 }
 
 /// <summary>
-/// The producers of this queue, for those who meet their claims: a flush, a repair, a consumer that waits. A flush asks at a
-/// claim in its way, so the lock guards the list alone. Any thread.
+/// The producers of this queue, for code that meets their claims: a flush, a repair, a waiting consumer. A flush asks at a claim
+/// in its way, so the lock guards only the list. Any thread.
 /// </summary>
 internal sealed class OwnProducers
 {
     private readonly Lock _lock = new();
     private readonly List<IProducerLanes> _producers = [];
 
-    /// <summary>Whose claims this queue's are; null while it has no producers.</summary>
+    /// <summary>The owner of this queue's claims; null while it has no producers.</summary>
     public OwnerSlot? Slot { get; set; }
 
-    /// <summary>Works while this queue has producers.</summary>
+    /// <summary>Runs while this queue has producers.</summary>
     public SegmentPreparer? Preparer { get; set; }
 
     public void Add(IProducerLanes producer)
@@ -44,7 +44,7 @@ internal sealed class OwnProducers
             _producers.Remove(producer);
     }
 
-    /// <summary>Whether a claim is of this queue, whose slot is held: alive, without a probe.</summary>
+    /// <summary>Whether a claim belongs to this queue, which holds its slot: alive, without a probe.</summary>
     public bool Own(ulong claim) => Slot is { } own && FrameHeader.HighHalf(claim) == own.Owner;
 
     /// <summary>Throws when this thread has an open claim on this queue: it would wait for itself.</summary>
@@ -71,7 +71,7 @@ internal sealed class OwnProducers
         }
     }
 
-    /// <summary>The same for the lanes that have stood still below an offset while others wrote.</summary>
+    /// <summary>As <see cref="TakeBounds"/>, for the lanes that have stood still below an offset while others wrote.</summary>
     public void TakeBoundsBelow(long offset)
     {
         lock (_lock)

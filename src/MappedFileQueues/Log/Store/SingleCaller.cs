@@ -4,23 +4,23 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Log.Store;
 
 /// <summary>
-/// The calls of an object that is for one thread at a time: an Exclusive producer's lane, a reader. It marks them, so that a
-/// Dispose can wait for the one under way, and refuses a thread that calls while another one is in a call. Threads may take
-/// turns; the object belongs to the one that called last.
+/// Guards the calls of an object that only one thread may use at a time: an Exclusive producer's lane, a reader. It marks them,
+/// so that a Dispose can wait for the call under way, and refuses a thread that calls while another one is in a call. Threads
+/// may take turns; the object belongs to the last caller.
 /// <code>
 /// a call of the owner                           another thread takes the object over, under the lock
 /// 1 the stack is the owner's                    1 announce the own mark
 /// 2 mark: in call                               2 fence all threads of the process
-/// 3 look that nobody else is announced          3 the owner's mark says "in call": announce the owner again, refuse
-/// 4 what the call does                          4 become the owner, mark: in call
+/// 3 check that no other thread is announced     3 the owner's mark says "in call": announce the owner again, refuse
+/// 4 the call itself                             4 become the owner, mark: in call
 /// 5 mark: not in call
 /// </code>
-/// The fence makes one of two things true: step 3 of the taker sees the mark, or step 3 of the owner sees the announcement.
-/// Both sides by interlocked operations would cost 5 ns a message; a plain look at one common mark would let two threads through
-/// that come within the same few nanoseconds, and messages that were acknowledged would be lost. Each thread has a mark of its
-/// own: a common one would be cleared by a thread that finds itself too late, under the call of the other.
-/// <para>A thread is known by its stack, because to ask the runtime for it costs a call: two addresses of one stack are one
-/// thread's, or the earlier one has ended.</para>
+/// The fence makes one of two things true: step 3 of the new thread sees the mark, or step 3 of the owner sees the announcement.
+/// Interlocked operations on both sides would cost 5 ns a message. A plain check of one common mark would let two threads through
+/// that come within the same few nanoseconds, and acknowledged messages would be lost. Each thread has its own mark: a thread
+/// that comes too late would clear a common one under the other thread's call.
+/// <para>A thread is known by its stack, because asking the runtime costs a call: two addresses of one stack belong to one
+/// thread, or the earlier thread has ended.</para>
 /// </summary>
 internal unsafe struct SingleCaller
 {
@@ -28,20 +28,22 @@ internal unsafe struct SingleCaller
     private CallMark _owner;
     private CallMark _announced;
 
-    /// <summary>The marks of threads that called, by their numbers, which the runtime gives again: who comes again allocates
-    /// nothing.</summary>
+    /// <summary>
+    /// The marks of calling threads, by thread number. The runtime reuses the numbers: a thread that comes again allocates
+    /// nothing.
+    /// </summary>
     private Dictionary<int, CallMark>? _marks;
 
     public SingleCaller() => _announced = _owner = new CallMark(thread: null);
 
-    /// <summary>The mark of the thread that called last; in a call, this thread's.</summary>
+    /// <summary>The mark of the last caller; in a call, this thread's.</summary>
     public readonly CallMark Owner => _owner;
 
     /// <summary>Whether a call of this thread is under way.</summary>
     /// <param name="stack">As in <see cref="TryBegin"/>.</param>
     public readonly bool IsInOwnCall(byte* stack) => _owner.IsOf(stack) && _owner.InCall != 0;
 
-    /// <summary>Whether a call is under way. For the side that has refused further calls and has fenced all threads.</summary>
+    /// <summary>Whether a call is under way. For a thread that has refused further calls and has fenced all threads.</summary>
     public readonly bool IsInCall
     {
         get
@@ -52,7 +54,7 @@ internal unsafe struct SingleCaller
         }
     }
 
-    /// <summary>Marks a call; false when this thread has to <see cref="Take"/> the object first.</summary>
+    /// <summary>Marks a call; false when this thread must <see cref="Take"/> the object first.</summary>
     /// <param name="stack">The address of a local variable.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public readonly bool TryBegin(byte* stack)
@@ -60,12 +62,12 @@ internal unsafe struct SingleCaller
         CallMark mark = _owner;
         if (!mark.HasStack(stack))
             return false;
-        // P7 release: before the announcement and the bound are looked at; pairs with P7 full in SingleCaller and LaneDrain.
+        // P7 release: before the announcement and the bound are read; pairs with P7 full in SingleCaller and LaneDrain.
         Volatile.Write(ref mark.InCall, 1);
         return Volatile.Read(in _announced) == mark; // P7 acquire: behind the mark; pairs with P7 full in SingleCaller.
     }
 
-    /// <summary>Marks a call of an object that belongs to one thread for ever: nobody else is looked for.</summary>
+    /// <summary>Marks a call of an object that always belongs to one thread: no check for other threads.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public readonly void BeginAsOnlyThread() =>
         Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
@@ -76,7 +78,7 @@ internal unsafe struct SingleCaller
         // P7 release: nothing of the mapping is used after it; pairs with P7 acquire in SingleCaller.
         Volatile.Write(ref _owner.InCall, 0);
 
-    /// <summary>As <see cref="End"/>, where the call may be over already and another thread have come.</summary>
+    /// <summary>As <see cref="End"/>, where the call may be over already and another thread may have come.</summary>
     /// <param name="stack">As in <see cref="TryBegin"/>.</param>
     public readonly void EndIfBegun(byte* stack)
     {
@@ -93,7 +95,7 @@ internal unsafe struct SingleCaller
         Thread thread = Thread.CurrentThread;
         lock (_taking)
         {
-            // This thread's own mark, in TryBegin: the stack is that of a thread that has ended.
+            // This thread's own mark from TryBegin: the stack is that of an ended thread.
             if (_owner.Thread != thread && _owner.HasStack(stack))
                 _owner.InCall = 0;
             if (_owner.Thread != thread && !TryTakeFromOther(thread))
@@ -105,8 +107,8 @@ internal unsafe struct SingleCaller
     }
 
     /// <summary>
-    /// In a call: makes the mark this thread's own, when it is that of a thread that has ended and whose stack this one got. What
-    /// outlives the call, or goes on deeper in the stack, needs to know the thread.
+    /// In a call: makes the mark this thread's own when it belongs to an ended thread whose stack this one got. Code that
+    /// outlives the call, or goes deeper in the stack, needs to know the thread.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void TakeFromEnded()
@@ -133,7 +135,7 @@ internal unsafe struct SingleCaller
     private CallMark MarkOf(Thread thread)
     {
         ref CallMark? mark = ref CollectionsMarshal.GetValueRefOrAddDefault(_marks ??= [], thread.ManagedThreadId, out _);
-        // A mark of a thread that has ended may be in use, by one that got its stack.
+        // The mark of an ended thread may be in use by a thread that got its stack.
         if (mark?.Thread != thread)
             mark = new CallMark(thread);
         return mark;
@@ -142,10 +144,10 @@ internal unsafe struct SingleCaller
     private bool TryTakeFromOther(Thread thread)
     {
         CallMark mine = MarkOf(thread);
-        // What this thread has marked in TryBegin, when it came too late, is no call.
+        // This thread marked a call in TryBegin too late: that is not a call.
         mine.InCall = 0;
         Volatile.Write(ref _announced, mine); // P7 release: before the fence; pairs with P7 acquire in SingleCaller.
-        Interlocked.MemoryBarrierProcessWide(); // P7 full: announced before the look; pairs with P7 release in SingleCaller.
+        Interlocked.MemoryBarrierProcessWide(); // P7 full: announced before the load; pairs with P7 release in SingleCaller.
         if (Volatile.Read(ref _owner.InCall) != 0) // P7 acquire: pairs with P7 release in SingleCaller.
         {
             Volatile.Write(ref _announced, _owner); // P7 release: as before; pairs with P7 acquire in SingleCaller.
@@ -158,14 +160,14 @@ internal unsafe struct SingleCaller
 }
 
 /// <summary>
-/// One thread's mark, written by that thread alone, as long as its object belongs to it each time that a message is produced or
-/// read: so it shares its cache line with no other object.
+/// One thread's mark. Only that thread writes it while its object belongs to it, each time a message is produced or read, so it
+/// shares its cache line with no other object.
 /// </summary>
 [StructLayout(LayoutKind.Explicit, Size = 192)]
 internal sealed unsafe class CallMark
 {
     /// <summary>
-    /// So much of the stack below a call is the thread's for sure: the runtime has looked that 64 KiB are left.
+    /// This much of the stack below a call certainly belongs to the thread: the runtime has checked that 64 KiB are left.
     /// </summary>
     public const nuint StackLength = 32 * 1024;
 
@@ -173,21 +175,21 @@ internal sealed unsafe class CallMark
     [FieldOffset(80)]
     public int InCall;
 
-    /// <summary>The lowest address of the stack at which a call is the thread's for sure; null while there is none.</summary>
+    /// <summary>The lowest stack address at which a call certainly belongs to the thread; null while there is none.</summary>
     [FieldOffset(88)]
     public byte* StackStart;
 
-    /// <summary>Which thread; null: nobody yet.</summary>
+    /// <summary>The thread; null: none yet.</summary>
     [FieldOffset(96)]
     public readonly Thread? Thread;
 
     public CallMark(Thread? thread) => Thread = thread;
 
-    /// <summary>Whether the address lies in the part of the stack that is known to be the thread's.</summary>
+    /// <summary>Whether the address lies in the part of the stack that is known to belong to the thread.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool HasStack(byte* stack) => (nuint)(stack - StackStart) <= StackLength;
 
-    /// <summary>Whether the calling thread is the mark's, or has its stack because that one has ended.</summary>
+    /// <summary>Whether the calling thread owns the mark, or has the stack of the owner because that one has ended.</summary>
     /// <param name="stack">The address of a local variable.</param>
     public bool IsOf(byte* stack) => HasStack(stack) || Thread == System.Threading.Thread.CurrentThread;
 }

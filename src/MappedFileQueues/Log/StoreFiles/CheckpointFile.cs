@@ -5,16 +5,16 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. One is synced before the other is used
-/// again, so that a cut in the middle of a write leaves the older one. Written under the flush lock, or by a lone opener.
+/// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. A slot is synced before the other is
+/// reused, so a power cut in the middle of a write leaves the older record. Written under the flush lock, or by a lone opener.
 /// </summary>
 internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : IDisposable
 {
-    /// <summary>Stays open from the first record on: a process that runs out of descriptors can still flush.</summary>
+    /// <summary>Stays open from the first record on, so that a process that runs out of descriptors can still flush.</summary>
     private PlatformFile? _file;
 
     /// <summary>
-    /// The newer valid record; null when the file is missing or both slots are bad: then the log is read from its first segment.
+    /// The newer valid record. Null when the file is missing or both slots are bad: then the log is read from its first segment.
     /// </summary>
     public CheckpointRecord? Read()
     {
@@ -22,7 +22,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
         return file is null ? null : ReadNewest(file);
     }
 
-    /// <summary>Makes the file with its blocks, so that a full disk cannot fail a later checkpoint for want of room.</summary>
+    /// <summary>Creates the file with its blocks, so that a full disk cannot fail a later checkpoint.</summary>
     public void Create(Guid bootId)
     {
         using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
@@ -31,7 +31,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
         file.FlushData();
     }
 
-    /// <summary>Writes the next record and syncs it. The offset's data was synced before.</summary>
+    /// <summary>Writes the next record and syncs it. The caller has synced the offset's data before.</summary>
     public void Write(long offset, long epoch, Guid bootId)
     {
         PlatformFile file = _file ??= directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
@@ -45,12 +45,12 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
             file.WriteAt(record.ToBytes(storeId), record.Position);
         }
 
-        // Also what is covered already: whoever wrote that record may have died before its sync.
+        // Also when a record covers it already: its writer may have died before the sync.
         file.Sync();
     }
 
     /// <summary>
-    /// Syncs what stands there, if anything does: a record that a leader wrote and died over counts for the opener that reads it.
+    /// Syncs the file if it exists: a record that a leader wrote before it died counts for the opener that reads it.
     /// </summary>
     public void Sync()
     {
@@ -58,7 +58,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
         file?.Sync();
     }
 
-    /// <summary>After a recovery: both slots say the new epoch, one synced after the other.</summary>
+    /// <summary>After a recovery: writes the new epoch to both slots, and syncs one before it writes the other.</summary>
     public void WriteBoth(long offset, long epoch, Guid bootId)
     {
         long sequence = Read()?.Sequence ?? 0;

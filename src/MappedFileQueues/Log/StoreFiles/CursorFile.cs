@@ -5,8 +5,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written and synced
-/// when it is made, so a full disk cannot turn a commit into SIGBUS.
+/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written and synced on
+/// creation, so a full disk cannot turn a commit into SIGBUS.
 /// </summary>
 internal sealed unsafe class CursorFile : IDisposable
 {
@@ -36,7 +36,7 @@ internal sealed unsafe class CursorFile : IDisposable
     // P15 acquire: pairs with P15 release in LogConsumer.
     public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word));
 
-    /// <summary>The cursor files of all consumers, as far as the folder knows them.</summary>
+    /// <summary>The cursor files of all consumers that the folder lists.</summary>
     public static IEnumerable<string> Names(HeldDirectory directory)
     {
         yield return StoreNames.Cursor("");
@@ -47,7 +47,7 @@ internal sealed unsafe class CursorFile : IDisposable
         }
     }
 
-    /// <summary>The offset that a cursor file holds; null when there is none.</summary>
+    /// <summary>The offset in a cursor file; null when there is none.</summary>
     public static long? Read(HeldDirectory directory, string fileName)
     {
         using PlatformFile? file = directory.Open(fileName, FileOpening.Read);
@@ -87,8 +87,8 @@ internal sealed unsafe class CursorFile : IDisposable
     }
 
     /// <summary>
-    /// Makes the committed offset survive a power cut; the file's name too, the first time, since who made the file may have died
-    /// before he did.
+    /// Makes the committed offset survive a power cut. The first call also flushes the file's name, because its creator may have
+    /// died before it did so.
     /// </summary>
     public void Flush()
     {
@@ -99,7 +99,7 @@ internal sealed unsafe class CursorFile : IDisposable
         _isNameFlushed = true;
     }
 
-    /// <summary>Lets go of the page, and of the name last.</summary>
+    /// <summary>Releases the page; releases the name last.</summary>
     public void Dispose()
     {
         _region.Dispose();

@@ -1,6 +1,6 @@
 namespace MappedFileQueues.Log.StoreFiles;
 
-/// <summary>What the engine takes from the user's options; copied when a queue is made, and never changed.</summary>
+/// <summary>The user's options as the engine sees them: copied when a queue is created, and never changed.</summary>
 internal sealed record LogSettings
 {
     public required long PrepareAhead { get; init; }
@@ -11,14 +11,12 @@ internal sealed record LogSettings
 
     public required long FlushEveryCount { get; init; }
 
-    /// <summary>
-    /// The level is Interval or Group: what is published is flushed within the interval by every attached queue.
-    /// </summary>
+    /// <summary>The level is Interval or Group: every attached queue flushes published messages within the interval.</summary>
     public required bool FlushesAtIntervals { get; init; }
 
     public required TimeSpan FlushInterval { get; init; }
 
-    /// <summary>Room ahead of the tail is written, and not only allocated.</summary>
+    /// <summary>Room ahead of the tail is written, not only allocated.</summary>
     public required bool WritesAhead { get; init; }
 
     public required bool Exclusive { get; init; }
@@ -33,8 +31,6 @@ internal sealed record LogSettings
 
     public required TimeProvider TimeProvider { get; init; }
 
-    /// <summary>
-    /// For tests that compare bytes: the identity of a store that is made; null, as everywhere else, for a random one.
-    /// </summary>
+    /// <summary>For tests that compare bytes: the identity of a new store. Otherwise null, for a random identity.</summary>
     public Guid? StoreId { get; init; }
 }

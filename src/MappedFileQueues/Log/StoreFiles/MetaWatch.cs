@@ -5,10 +5,10 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// Tells whether the store under an open queue is still the one that was opened: the inode of `queue.meta` against the one that
-/// it had, and the directory's own place. The file stays open: a file system gives the inode number of a deleted file to the
-/// next one that is made, so a store that is emptied and made anew in the same folder would pass for the old one. Portable knows
-/// no inodes and keeps nothing open.
+/// Checks whether the store under an open queue is still the one that was opened: compares the inode of `queue.meta` with the
+/// first one, and checks the directory's own place. The file stays open: a file system reuses the inode number of a deleted
+/// file, so a store that was emptied and created anew in the same folder would pass for the old one. Portable has no inodes and
+/// keeps nothing open.
 /// </summary>
 internal sealed class MetaWatch : IDisposable
 {
@@ -42,8 +42,9 @@ internal sealed class MetaWatch : IDisposable
     }
 
     /// <summary>
-    /// The same by a look that may be some milliseconds old, for the leader of a flush alone: three system calls, 4.4 us. What is
-    /// confirmed in that time goes where everything goes that was confirmed just before the store was deleted.
+    /// As <see cref="ThrowIfReplaced"/>, by a check that may be some milliseconds old. Only the leader of a flush uses it: the
+    /// check takes three system calls, 4.4 us. Anything confirmed in that time shares the fate of what was confirmed just before
+    /// the deletion.
     /// </summary>
     public void ThrowIfSeenReplaced()
     {

@@ -4,9 +4,7 @@ using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.StoreFiles;
 
-/// <summary>
-/// What `StoreOpening` hands to `LogStore`, which owns it from then on.
-/// </summary>
+/// <summary>What `StoreOpening` passes to `LogStore`, which owns it from then on.</summary>
 internal sealed record OpenedStore(
     OperatingSystemServices Os,
     HeldDirectory Directory,
@@ -17,13 +15,13 @@ internal sealed record OpenedStore(
     MetaWatch MetaWatch,
     PlatformLock Attached);
 
-/// <summary>What an opener wants the store to be.</summary>
+/// <summary>The store that an opener requests.</summary>
 /// <param name="Path">The store's directory.</param>
 /// <param name="Kind">Structs or messages.</param>
-/// <param name="StructSize">Bytes of the struct; 0 for messages.</param>
-/// <param name="LayoutFingerprint">Of the struct; 0 for messages.</param>
-/// <param name="SegmentLength">Used when the store is made; afterwards the stored one counts.</param>
-/// <param name="CreateIfMissing">Whether a missing store is made.</param>
+/// <param name="StructSize">Size of the struct in bytes; 0 for messages.</param>
+/// <param name="LayoutFingerprint">Fingerprint of the struct; 0 for messages.</param>
+/// <param name="SegmentLength">Used when the store is created; afterwards the stored length counts.</param>
+/// <param name="CreateIfMissing">Whether a missing store is created.</param>
 /// <param name="AllowUnsafeFileSystem">Whether network and FUSE file systems are accepted.</param>
 internal sealed record StoreRequest(
     string Path,

@@ -5,9 +5,9 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// `locks/slots`, mapped: who may own a claim. A slot is held by the kernel lock on its own file; under that lock, before its
-/// first claim, the taker raises the slot's generation. Without generations a process that takes over the slot of a dead one
-/// would keep that one's claims alive for ever.
+/// `locks/slots`, mapped: decides which process may own a claim. The kernel lock on a slot's own file holds the slot. Under that
+/// lock, before its first claim, the new holder raises the slot's generation. Without generations, a process that takes over the
+/// slot of a dead one would keep that one's claims alive for ever.
 /// </summary>
 internal sealed unsafe class SlotTable : IDisposable
 {
@@ -16,8 +16,8 @@ internal sealed unsafe class SlotTable : IDisposable
     private readonly MappedRegion _region;
 
     /// <summary>
-    /// Maps the table, making the file when it is missing or short; a lone opener always asks for its blocks, because one before
-    /// it may have made the file on a full disk and got none.
+    /// Maps the table and creates the file when it is missing or short. A lone opener always asks for its blocks, because an
+    /// earlier opener may have created the file on a full disk without getting any.
     /// </summary>
     public SlotTable(HeldDirectory directory, OperatingSystemServices os, bool isAlone)
     {
@@ -62,23 +62,23 @@ internal sealed unsafe class SlotTable : IDisposable
         }
 
         throw new QueueInUseException($"No free producer slot: path={_directory.Path}, slots={SlotLayout.SlotCount}. "
-            + "Close some producers, or close every queue on the store once so that worn out slots are reset.");
+            + "Close some producers, or close every queue on the store once so that worn-out slots are reset.");
     }
 
-    /// <summary>The generation that a slot has now.</summary>
+    /// <summary>The current generation of a slot.</summary>
     // P12 acquire: pairs with P12 release in Take.
     public uint Generation(int slot) => SharedWord.ReadAcquire(GenerationOf(slot));
 
-    /// <summary>The process that took the slot last, to name it in messages.</summary>
+    /// <summary>The process that last took the slot, to name it in messages.</summary>
     public int ProcessId(int slot) => *(int*)(_region.Pointer + SlotLayout.EntryAt(slot) + 4);
 
-    /// <summary>Gives worn out slots their life back. Only alone, after all claims were turned into padding.</summary>
+    /// <summary>Resets worn-out slots. Only alone, after all claims were turned into padding.</summary>
     public void ResetWornOut()
     {
         for (int slot = 0; slot < SlotLayout.SlotCount; slot++)
         {
             if (Generation(slot) >= SlotLayout.GenerationMax)
-                // P12 release: nobody else is attached; pairs with P12 acquire in Take.
+                // P12 release: no other process is attached; pairs with P12 acquire in Take.
                 SharedWord.WriteRelease(GenerationOf(slot), 0);
         }
     }

@@ -4,14 +4,14 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// `poison`: a sync has failed since the store was last recovered. The bit in the control page says the same to every process
-/// that is attached, and to the next opener; the file says it beyond a reboot too.
+/// `poison`: a sync has failed since the store was last recovered. The bit in the control page tells every attached process and
+/// the next opener the same; the file also survives a reboot.
 /// </summary>
 internal static class PoisonFile
 {
     public static bool Exists(HeldDirectory directory) => directory.Identify(StoreNames.Poison) is not null;
 
-    /// <summary>Leaves the file, if the disk that failed still takes it.</summary>
+    /// <summary>Creates the file, if the failed disk still accepts it.</summary>
     public static void Make(HeldDirectory directory)
     {
 #if MFQ_PLANTED
@@ -24,7 +24,7 @@ internal static class PoisonFile
         }
         catch (QueueDiskException)
         {
-            // Read-only by now, or no descriptor free. The caller's own error is the one to report, and the bit remains.
+            // The disk is read-only by now, or no descriptor is free. The caller reports its own error, and the bit remains.
         }
     }
 }

@@ -5,16 +5,17 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// `queue.meta`: read, checked against what the opener wants, and made, once, under the `open` lock: written under a temporary
-/// name, synced, renamed without replacing, the directory synced. Before it exists the folder holds nothing but empty
-/// directories and locks.
+/// `queue.meta`: reads it and checks it against the request, or creates it once, under the `open` lock: written under a
+/// temporary name, synced, renamed without replacing, then the directory is synced. Before it exists, the folder holds only
+/// empty directories and locks.
 /// </summary>
 internal static class StoreMetaFile
 {
     private const string Temporary = StoreNames.Meta + WholeFile.TemporarySuffix;
 
     /// <summary>
-    /// The page; null when the folder holds none. <see cref="QueueFormatException"/> when it is damaged or of another version.
+    /// The page; null when the folder holds none. Throws <see cref="QueueFormatException"/> when it is damaged or of another
+    /// version.
     /// </summary>
     public static StoreMeta? Read(HeldDirectory directory)
     {
@@ -30,23 +31,23 @@ internal static class StoreMetaFile
         PlatformLock openLock)
     {
         ThrowIfHalfDeleted(directory);
-        // In this order: the deletion removes the locks first, and the mark of what is half deleted last.
+        // In this order: a deletion removes the locks first, and the mark of a half-deleted store last.
         if (!openLock.IsInPlace)
             throw new QueueDeletedException(
-                $"The store was deleted while somebody waited to open it: path={directory.Path}. Open it again.");
+                $"The store was deleted while this call waited to open it: path={directory.Path}. Open it again.");
         var meta = new StoreMeta(request.Kind, request.SegmentLength, request.StructSize, request.LayoutFingerprint,
             settings.StoreId ?? Guid.NewGuid(), settings.TimeProvider.GetUtcNow());
         WholeFile.Write(directory, StoreNames.Meta, file => file.WriteAt(meta.ToBytes(), 0));
         try
         {
-            // The checkpoint comes first: a store with a meta page and without a checkpoint is one that lost it. It names the
-            // boot, because it stands in for a control page that is damaged, or that an opener which died was just writing.
+            // The checkpoint comes first: a store with a meta page and no checkpoint has lost its checkpoint. The record names
+            // the boot, because it stands in for a control page that is damaged, or that a dead opener was writing.
             new CheckpointFile(directory, meta.StoreId).Create(boot);
             directory.FlushEntries(StoreNames.Offsets);
             ProtocolSteps.Reach(ProtocolStep.MetaWritten);
             if (!directory.RenameWithoutReplacing(Temporary, StoreNames.Meta))
                 throw new QueueInUseException(
-                    $"Somebody made a store here without the `open` lock: path={directory.Path}. Open it again.");
+                    $"A process created a store here without the `open` lock: path={directory.Path}. Open it again.");
         }
         catch
         {
@@ -73,8 +74,8 @@ internal static class StoreMetaFile
     }
 
     /// <summary>
-    /// Refuses to make a store where other things lie: a 1.x folder, or files that are not a store's. What a crash leaves in the
-    /// middle of making one (our directories, locks, temporary files) is no obstacle.
+    /// Refuses to create a store in a folder with other content: a 1.x folder, or files that are not a store's. The remains of a
+    /// crash during creation (our directories, locks, temporary files) are accepted.
     /// </summary>
     public static void ThrowIfForeign(HeldDirectory directory)
     {
@@ -88,17 +89,17 @@ internal static class StoreMetaFile
         string? foreign = names.FirstOrDefault(name =>
             name is not (StoreNames.CommitLog or StoreNames.Offsets or StoreNames.Locks or Temporary));
         foreign ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}").FirstOrDefault();
-        // Another process may have made the store since we looked: then these files are its own.
+        // Another process may have created the store since the check above: then these files belong to it.
         if (foreign is not null && directory.Identify(StoreNames.Meta) is null)
             throw new QueueFormatException($"The folder is not empty and holds no store: path={directory.Path}, found={foreign}. "
                 + $"Choose an empty folder, or restore {StoreNames.Meta}; nothing was written.");
     }
 
-    /// <summary>Nobody makes a store in the middle of what somebody else is about to remove.</summary>
+    /// <summary>No store may be created in the middle of a deletion.</summary>
     private static void ThrowIfHalfDeleted(HeldDirectory directory)
     {
         if (directory.Identify(StoreNames.DeletedMeta) is not null)
-            throw new QueueDeletedException($"The store is being deleted, or that was cut short: path={directory.Path}, "
+            throw new QueueDeletedException($"The store is being deleted, or a deletion was interrupted: path={directory.Path}, "
                 + $"found={StoreNames.DeletedMeta}. Call MappedFileQueue.Delete again, then open it.");
     }
 

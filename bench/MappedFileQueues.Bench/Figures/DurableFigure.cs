@@ -1,0 +1,127 @@
+using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Bench.Processes;
+using MappedFileQueues.Bench.Queues;
+using MappedFileQueues.Bench.Raw;
+
+namespace MappedFileQueues.Bench.Figures;
+
+/// <summary>
+/// Messages a second that threads, or tasks, append at the level Group, each waiting until its message is on disk, beside the
+/// rate of one thread that rewrites and flushes one block. The default options but for the level. They go into the middle of a
+/// segment: its start is flushed faster where the system caches files in pieces that grow.
+/// </summary>
+internal sealed class DurableFigure(ChildContext context, int callerCount, bool isAsynchronous = false)
+{
+    /// <summary>Callers share flushes, so they get more done in the same time.</summary>
+    private const int SharingMax = 16;
+
+    /// <summary>What stands in the store before.</summary>
+    private const long FilledLength = 32L << 20;
+
+    private int RawCount => CountFor(context.Messages);
+
+    private int MessageCount => RawCount * Math.Clamp(callerCount / 2, 1, SharingMax) / callerCount * callerCount;
+
+    /// <summary>So many flushes take a second or less.</summary>
+    public static int CountFor(long messages) => (int)Math.Clamp(messages / 1000, 128, 4000);
+
+    public IReadOnlyList<Samples> Measure()
+    {
+        using RawSync raw = new(context.Path("raw"), rewrites: true, countMax: 1);
+        string path = context.Path("store");
+        Samples samples;
+        using (MappedFileQueue<Message64> queue = Open(path))
+        {
+            MappedFileProducer<Message64> producer = queue.Producer;
+            Fill(producer);
+            WarmUp.UntilCompiled(() =>
+            {
+                raw.Run(2);
+                Append(producer, 2);
+            });
+            samples = Interleaved.Run(
+                context.Task.Role, "msg/s", context.Repetitions, () => raw.Measure(RawCount), () => MeasureQueue(queue));
+        }
+
+        // The next figure's store has the same place.
+        BenchStore.Delete(path);
+        return [samples];
+    }
+
+    /// <summary>
+    /// `raw_fdatasync`: bare flushes of a block that is rewritten, beside those of blocks never written before.
+    /// </summary>
+    public static IReadOnlyList<Samples> MeasureRaw(ChildContext context)
+    {
+        int count = CountFor(context.Messages);
+        using RawSync rewritten = new(context.Path("raw"), rewrites: true, countMax: 1);
+        using RawSync fresh = new(context.Path("raw-new"), rewrites: false, countMax: count * (context.Repetitions + 1));
+        return [Interleaved.Run(
+            context.Task.Role, "1/s", context.Repetitions, () => fresh.Measure(count), () => rewritten.Measure(count))];
+    }
+
+    public static MappedFileQueue<Message64> Open(string path) =>
+        new(new MappedFileQueueOptions { StorePath = path, Durability = DurabilityLevel.Group });
+
+    public static void Append(MappedFileProducer<Message64> producer, int count)
+    {
+        Message64 message = Message64.Create();
+        for (int i = 0; i < count; i++)
+        {
+            message.Number = (ulong)i;
+            producer.Produce(ref message);
+        }
+    }
+
+    private static void Fill(MappedFileProducer<Message64> producer)
+    {
+        Message64[] batch = [.. Enumerable.Repeat(Message64.Create(), 4096)];
+        while (producer.Offset < FilledLength)
+            producer.ProduceBatch(batch);
+    }
+
+    private double MeasureQueue(MappedFileQueue<Message64> queue)
+    {
+        int each = MessageCount / callerCount;
+        MappedFileProducer<Message64> producer = queue.Producer;
+        double rate = isAsynchronous ? AppendInTasks(producer, each).GetAwaiter().GetResult() : AppendInThreads(producer, each);
+        if (queue.ConfirmedOffset != producer.Offset)
+            throw new ToolException($"Messages that were acknowledged are not confirmed: figure={context.Task.Role}.");
+        return rate;
+    }
+
+    private async Task<double> AppendInTasks(MappedFileProducer<Message64> producer, int each)
+    {
+        long started = Clock.Now;
+        await Task.WhenAll(Enumerable.Range(0, callerCount).Select(_ => Task.Run(() => AppendAsync(producer, each))));
+        return MessageCount * 1e9 / Clock.Nanoseconds(Clock.Now - started);
+    }
+
+    private static async Task AppendAsync(MappedFileProducer<Message64> producer, int count)
+    {
+        Message64 message = Message64.Create();
+        for (int i = 0; i < count; i++)
+        {
+            message.Number = (ulong)i;
+            await producer.ProduceAsync(message);
+        }
+    }
+
+    private double AppendInThreads(MappedFileProducer<Message64> producer, int each)
+    {
+        using Barrier start = new(callerCount + 1);
+        Thread[] threads = [.. Enumerable.Range(0, callerCount).Select(_ => new Thread(() =>
+        {
+            Append(producer, 1);
+            start.SignalAndWait();
+            Append(producer, each);
+        }))];
+        foreach (Thread thread in threads)
+            thread.Start();
+        start.SignalAndWait();
+        long started = Clock.Now;
+        foreach (Thread thread in threads)
+            thread.Join();
+        return MessageCount * 1e9 / Clock.Nanoseconds(Clock.Now - started);
+    }
+}

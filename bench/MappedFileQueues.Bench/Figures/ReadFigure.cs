@@ -1,0 +1,81 @@
+using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Bench.Processes;
+using MappedFileQueues.Bench.Queues;
+using MappedFileQueues.Bench.Raw;
+
+namespace MappedFileQueues.Bench.Figures;
+
+/// <summary>
+/// Nanoseconds for each read of messages that lie there, beside the bare read of the same bytes. Both sides have read all of
+/// it once before, so that neither meets a page fault.
+/// </summary>
+internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQueue> open)
+{
+    private const int WarmUpCount = 500;
+
+    private Message64 _message = Message64.Create();
+
+    public IReadOnlyList<Samples> Measure()
+    {
+        long count = context.Messages;
+        using RawFile file = RawFile.Create(context.Path("raw"), RawFile.LengthFor(count), allocates: true);
+        Fill(file, count);
+        if (context.Task.RawOnly)
+        {
+            WarmUp.UntilCompiled(() => ReadRaw(file, Math.Min(WarmUpCount, count)));
+            return [Interleaved.Run(context.Task.Role, "ns", context.Repetitions, () => MeasureRaw(file, count), null)];
+        }
+
+        string path = context.Path("store");
+        IReadOnlyList<Samples> samples;
+        using (BenchQueue queue = open(path, count))
+        {
+            queue.Append(count);
+            CompileAll(file, queue, (int)Math.Min(WarmUpCount, count));
+            MeasureRaw(file, count);
+            MeasureQueue(queue, count);
+            samples =
+            [
+                Interleaved.Run(
+                    context.Task.Role,
+                    "ns",
+                    context.Repetitions,
+                    () => MeasureRaw(file, count),
+                    () => MeasureQueue(queue, count)),
+            ];
+        }
+
+        BenchStore.Delete(path);
+        return samples;
+    }
+
+    private void CompileAll(RawFile file, BenchQueue queue, int count) => WarmUp.UntilCompiled(() =>
+    {
+        ReadRaw(file, count);
+        queue.SeekToStart();
+        queue.Read(count);
+    });
+
+    private double MeasureRaw(RawFile file, long count)
+    {
+        long start = Clock.Now;
+        ulong sum = ReadRaw(file, count);
+        double nanoseconds = Clock.NanosecondsEach(start, count);
+        Sums.Check("raw read", sum, Message64.ExpectedSum(count));
+        return nanoseconds;
+    }
+
+    private double MeasureQueue(BenchQueue queue, long count)
+    {
+        queue.SeekToStart();
+        long start = Clock.Now;
+        ulong sum = queue.Read(count);
+        double nanoseconds = Clock.NanosecondsEach(start, count);
+        Sums.Check(context.Task.Role, sum, Message64.ExpectedSum(count));
+        return nanoseconds;
+    }
+
+    private unsafe void Fill(RawFile file, long count) => RawLoops.Copy(file.Start, ref _message, 0, count);
+
+    private static unsafe ulong ReadRaw(RawFile file, long count) => RawLoops.Read(file.Start, count);
+}

@@ -1,0 +1,92 @@
+using MappedFileQueues.Bench.DotnetIo;
+using MappedFileQueues.Bench.Figures;
+using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Bench.Limits;
+using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Bench.Packs;
+using MappedFileQueues.Bench.Queues;
+using static MappedFileQueues.ChecksumMode;
+using static MappedFileQueues.ProducerMode;
+
+namespace MappedFileQueues.Bench.Processes;
+
+/// <summary>Which code a child process runs; most figures are one role of their own name.</summary>
+internal static class ChildRoles
+{
+    private static readonly Dictionary<string, Func<ChildContext, IReadOnlyList<Samples>>> s_roles = new()
+    {
+        ["append_exclusive"] = child => Append(child, options => new StructQueue(options), Exclusive, WriteAndVerify),
+        ["append_exclusive_nochecksum"] = child => Append(child, options => new StructQueue(options), Exclusive, None),
+        ["append_shared"] = child => Append(child, options => new StructQueue(options), Shared, WriteAndVerify),
+        ["append_batch"] = child => Append(child, options => new BatchQueue(options), Shared, WriteAndVerify),
+        ["messages_append"] = child => Append(child, options => new MessageQueue(options), Shared, WriteAndVerify),
+        ["read_verify"] = child => Read(child, options => new StructQueue(options), WriteAndVerify),
+        ["read_noverify"] = child => Read(child, options => new StructQueue(options), WriteOnly),
+        ["read_batch"] = child => Read(child, options => new BatchQueue(options), WriteAndVerify),
+        ["messages_read"] = child => Read(child, options => new MessageQueue(options), WriteAndVerify),
+        ["append_shared_2proc"] = child => new SharedProducersFigure(child).Measure(),
+        ["proc_to_proc"] = child => new ProcessToProcessFigure(child, isCold: false).Measure(),
+        ["proc_to_proc_cold"] = child => new ProcessToProcessFigure(child, isCold: true).Measure(),
+        ["roundtrip"] = child => new RoundTripFigure(child).Measure(),
+        ["wake_p50"] = child => new WakeFigure(child).Measure(),
+        ["alloc_per_message"] = child => new AllocationFigure(child).Measure(),
+        ["raw_fdatasync"] = DurableFigure.MeasureRaw,
+        ["durable_1"] = child => new DurableFigure(child, callerCount: 1).Measure(),
+        ["durable_16"] = child => new DurableFigure(child, callerCount: 16).Measure(),
+        ["durable_64"] = child => new DurableFigure(child, callerCount: 64).Measure(),
+        ["durable_64_async"] = child => new DurableFigure(child, callerCount: 64, isAsynchronous: true).Measure(),
+        ["durable_2proc"] = child => new DurablePairFigure(child).Measure(),
+        [IntervalFigure.Name] = child => new IntervalFigure(child).Measure(),
+        [LongAppendFigure.Name] = child => new LongAppendFigure(child).Measure(),
+        [RollFigure.Name] = child => new RollFigure(child).Measure(),
+        [IdleFigure.RawRole] = IdleFigure.WaitRaw,
+        [IdleFigure.QueueRole] = IdleFigure.WaitOnQueues,
+        [OpenEmptyFigure.RawRole] = OpenEmptyFigure.MakeFiles,
+        [OpenEmptyFigure.QueueRole] = OpenEmptyFigure.MakeStores,
+        [OpenAfterKillFigure.FillRole] = OpenAfterKillFigure.Fill,
+        [OpenAfterKillFigure.RawRole] = OpenAfterKillFigure.ReadFile,
+        [OpenAfterKillFigure.QueueRole] = OpenAfterKillFigure.OpenStore,
+        [RecoverFigure.FillRole] = RecoverFigure.Fill,
+        [RecoverFigure.QueueRole] = RecoverFigure.Recover,
+        [OpenCleanFigure.FillRole] = OpenCleanFigure.Fill,
+        [OpenCleanFigure.RawRole] = OpenCleanFigure.MapFile,
+        [OpenCleanFigure.QueueRole] = OpenCleanFigure.OpenStore,
+        [AppendBlocksFigure.FirstName] = child => new AppendBlocksFigure(child, FileRoom.None).Measure(),
+        [AppendBlocksFigure.SecondName] = child => new AppendBlocksFigure(child, FileRoom.Reused).Measure(),
+        ["lines_1"] = Lines(1, LineFile.Written),
+        ["lines_4"] = Lines(4, LineFile.Written),
+        ["lines_1_new"] = Lines(1, LineFile.New),
+        ["lines_4_new"] = Lines(4, LineFile.New),
+        ["lines_1_default"] = Lines(1, LineFile.Default),
+        ["lines_4_default"] = Lines(4, LineFile.Default),
+        [ReadSequentialFigure.WarmName] = child => new ReadSequentialFigure(child).Measure(),
+        [ReadLinesFigure.Name] = child => new ReadLinesFigure(child).Measure(),
+        [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
+        [ClassicTable.Role] = ClassicTable.Measure,
+        [SmallFilesFigure.PutName] = child => new SmallFilesFigure(child).Measure(),
+        [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
+        [LongPutFigure.Name] = child => new LongPutFigure(child).Measure(),
+        [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
+        [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
+        [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
+        [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),
+    };
+
+    public static IReadOnlyList<Samples> Run(ChildContext context) =>
+        s_roles.TryGetValue(context.Task.Role, out Func<ChildContext, IReadOnlyList<Samples>>? role)
+            ? role(context)
+            : context.Task.Role.StartsWith(IoTable.RolePrefix, StringComparison.Ordinal)
+            ? IoMeasurement.Measure(context)
+            : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
+
+    private static Func<ChildContext, IReadOnlyList<Samples>> Lines(int threadCount, LineFile kind) =>
+        child => new LinesFigure(child, threadCount, kind).Measure();
+
+    private static IReadOnlyList<Samples> Append(
+        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, ChecksumMode checksum) =>
+        new AppendFigure(child, (path, count) => open(BenchStore.InOneSegment(path, count, mode, checksum))).Measure();
+
+    private static IReadOnlyList<Samples> Read(
+        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ChecksumMode checksum) =>
+        new ReadFigure(child, (path, count) => open(BenchStore.InOneSegment(path, count, Exclusive, checksum))).Measure();
+}

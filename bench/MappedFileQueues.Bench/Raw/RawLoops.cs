@@ -1,0 +1,121 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using System.Runtime.Intrinsics.Arm;
+using System.Runtime.Intrinsics.X86;
+
+namespace MappedFileQueues.Bench.Raw;
+
+/// <summary>
+/// The bare loops, each the twin of one in bench/limits.c: 64 bytes and an 8-byte header a message, and nothing else. They
+/// work in pieces of <see cref="ChunkLength"/> messages, so that they run as fully optimised code after the warm-up.
+/// </summary>
+internal static unsafe class RawLoops
+{
+    /// <summary>Messages a call: few enough that the warm-up calls each loop often, enough that a call costs nothing.</summary>
+    public const int ChunkLength = 1000;
+
+    /// <summary>Published, without checksum, 64 bytes long.</summary>
+    private const ulong Header = (5UL << 28) | Message64.Length;
+
+    private static readonly bool s_isAlone = Environment.ProcessorCount < 2;
+
+    /// <summary>Copies the messages into a mapping: a release store of the header publishes each.</summary>
+    public static void Copy(byte* place, ref Message64 message, long from, long count)
+    {
+        for (long done = 0; done < count; done += ChunkLength)
+        {
+            int chunk = (int)Math.Min(ChunkLength, count - done);
+            CopyChunk(place + done * Message64.FrameLength, ref message, from + done, chunk);
+        }
+    }
+
+    /// <summary>Adds up what <see cref="Copy"/> wrote; 0 at the first frame that is not there.</summary>
+    public static ulong Read(byte* place, long count)
+    {
+        ulong sum = 0;
+        for (long done = 0; done < count; done += ChunkLength)
+            sum += ReadChunk(place + done * Message64.FrameLength, (int)Math.Min(ChunkLength, count - done));
+        return sum;
+    }
+
+    /// <summary>The same behind a running producer: spins for each frame.</summary>
+    public static ulong Follow(byte* place, long count)
+    {
+        ulong sum = 0;
+        for (long done = 0; done < count; done += ChunkLength)
+            sum += FollowChunk(place + done * Message64.FrameLength, (int)Math.Min(ChunkLength, count - done));
+        return sum;
+    }
+
+    /// <summary>Takes each place by fetch-add on a shared tail, so that several processes can write at once.</summary>
+    public static void FetchAdd(byte* place, ref long tail, ref Message64 message, long count)
+    {
+        for (long done = 0; done < count; done += ChunkLength)
+            FetchAddChunk(place, ref tail, ref message, done, (int)Math.Min(ChunkLength, count - done));
+    }
+
+    /// <summary>One step of a spinning wait. A lone CPU must be given away, or nothing moves for a time slice.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static void Relax()
+    {
+        if (s_isAlone)
+            Thread.Yield();
+        else if (X86Base.IsSupported)
+            X86Base.Pause();
+        else if (ArmBase.IsSupported)
+            ArmBase.Yield();
+        else
+            Thread.SpinWait(1);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void CopyChunk(byte* place, ref Message64 message, long from, int count)
+    {
+        for (int i = 0; i < count; i++, place += Message64.FrameLength)
+        {
+            message.Number = (ulong)(from + i);
+            *(Message64*)(place + 8) = message;
+            Volatile.Write(ref *(ulong*)place, Header);
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static ulong ReadChunk(byte* place, int count)
+    {
+        ulong sum = 0;
+        for (int i = 0; i < count; i++, place += Message64.FrameLength)
+        {
+            if (Volatile.Read(ref *(ulong*)place) != Header)
+                return 0;
+            sum += ((Message64*)(place + 8))->Sum();
+        }
+
+        return sum;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static ulong FollowChunk(byte* place, int count)
+    {
+        ulong sum = 0;
+        for (int i = 0; i < count; i++, place += Message64.FrameLength)
+        {
+            while (Volatile.Read(ref *(ulong*)place) != Header)
+                Relax();
+            sum += ((Message64*)(place + 8))->Sum();
+        }
+
+        return sum;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void FetchAddChunk(byte* start, ref long tail, ref Message64 message, long from, int count)
+    {
+        for (int i = 0; i < count; i++)
+        {
+            byte* place = start + (Interlocked.Add(ref tail, Message64.FrameLength) - Message64.FrameLength);
+            message.Number = (ulong)(from + i);
+            *(Message64*)(place + 8) = message;
+            Volatile.Write(ref *(ulong*)place, Header);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+using System.Text.Json;
+using System.Text.Json.Serialization;
+
+namespace MappedFileQueues.Tool.Bench;
+
+/// <summary>The generated serialisers: the results for `--json`, the samples between the processes of a run.</summary>
+[JsonSourceGenerationOptions(JsonSerializerDefaults.Web)]
+[JsonSerializable(typeof(FigureResult[]))]
+[JsonSerializable(typeof(Samples[]))]
+internal sealed partial class BenchJson : JsonSerializerContext
+{
+    private static readonly BenchJson s_indented =
+        new(new JsonSerializerOptions(JsonSerializerDefaults.Web) { WriteIndented = true });
+
+    /// <summary>The results as an array, indented.</summary>
+    public static string Of(IEnumerable<FigureResult> results) =>
+        JsonSerializer.Serialize([.. results], s_indented.FigureResultArray);
+
+    /// <summary>Writes the results as an array, indented.</summary>
+    public static void Write(string path, IEnumerable<FigureResult> results) => File.WriteAllText(path, Of(results));
+}

@@ -1,0 +1,22 @@
+namespace MappedFileQueues.Tool.Bench;
+
+/// <summary>
+/// Raw, queue, raw, queue …: what the machine does to one of them for a while (another guest, a frequency) it does to both.
+/// </summary>
+internal static class Interleaved
+{
+    /// <summary>Measures both sides in turn; the queue's not at all when only the limits are wanted.</summary>
+    public static Samples Run(string name, string unit, int repetitions, Func<double> raw, Func<double>? ours)
+    {
+        double[] rawValues = new double[repetitions];
+        double[] ourValues = new double[ours is null ? 0 : repetitions];
+        for (int i = 0; i < repetitions; i++)
+        {
+            rawValues[i] = raw();
+            if (ours is not null)
+                ourValues[i] = ours();
+        }
+
+        return new Samples(name, unit, rawValues, ourValues);
+    }
+}

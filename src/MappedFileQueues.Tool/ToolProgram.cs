@@ -1,0 +1,52 @@
+using System.CommandLine;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool;
+
+/// <summary>What a program of this project does around its commands: the platform, errors, exit codes.</summary>
+internal static class ToolProgram
+{
+    /// <summary>
+    /// Errors and signals are handled here and by the commands: the library's own handlers would print a stack trace, and take
+    /// the signals from the commands that end in an orderly way.
+    /// </summary>
+    private static readonly InvocationConfiguration s_invocation = new()
+    {
+        EnableDefaultExceptionHandler = false,
+        ProcessTerminationTimeout = null,
+    };
+
+    /// <summary>Runs a command line; the exit code.</summary>
+    /// <param name="arguments">As they were given.</param>
+    /// <param name="createRoot">Makes the commands.</param>
+    /// <param name="runChild">Does the work of a child process; null when the arguments are not those of one.</param>
+    public static int Run(string[] arguments, Func<RootCommand> createRoot, Func<string[], int?>? runChild = null)
+    {
+        // The core chooses its platform at first use, so this comes before everything else.
+        if (arguments is [SelfLauncher.PortableArgument, ..])
+        {
+            AppContext.SetSwitch(SelfLauncher.PortableSwitch, true);
+            arguments = arguments[1..];
+        }
+
+        try
+        {
+            if (runChild?.Invoke(arguments) is { } exitCode)
+                return exitCode;
+            ParseResult parsed = createRoot().Parse(arguments);
+            return parsed.Errors.Count > 0 ? UsageErrors.Write(parsed) : parsed.Invoke(s_invocation);
+        }
+        catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)
+        {
+            return ErrorLine.Write(exception.Message, ExitCodes.Failure);
+        }
+        catch (Exception exception)
+        {
+            string place = exception.StackTrace?.TrimStart().Split('\n')[0] ?? "";
+            return ErrorLine.Write(
+                $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {place}",
+                ExitCodes.Failure);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+using System.Buffers.Binary;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Files.Appending;
+
+/// <summary>
+/// `NAME.roll-room` stands beside a file while a stream gives it room that reads as zeros. It says which file that is, and how
+/// long it was before: after a crash the next opening, whatever its options, takes away the zeros at that file's end, and of no
+/// other file any. It is set before the first zero, and deleted when the file is cut to its true length.
+/// <para>A mark that a crash left is believed only of the same file (inode and time of birth), so a file that was restored or
+/// copied keeps what it ends with. Portable knows no inodes, and on Linux no time of birth: what one of the two sides does not
+/// know is not compared. A mark that a power cut took leaves zeros in the file, which is no loss.</para>
+/// </summary>
+internal sealed class RoomMark(HeldDirectory directory, string name)
+{
+    private const ulong Magic = 0x314D_4F4F_5251_464D; // "MFQROOM1"
+    private const int BodyLength = 32;
+    private const int Length = BodyLength + 8;
+
+    private readonly string _name = name + ".roll-room";
+
+    /// <summary>Says that zeros from this position on may be room of this file.</summary>
+    public void Set(PlatformFile file, long start, bool isDurable)
+    {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.RoomNotMarked))
+            return;
+#endif
+        byte[] bytes = new byte[Length];
+        BinaryPrimitives.WriteUInt64LittleEndian(bytes, Magic);
+        BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(8), (long)file.Identity.Inode);
+        BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(16), BirthOf(file));
+        BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(24), start);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(BodyLength), Crc32C.Compute(bytes.AsSpan(0, BodyLength)));
+        using PlatformFile mark = directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
+        mark.WriteAt(bytes, 0);
+        if (!isDurable)
+            return;
+        mark.Sync();
+        directory.FlushEntries("");
+    }
+
+    /// <summary>From where on zeros at the end of this file are room; null when nothing says so.</summary>
+    public long? Find(PlatformFile file)
+    {
+        using PlatformFile? mark = directory.Open(_name, FileOpening.Read);
+        byte[] bytes = new byte[Length];
+        bool isMark = mark?.ReadAt(bytes, 0) == Length
+            && BinaryPrimitives.ReadUInt64LittleEndian(bytes) == Magic
+            && BinaryPrimitives.ReadUInt32LittleEndian(bytes.AsSpan(BodyLength)) == Crc32C.Compute(bytes.AsSpan(0, BodyLength))
+            && AreOne(BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(8)), (long)file.Identity.Inode)
+            && AreOne(BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(16)), BirthOf(file));
+        return isMark ? BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(24)) : null;
+    }
+
+    /// <summary>There is no such room any more. A flush of the directory makes that durable.</summary>
+    public void Clear() => _ = directory.Delete(_name);
+
+    private static bool AreOne(long marked, long found) => marked == found || marked == 0 || found == 0;
+
+    private static long BirthOf(PlatformFile file) => file.Birth?.UtcTicks ?? 0;
+}

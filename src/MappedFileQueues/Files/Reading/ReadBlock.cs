@@ -1,0 +1,92 @@
+using System.Diagnostics.CodeAnalysis;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Files.Reading;
+
+/// <summary>
+/// A piece of a file: read into memory of its own, or where it lies in a mapping. Memory of its own is a pinned array, so that
+/// the system can read into it, and managed, so that a span of it that is still out after Dispose points to memory that is
+/// still there.
+/// </summary>
+/// <param name="headroom">Bytes kept free before the data in an array.</param>
+/// <param name="bypassesCache">Whether what the system does not have in memory is read past that memory.</param>
+internal sealed class ReadBlock(int headroom, bool bypassesCache)
+{
+    private const int PageLength = 4096;
+    private const int LargePageLength = 2 * 1024 * 1024;
+
+    /// <summary>No bytes: what is read from here on is another file's, or the same one's that was begun anew.</summary>
+    public static readonly ReadBlock NextFile = new(0, bypassesCache: false) { BeginsFile = true };
+
+    private MappedMemory? _mapped;
+
+    /// <summary>The memory of its own; empty until the first <see cref="Reserve"/>.</summary>
+    public byte[] Array { get; private set; } = [];
+
+    /// <summary>Whether this is <see cref="NextFile"/>.</summary>
+    public bool BeginsFile { get; private init; }
+
+    /// <summary>Where the data begins in the array: at a whole page, with at least the headroom before it.</summary>
+    public int Start { get; private set; }
+
+    /// <summary>How many bytes it holds.</summary>
+    public int Count { get; set; }
+
+    /// <summary>The position in the file of its first byte.</summary>
+    public long Position { get; set; }
+
+    /// <summary>The position behind its last byte.</summary>
+    public long End => Position + Count;
+
+    /// <summary>Whether it lies in a mapping.</summary>
+    [MemberNotNullWhen(true, nameof(_mapped))]
+    public bool IsMapped => _mapped is { Length: > 0 };
+
+    /// <summary>What it holds.</summary>
+    public ReadOnlySpan<byte> Span => IsMapped ? _mapped.GetSpan() : Array.AsSpan(Start, Count);
+
+    /// <summary>The same, to be kept across an await.</summary>
+    public ReadOnlyMemory<byte> Memory => IsMapped ? _mapped.Memory : Array.AsMemory(Start, Count);
+
+    /// <summary>The array is at least so long; what it held is gone.</summary>
+    /// <returns>Where to read to.</returns>
+    /// <exception cref="OutOfMemoryException">There is not so much.</exception>
+    public unsafe Span<byte> Reserve(int length)
+    {
+        if (Array.Length < Start + length)
+        {
+            int alignment = bypassesCache && length >= LargePageLength ? LargePageLength : PageLength;
+            Array = GC.AllocateUninitializedArray<byte>(headroom + length + alignment, pinned: true);
+            fixed (byte* first = Array)
+                Start = headroom + (int)(-((nint)first + headroom) & (alignment - 1));
+        }
+
+        return Array.AsSpan(Start, length);
+    }
+
+    /// <summary>Takes what stands at a position: from the mapping if there is one and it can, else by reading it.</summary>
+    /// <returns>How many bytes; fewer where the file ends at that moment, or a piece of the mapping.</returns>
+    /// <exception cref="QueueDiskException">The system refused.</exception>
+    /// <exception cref="OutOfMemoryException">There is not so much memory.</exception>
+    public int Fill(ReadableFile file, FileMapping? mapping, long position, int length)
+    {
+        Position = position;
+        Count = 0;
+        if (mapping is not null)
+            Count = mapping.Take(_mapped ??= new MappedMemory(), position, length);
+        if (Count == 0)
+            Count = bypassesCache ? ReadUncached(file, position, length) : file.ReadAt(Reserve(length), position);
+        return Count;
+    }
+
+    private int ReadUncached(ReadableFile file, long position, int length)
+    {
+        byte[] before = Array;
+        Span<byte> destination = Reserve(length);
+        if (Array != before && length >= LargePageLength)
+            file.RenewAsLargePages(destination);
+        bool isAligned = position % PageLength == 0 && length % PageLength == 0;
+        int count = isAligned ? file.ReadUncachedAt(destination, position) : 0;
+        return count == length ? count : count + file.ReadAt(destination[count..], position + count);
+    }
+}

@@ -1,0 +1,26 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs.Format;
+
+/// <summary>The errors that more than one way into a pack can meet, worded in one place.</summary>
+internal static class PackErrors
+{
+    public static QueueNotFoundException NoPack(string path) =>
+        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or make one with `mfq pack create`.",
+            path);
+
+    public static QueueFormatException Foreign(string path, string found) =>
+        new($"The folder holds other files and no pack: path={path}, found={found}. Name an empty folder or a pack.");
+
+    public static QueueFormatException FileSystem(string path, string name) =>
+        new($"A pack does not belong on this file system, its locks are not dependable: path={path}, fileSystem={name}. "
+            + "Put it on a local one, or set DangerouslyAllowFileSystem.");
+
+    public static QueueInUseException InUse(HeldDirectory directory) => directory.InUse(
+        PackNames.WriterLock, "Another writer has the pack open",
+        "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
+
+    public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
+        new($"An earlier sync of the pack failed: path={path}. Nothing is written any more; close the pack and open it again.",
+            cause);
+}

@@ -1,0 +1,48 @@
+using System.Buffers;
+using System.Globalization;
+using System.Text;
+
+namespace MappedFileQueues.Packs.Format;
+
+/// <summary>A string key as its UTF-8, in a buffer of the caller's or in one of the pool.</summary>
+internal ref struct PackKey : IDisposable
+{
+    public const int StackLength = 512;
+
+    private static readonly UTF8Encoding s_strict = new(encoderShouldEmitUTF8Identifier: false, throwOnInvalidBytes: true);
+
+    private byte[]? _rented;
+
+    public PackKey(string key, Span<byte> buffer)
+    {
+        ArgumentNullException.ThrowIfNull(key);
+        int length;
+        try
+        {
+            length = s_strict.GetByteCount(key);
+        }
+        catch (EncoderFallbackException error)
+        {
+            throw new ArgumentException("The key holds half of a surrogate pair. Pass it as bytes.", nameof(key), error);
+        }
+
+        if (length > NeedleLayout.KeyLengthMax)
+        {
+            throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
+                $"The key is too long: length={length} bytes of UTF-8, longest={NeedleLayout.KeyLengthMax}."), nameof(key));
+        }
+
+        if (length > buffer.Length)
+            buffer = _rented = ArrayPool<byte>.Shared.Rent(length);
+        Bytes = buffer[..s_strict.GetBytes(key, buffer)];
+    }
+
+    public ReadOnlySpan<byte> Bytes { get; }
+
+    public void Dispose()
+    {
+        if (_rented is not null)
+            ArrayPool<byte>.Shared.Return(_rented);
+        _rented = null;
+    }
+}

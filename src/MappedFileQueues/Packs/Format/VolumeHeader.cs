@@ -1,0 +1,55 @@
+using System.Buffers.Binary;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Packs.Format;
+
+/// <summary>The first 64 bytes of a volume (docs/PACKS.md section 2).</summary>
+/// <param name="Name">The same as the file's name says.</param>
+/// <param name="CleanAsOf">The volume holds no needle that was dead at this sequence; 0 when nothing is known.</param>
+/// <param name="SequenceBefore">The last needle before the volume had this sequence; 0 when it is not known.</param>
+/// <param name="PreviousEnd">
+/// Here the needles end of the volume of the number before, which was filled by puts: what stands behind was torn off. 0 when
+/// they
+/// end where the file does.
+/// </param>
+internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong SequenceBefore, long PreviousEnd = 0)
+{
+    /// <summary>In bytes; the first needle stands here.</summary>
+    public const int Length = 64;
+
+    private const int ChecksumAt = Length - 4;
+
+    private static ReadOnlySpan<byte> Magic => "MFQPVOL1"u8;
+
+    public byte[] ToBytes(Guid packId)
+    {
+        byte[] bytes = new byte[Length];
+        Magic.CopyTo(bytes);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(8), Name.First);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(12), Name.Last);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(16), Name.Generation);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(20), (uint)(PreviousEnd / NeedleLayout.Unit));
+        BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(24), CleanAsOf);
+        BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(32), SequenceBefore);
+        packId.TryWriteBytes(bytes.AsSpan(40));
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
+        return bytes;
+    }
+
+    /// <summary>The header; null when it is damaged, of another pack, or of another volume than the file's name says.</summary>
+    public static VolumeHeader? Parse(ReadOnlySpan<byte> bytes, Guid packId, VolumeName name)
+    {
+        if (bytes.Length < Length || !bytes[..Magic.Length].SequenceEqual(Magic) || new Guid(bytes.Slice(40, 16)) != packId
+            || BinaryPrimitives.ReadUInt32LittleEndian(bytes[ChecksumAt..]) != Crc32C.Compute(bytes[..ChecksumAt]))
+            return null;
+        var found = new VolumeName(
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[8..]),
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[12..]),
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[16..]));
+        return found != name ? null : new VolumeHeader(
+            name,
+            BinaryPrimitives.ReadUInt64LittleEndian(bytes[24..]),
+            BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]),
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[20..]) * (long)NeedleLayout.Unit);
+    }
+}

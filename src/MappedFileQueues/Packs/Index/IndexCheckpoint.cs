@@ -1,0 +1,215 @@
+using System.Buffers.Binary;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Volumes;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs.Index;
+
+/// <summary>What a checkpoint says of a volume.</summary>
+/// <param name="Slot">Its place in the table of volumes, as the entries have it.</param>
+/// <param name="Name">Which file it is.</param>
+/// <param name="Covered">The entries know all needles before this position; it was on disk.</param>
+/// <param name="LiveLength">Bytes of needles that the entries point to.</param>
+/// <param name="LiveCount">How many these are.</param>
+/// <param name="CleanAsOf">From the volume's header.</param>
+/// <param name="TombstoneLength">Bytes of tombstones in it.</param>
+internal sealed record CoveredVolume(
+    int Slot, VolumeName Name, long Covered, long LiveLength, long LiveCount, ulong CleanAsOf, long TombstoneLength)
+{
+    /// <summary>In words of 8 bytes.</summary>
+    public const int WordCount = 7;
+
+    public ulong[] ToWords() =>
+    [
+        (uint)Slot | ((ulong)Name.First << 32),
+        Name.Last | ((ulong)Name.Generation << 32),
+        (ulong)Covered,
+        (ulong)LiveLength,
+        (ulong)LiveCount,
+        CleanAsOf,
+        (ulong)TombstoneLength,
+    ];
+
+    public static CoveredVolume? FromWords(ReadOnlySpan<ulong> words)
+    {
+        var volume = new CoveredVolume(
+            (int)(uint)words[0],
+            new VolumeName((uint)(words[0] >> 32), (uint)words[1], (uint)(words[1] >> 32)),
+            (long)words[2],
+            (long)words[3],
+            (long)words[4],
+            words[5],
+            (long)words[6]);
+        bool isPossible = volume.Slot is >= 0 and < IndexEntry.SlotCount && volume.Covered >= VolumeHeader.Length
+            && volume.Covered % NeedleLayout.Unit == 0 && volume.LiveLength >= 0 && volume.LiveCount >= 0
+            && volume.TombstoneLength >= 0;
+        return isPossible ? volume : null;
+    }
+}
+
+/// <summary>What a checkpoint holds beside the entries of the index.</summary>
+/// <param name="Sequence">The newest needle that the entries know.</param>
+/// <param name="Volumes">What they cover.</param>
+/// <param name="Hidden">What damage hides.</param>
+/// <param name="Deleted">Keys that were deleted behind a hidden stretch, by their hashes, and where that stands.</param>
+internal sealed record CheckpointContent(
+    ulong Sequence,
+    IReadOnlyList<CoveredVolume> Volumes,
+    IReadOnlyList<HiddenStretch> Hidden,
+    IReadOnlyCollection<KeyValuePair<ulong, NeedlePosition>> Deleted);
+
+/// <summary>
+/// `index.checkpoint` (docs/PACKS.md section 2): the index at one moment, with the volumes that it covers. It is never needed, so
+/// whatever is wrong with it means a scan of the volumes instead.
+/// </summary>
+internal static class IndexCheckpoint
+{
+    private const int HeaderLength = 64;
+    private const int ChecksumAt = HeaderLength - 4;
+    private const uint FormatVersion = 2;
+    private const int DeletedWordCount = 3;
+
+    private static ReadOnlySpan<byte> Magic => "MFQPIDX1"u8;
+
+    /// <summary>Writes it under a temporary name, syncs it, renames it. The volumes are synced up to what they cover.</summary>
+    public static void Write(HeldDirectory directory, PackMeta meta, CheckpointContent content, ulong[][] shards)
+    {
+        WholeFile.Write(directory, PackNames.Checkpoint, file => WriteContent(file, meta, content, shards));
+        ProtocolSteps.Reach(ProtocolStep.PackCheckpointWritten);
+        WholeFile.Install(
+            directory, PackNames.Checkpoint, static () => ProtocolSteps.Reach(ProtocolStep.PackCheckpointRenamed));
+    }
+
+    private static void WriteContent(PlatformFile file, PackMeta meta, CheckpointContent content, ulong[][] shards)
+    {
+        file.WriteAt(Header(meta, content, shards.Sum(static shard => (long)shard.Length)), 0);
+        using var stream = new CheckpointStream(file, HeaderLength);
+        foreach (CoveredVolume volume in content.Volumes)
+            stream.Write(volume.ToWords());
+        foreach (HiddenStretch stretch in content.Hidden)
+            stream.Write(stretch.ToWords());
+        stream.Write((ulong)content.Deleted.Count);
+        foreach ((ulong hash, NeedlePosition tombstone) in content.Deleted)
+            stream.Write([hash, tombstone.Number, (ulong)tombstone.Position]);
+        foreach (ulong[] shard in shards)
+        {
+            stream.Write((ulong)shard.Length);
+            stream.Write(shard);
+        }
+
+        stream.Write(stream.Crc);
+        stream.Flush();
+    }
+
+    /// <summary>Reads the entries into an empty index; null when the file is missing, damaged or of another pack.</summary>
+    public static CheckpointContent? Read(HeldDirectory directory, PackMeta meta, PackIndex index)
+    {
+        using PlatformFile? file = directory.Open(PackNames.Checkpoint, FileOpening.Read);
+        if (file is null)
+            return null;
+        Span<byte> header = stackalloc byte[HeaderLength];
+        if (file.ReadAt(header, 0) < HeaderLength || !IsHeaderValid(header, meta))
+            return null;
+        int volumeCount = BinaryPrimitives.ReadInt32LittleEndian(header[12..]);
+        long entryCount = BinaryPrimitives.ReadInt64LittleEndian(header[40..]);
+        int hiddenCount = BinaryPrimitives.ReadInt32LittleEndian(header[52..]);
+        long length = HeaderLength + (volumeCount * 8L * CoveredVolume.WordCount) + (hiddenCount * 8L * HiddenStretch.WordCount)
+            + 8 + (PackIndex.ShardCount * 8L) + (entryCount * 8) + 8;
+        if (volumeCount is < 0 or > IndexEntry.SlotCount || entryCount is < 0 or > long.MaxValue / 16 || hiddenCount < 0
+            || file.Length < length)
+            return null;
+        using var stream = new CheckpointStream(file, HeaderLength);
+        return ReadVolumes(stream, volumeCount) is { } volumes
+            && ReadHidden(stream, hiddenCount) is { } hidden
+            && ReadDeleted(stream, file.Length - length) is { } deleted
+            && TryReadEntries(stream, index, entryCount)
+            ? new CheckpointContent(BinaryPrimitives.ReadUInt64LittleEndian(header[32..]), volumes, hidden, deleted)
+            : null;
+    }
+
+    private static byte[] Header(PackMeta meta, CheckpointContent content, long entryCount)
+    {
+        byte[] header = new byte[HeaderLength];
+        Magic.CopyTo(header);
+        BinaryPrimitives.WriteUInt32LittleEndian(header.AsSpan(8), FormatVersion);
+        BinaryPrimitives.WriteInt32LittleEndian(header.AsSpan(12), content.Volumes.Count);
+        meta.PackId.TryWriteBytes(header.AsSpan(16));
+        BinaryPrimitives.WriteUInt64LittleEndian(header.AsSpan(32), content.Sequence);
+        BinaryPrimitives.WriteInt64LittleEndian(header.AsSpan(40), entryCount);
+        BinaryPrimitives.WriteInt32LittleEndian(header.AsSpan(48), new IndexEntry(meta.VolumeLength).PositionBits);
+        BinaryPrimitives.WriteInt32LittleEndian(header.AsSpan(52), content.Hidden.Count);
+        BinaryPrimitives.WriteUInt32LittleEndian(header.AsSpan(ChecksumAt), Crc32C.Compute(header.AsSpan(0, ChecksumAt)));
+        return header;
+    }
+
+    private static bool IsHeaderValid(ReadOnlySpan<byte> header, PackMeta meta) =>
+        header[..Magic.Length].SequenceEqual(Magic)
+        && BinaryPrimitives.ReadUInt32LittleEndian(header[8..]) == FormatVersion
+        && new Guid(header.Slice(16, 16)) == meta.PackId
+        && BinaryPrimitives.ReadInt32LittleEndian(header[48..]) == new IndexEntry(meta.VolumeLength).PositionBits
+        && BinaryPrimitives.ReadUInt32LittleEndian(header[ChecksumAt..]) == Crc32C.Compute(header[..ChecksumAt]);
+
+    private static List<CoveredVolume>? ReadVolumes(CheckpointStream stream, int count)
+    {
+        List<CoveredVolume> volumes = [];
+        Span<ulong> words = stackalloc ulong[CoveredVolume.WordCount];
+        for (int i = 0; i < count; i++)
+        {
+            if (!stream.TryRead(words) || CoveredVolume.FromWords(words) is not { } volume)
+                return null;
+            volumes.Add(volume);
+        }
+
+        bool isEachOnce = volumes.DistinctBy(volume => volume.Slot).Count() == count;
+        return isEachOnce ? volumes : null;
+    }
+
+    private static List<HiddenStretch>? ReadHidden(CheckpointStream stream, int count)
+    {
+        List<HiddenStretch> hidden = [];
+        Span<ulong> words = stackalloc ulong[HiddenStretch.WordCount];
+        for (int i = 0; i < count; i++)
+        {
+            if (!stream.TryRead(words))
+                return null;
+            hidden.Add(HiddenStretch.FromWords(words));
+        }
+
+        return hidden;
+    }
+
+    /// <summary>They are what is left of the file's length, which their count has to say too.</summary>
+    private static Dictionary<ulong, NeedlePosition>? ReadDeleted(CheckpointStream stream, long length)
+    {
+        if (!stream.TryRead(out ulong count) || count * DeletedWordCount * 8 != (ulong)length)
+            return null;
+        Dictionary<ulong, NeedlePosition> deleted = [];
+        Span<ulong> words = stackalloc ulong[DeletedWordCount];
+        for (ulong i = 0; i < count; i++)
+        {
+            if (!stream.TryRead(words))
+                return null;
+            deleted[words[0]] = new NeedlePosition((uint)words[1], (long)words[2]);
+        }
+
+        return deleted;
+    }
+
+    private static bool TryReadEntries(CheckpointStream stream, PackIndex index, long left)
+    {
+        for (int number = 0; number < PackIndex.ShardCount; number++)
+        {
+            if (!stream.TryRead(out ulong count) || count > (ulong)left || count > int.MaxValue / 2)
+                return false;
+            ulong[] entries = new ulong[count];
+            if (!stream.TryRead(entries) || entries.AsSpan().Contains(0UL))
+                return false;
+            index.Load(number, entries);
+            left -= (long)count;
+        }
+
+        uint crc = stream.Crc;
+        return left == 0 && stream.TryRead(out ulong stored) && stored == crc;
+    }
+}

@@ -1,0 +1,211 @@
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
+using MappedFileQueues.Packs.Loading;
+using MappedFileQueues.Packs.Volumes;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+
+namespace MappedFileQueues.Packs.Reading;
+
+/// <summary>
+/// Keeps a reader's pack up to date: reads on in the last volume, then in the next, and loads anew when a compaction has
+/// changed the files. For one thread at a time; gets go on meanwhile.
+/// </summary>
+internal sealed class PackFollower : IDisposable
+{
+    private readonly HeldDirectory _directory;
+    private readonly PackMeta _meta;
+    private readonly PackAccess _access;
+    private readonly bool _hasIdentities = !CurrentPlatform.Services.IsPortable;
+    private PackCore _core;
+    private PlatformFile? _checkpoint;
+    private Volume? _last;
+    private VolumeName _next;
+
+    /// <summary>The length that the last volume had at the last look.</summary>
+    private long _seenLength;
+
+    /// <summary>
+    /// What stood behind the tail when a look found no needle there: as long as that, and the length, are the same, another look
+    /// would find the same, and it may be one at 200 MiB. Null: there was none, or the header of one that is under way.
+    /// </summary>
+    private byte[]? _seenBehind;
+
+    public PackFollower(HeldDirectory directory, PackMeta meta, PackAccess access)
+    {
+        (_directory, _meta, _access) = (directory, meta, access);
+        _core = Load();
+    }
+
+    /// <summary>The pack as of the last refresh.</summary>
+    public PackCore Core => Volatile.Read(ref _core);
+
+    public void Refresh()
+    {
+        if (IsCompacted() || _last?.File.Length < _seenLength)
+        {
+            PackCore old = _core;
+            Volatile.Write(ref _core, Load());
+            old.Dispose();
+        }
+
+        while (true)
+        {
+            // The next volume is looked for first: when it is there, the last one has all that it will ever have.
+            bool hasNext = _directory.Identify(_next.Path) is not null;
+            Volume? next = hasNext ? OpenNext() : null;
+            try
+            {
+                ReadOn(next, isLast: !hasNext);
+            }
+            catch
+            {
+                next?.Retire();
+                throw;
+            }
+
+            if (next is null)
+                return;
+            _core.Volumes.Add(next);
+            SetLast(next, next.Name.Last);
+        }
+    }
+
+    public void Dispose()
+    {
+        _checkpoint?.Dispose();
+        _core.Dispose();
+    }
+
+    /// <summary>Loads the pack. When that fails nothing has changed, so that the next refresh tries again.</summary>
+    private PackCore Load()
+    {
+        // It is opened before it is loaded: a later one is another file.
+        PlatformFile? checkpoint = OpenCheckpoint();
+        try
+        {
+            LoadedPack loaded = new PackLoader(_directory, _meta, _access).Load(useCheckpoint: true, writable: false);
+            SetLast(loaded.Core.Volumes.InOrder.LastOrDefault(), loaded.LastNumber);
+            Hold(checkpoint);
+            return loaded.Core;
+        }
+        catch
+        {
+            checkpoint?.Dispose();
+            throw;
+        }
+    }
+
+    private void SetLast(Volume? last, uint lastNumber)
+    {
+        (_last, _seenLength, _seenBehind) = (last, 0, null);
+        _next = new VolumeName(lastNumber + 1, lastNumber + 1, 0);
+    }
+
+    /// <summary>Takes over what the last volume has got.</summary>
+    private void ReadOn(Volume? next, bool isLast)
+    {
+        if (_last is not { } last)
+            return;
+        if (next is not null)
+            last.EndBefore(next);
+        long length = last.File.Length;
+        bool hasMore = length > last.Tail && !(isLast && length == _seenLength && IsAsSeen(last));
+        if (hasMore)
+        {
+            new PackReplay(_core).Replay(last, last.Tail, isLast, proven: last.Tail);
+            _seenBehind = isLast && length > last.Tail ? Behind(last) : null;
+        }
+
+        _seenLength = length;
+    }
+
+    private bool IsAsSeen(Volume last) => _seenBehind is { } seen && Behind(last) is { } now && seen.AsSpan().SequenceEqual(now);
+
+    /// <summary>
+    /// Where the next needle would begin; null when a valid header stands there: the rest of that one may come without the
+    /// file becoming longer.
+    /// </summary>
+    private static byte[]? Behind(Volume last)
+    {
+        byte[] header = new byte[NeedleLayout.HeaderLength];
+        last.File.ReadAt(header, last.Tail);
+        if (!NeedleLayout.TryRead(header, out NeedleLayout needle))
+            return header;
+        using var scanner = new VolumeScanner(last, last.Tail, last.Tail + needle.DataAt);
+        return scanner.TryLook(out _) ? null : header;
+    }
+
+    /// <summary>
+    /// Null without a slot: it is an empty volume too many, or a compaction has made room for it, and the next refresh loads
+    /// anew.
+    /// </summary>
+    private Volume? OpenNext()
+    {
+        PlatformFile? file = _core.Volumes.FreeCount == 0 ? null : _directory.Open(_next.Path, FileOpening.Read);
+        if (file is null)
+            return null;
+        Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
+        int read = file.ReadAt(bytes, 0);
+        return new Volume(_next, file, _meta.PackId)
+        {
+            Tail = VolumeHeader.Length,
+            PreviousEnd = VolumeHeader.Parse(bytes[..read], _meta.PackId, _next)?.PreviousEnd ?? 0,
+        };
+    }
+
+    /// <summary>
+    /// Whether the set of volumes has changed otherwise than by a new one at its end. Each compaction ends with a new
+    /// checkpoint, which is a new file. Where files have no identity, or there is no checkpoint (perhaps because it was deleted),
+    /// the names are looked at each time.
+    /// </summary>
+    private bool IsCompacted()
+    {
+        bool isSame = _hasIdentities && _checkpoint is not null
+            && _directory.Identify(PackNames.Checkpoint) == _checkpoint.Identity;
+        if (isSame)
+            return false;
+        PlatformFile? checkpoint = OpenCheckpoint();
+        try
+        {
+            if (!IsSetChanged())
+            {
+                Hold(checkpoint);
+                checkpoint = null;
+                return false;
+            }
+
+            return true;
+        }
+        finally
+        {
+            checkpoint?.Dispose();
+        }
+    }
+
+    private bool IsSetChanged()
+    {
+        HashSet<string> files = [.. _directory.List(PackNames.Volumes)];
+        IReadOnlyList<Volume> known = _core.Volumes.InOrder;
+        foreach (Volume volume in known)
+        {
+            if (!files.Remove(volume.Name.FileName))
+                return true;
+        }
+
+        return files.Any(file => VolumeName.TryParse(file, out VolumeName name) && (name.Generation > 0 || IsRestored(name)));
+
+        bool IsRestored(VolumeName name) => name.Last < _next.First && !known.Any(volume => volume.Name.Overlaps(name));
+    }
+
+    private PlatformFile? OpenCheckpoint() => _directory.Open(PackNames.Checkpoint, FileOpening.Read);
+
+    /// <summary>
+    /// The file stays open: its inode would be used again for a later checkpoint, which would then look like the same.
+    /// </summary>
+    private void Hold(PlatformFile? checkpoint)
+    {
+        _checkpoint?.Dispose();
+        _checkpoint = checkpoint;
+    }
+}

@@ -1,0 +1,229 @@
+using System.Buffers;
+using System.Diagnostics.CodeAnalysis;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
+using MappedFileQueues.Packs.Loading;
+using MappedFileQueues.Packs.Reading;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+
+namespace MappedFileQueues.Packs;
+
+/// <summary>
+/// Reads a pack without a lock and without a trace, beside a writer in this process or another, whose puts and deletes it
+/// follows. All members may be called from any thread.
+/// </summary>
+public sealed class PackReader : IDisposable
+{
+    private readonly HeldDirectory _directory;
+    private readonly PackFollower _follower;
+    private readonly Lock _refreshing = new();
+    private readonly bool _followsWriter;
+    private bool _isDisposed;
+
+    private PackReader(HeldDirectory directory, PackFollower follower, bool followsWriter) =>
+        (_directory, _follower, _followsWriter) = (directory, follower, followsWriter);
+
+    /// <summary>The pack's directory.</summary>
+    public string Path => _directory.Path;
+
+    /// <summary>How many objects there are.</summary>
+    /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
+    public long Count => Follow().Index.Count;
+
+    /// <summary>What was found damaged on the way, and passed over. Empty for a pack in order.</summary>
+    public IReadOnlyList<PackDamage> Damages => _follower.Core.Damages;
+
+    /// <summary>Opens a pack for reading; it is never made.</summary>
+    /// <param name="path">The pack's directory.</param>
+    /// <param name="options">How to read it; null for the defaults.</param>
+    /// <exception cref="QueueNotFoundException">There is no pack here.</exception>
+    /// <exception cref="QueueFormatException">It is a pack of another version, or its meta page is damaged.</exception>
+    /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
+    public static PackReader Open(string path, PackReaderOptions? options = null)
+    {
+        ArgumentException.ThrowIfNullOrEmpty(path);
+        options ??= new PackReaderOptions();
+        HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(
+            System.IO.Path.GetFullPath(path), create: false, mode: null) ?? throw PackErrors.NoPack(path);
+        try
+        {
+            PackMeta meta = PackLoader.ReadMeta(directory) ?? throw PackErrors.NoPack(path);
+            var access = new PackAccess
+            {
+                Owner = typeof(PackReader),
+                MapsVolumes = options.MapVolumes,
+                AllowsStaleValues = options.AllowStaleValues,
+            };
+            return new PackReader(directory, new PackFollower(directory, meta, access), options.FollowWriter);
+        }
+        catch
+        {
+            directory.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Takes over what the writer has put and deleted until now.</summary>
+    /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
+    /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
+    public void Refresh()
+    {
+        lock (_refreshing)
+        {
+            ObjectDisposedException.ThrowIf(_isDisposed, this);
+            _follower.Refresh();
+        }
+    }
+
+    /// <inheritdoc cref="PackStore.TryGet(ReadOnlySpan{byte}, IBufferWriter{byte})"/>
+    public bool TryGet(ReadOnlySpan<byte> key, IBufferWriter<byte> destination)
+    {
+        ArgumentNullException.ThrowIfNull(destination);
+        while (true)
+        {
+            PackCore core = Follow();
+            try
+            {
+                return PackQueries.TryGet(core, key, destination);
+            }
+            catch (ObjectDisposedException) when (IsReplaced(core))
+            {
+                // A compaction came between; the files of the new index are open now.
+            }
+        }
+    }
+
+    /// <inheritdoc cref="PackStore.TryGet(ReadOnlySpan{byte}, IBufferWriter{byte})"/>
+    public bool TryGet(string key, IBufferWriter<byte> destination)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGet(bytes.Bytes, destination);
+    }
+
+    /// <inheritdoc cref="PackStore.TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>
+    public bool TryGet(ReadOnlySpan<byte> key, [NotNullWhen(true)] out IMemoryOwner<byte>? data)
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            try
+            {
+                return PackQueries.TryGet(core, key, out data);
+            }
+            catch (ObjectDisposedException) when (IsReplaced(core))
+            {
+                // As above.
+            }
+        }
+    }
+
+    /// <inheritdoc cref="PackStore.TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>
+    public bool TryGet(string key, [NotNullWhen(true)] out IMemoryOwner<byte>? data)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGet(bytes.Bytes, out data);
+    }
+
+    /// <inheritdoc cref="PackStore.Contains(ReadOnlySpan{byte})"/>
+    public bool Contains(ReadOnlySpan<byte> key)
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            try
+            {
+                return PackQueries.Contains(core, key);
+            }
+            catch (ObjectDisposedException) when (IsReplaced(core))
+            {
+                // As above.
+            }
+        }
+    }
+
+    /// <inheritdoc cref="PackStore.Contains(ReadOnlySpan{byte})"/>
+    public bool Contains(string key)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return Contains(bytes.Bytes);
+    }
+
+    /// <inheritdoc cref="PackStore.Enumerate"/>
+    public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null)
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            using IEnumerator<PackEntry> entries = PackQueries.Enumerate(core, onDamage).GetEnumerator();
+            bool hasEntry;
+            try
+            {
+                // The first step enters the volumes; from then on a compaction takes none of them away.
+                hasEntry = entries.MoveNext();
+            }
+            catch (ObjectDisposedException) when (IsReplaced(core))
+            {
+                continue;
+            }
+
+            for (; hasEntry; hasEntry = entries.MoveNext())
+                yield return entries.Current;
+            yield break;
+        }
+    }
+
+    /// <summary>
+    /// Reads every byte of the pack as of now, and makes the index a second time from the volumes: what is damaged, and where
+    /// the index differs. Takes as much memory as the index again.
+    /// </summary>
+    /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
+    /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
+    public PackVerification Verify()
+    {
+        lock (_refreshing)
+        {
+            ObjectDisposedException.ThrowIf(_isDisposed, this);
+            _follower.Refresh();
+            using var verifier = new PackVerifier(_follower.Core, active: null, besideWriter: true);
+            verifier.Scan();
+            return verifier.Compare();
+        }
+    }
+
+    /// <inheritdoc cref="PackStore.GetInfo"/>
+    public PackInfo GetInfo()
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            PackInfo info = PackQueries.Info(core);
+            // A compaction came between, and its volumes were let go.
+            if (!IsReplaced(core))
+                return info;
+        }
+    }
+
+    /// <summary>Ends all calls and closes the files.</summary>
+    public void Dispose()
+    {
+        lock (_refreshing)
+        {
+            if (_isDisposed)
+                return;
+            _isDisposed = true;
+            _follower.Dispose();
+            _directory.Dispose();
+        }
+    }
+
+    private PackCore Follow()
+    {
+        if (_followsWriter)
+            Refresh();
+        ObjectDisposedException.ThrowIf(Volatile.Read(ref _isDisposed), this);
+        return _follower.Core;
+    }
+
+    private bool IsReplaced(PackCore core) => !Volatile.Read(ref _isDisposed) && core != _follower.Core;
+}

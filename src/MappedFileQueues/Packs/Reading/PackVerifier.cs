@@ -1,0 +1,163 @@
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
+using MappedFileQueues.Packs.Volumes;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs.Reading;
+
+/// <summary>
+/// Checks every byte of the volumes and makes a second index from them, which the first one has to equal. The second reads
+/// through volumes of its own, so that nothing in the pack's counts changes.
+/// </summary>
+internal sealed class PackVerifier : IDisposable
+{
+    private readonly PackCore _core;
+    private readonly PackCore _scanned;
+    private readonly List<PackDamage> _damages = [];
+    private readonly bool _besideWriter;
+    private readonly Volume? _active;
+    private long _length;
+
+    /// <param name="core">The pack.</param>
+    /// <param name="active">The volume that takes puts, when this is the writer: behind its tail nothing counts.</param>
+    /// <param name="besideWriter">
+    /// A writer may have replaced a volume and removed its file: then it is read as the pack reads it, by the open file.
+    /// </param>
+    public PackVerifier(PackCore core, Volume? active, bool besideWriter)
+    {
+        (_core, _active, _besideWriter) = (core, active, besideWriter);
+        _scanned = new PackCore(core.Directory, core.Meta, new PackAccess { Owner = core.Volumes.Owner });
+    }
+
+    /// <summary>Scans what has not been scanned yet, up to where the pack's needles end now.</summary>
+    public void Scan()
+    {
+        foreach (Volume volume in _core.Volumes.InOrder)
+        {
+            Volume? own = _scanned.Volumes.At(volume.Slot) ?? Open(volume);
+            if (own is not null)
+                Scan(own, volume.Tail);
+        }
+    }
+
+    /// <summary>Compares; the caller keeps both indexes from changing.</summary>
+    public PackVerification Compare()
+    {
+        foreach (Volume volume in _core.Volumes.InOrder.Where(volume => volume != _active))
+            CheckEnd(volume);
+        foreach (VolumeName gap in _core.Volumes.Gaps)
+            _damages.Add(PackDamage.At(gap, 0, 0, "No volume has these numbers."));
+        int damageCount = _damages.Count;
+        for (int number = 0; number < PackIndex.ShardCount; number++)
+        {
+            ulong[] entries = _core.Index.CopyShard(number);
+            ulong[] scannedEntries = _scanned.Index.CopyShard(number);
+            if (entries.Length + scannedEntries.Length == 0)
+                continue;
+            HashSet<ulong> scanned = [.. scannedEntries];
+            foreach (ulong entry in entries)
+            {
+                if (!scanned.Remove(entry) && !IsDamaged(entry))
+                    Report(entry, "The index names this place, and the newest value of that key stands elsewhere or nowhere.");
+            }
+
+            // Under damage an older value of a key may come to light again.
+            foreach (ulong entry in damageCount == 0 ? scanned : [])
+                Report(entry, "The newest value of a key stands here, and the index does not know it.");
+        }
+
+        return new PackVerification { Count = _core.Index.Count, Length = _length, Damages = [.. _damages] };
+    }
+
+    public void Dispose() => _scanned.Dispose();
+
+    private Volume? Open(Volume volume)
+    {
+        PlatformFile? file = _core.Directory.Open(volume.Name.Path, FileOpening.Read);
+        Volume? owner = file is null && _besideWriter && volume.TryEnter() ? volume : null;
+        file ??= owner?.File;
+        if (file is null)
+        {
+            _damages.Add(PackDamage.At(volume.Name, 0, 0, "The volume is missing."));
+            return null;
+        }
+
+        Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
+        int read = file.ReadAt(bytes, 0);
+        if (VolumeHeader.Parse(bytes[..read], _core.Meta.PackId, volume.Name) is null)
+            _damages.Add(PackDamage.At(volume.Name, 0, VolumeHeader.Length, "The volume's header is damaged."));
+        var own = new Volume(volume.Name, file, _core.Meta.PackId, owner) { Tail = VolumeHeader.Length };
+        _scanned.Volumes.Add(own, volume.Slot);
+        _length += VolumeHeader.Length;
+        return own;
+    }
+
+    private void Scan(Volume own, long end)
+    {
+        long from = own.Tail;
+        using var scanner = new VolumeScanner(own, from, Math.Min(end, own.File.Length));
+        while (!scanner.IsAtEnd)
+        {
+            long position = scanner.Position;
+            if (scanner.TryNext(_scanned.Sequence, wholeNeedle: true))
+            {
+                own.Tail = scanner.Position;
+                _scanned.Reach(scanner.Needle.Sequence);
+                ReadOnlySpan<byte> key = scanner.Key;
+                ulong hash = _scanned.Lookup.HashOf(key);
+                _scanned.TryFindPlace(key, hash, out NeedlePlace old);
+                _scanned.Apply(hash, old, own, position, scanner.Needle);
+                continue;
+            }
+
+            scanner.TryResync(_scanned.Sequence, wholeNeedle: true);
+            _damages.Add(PackDamage.At(own.Name, position, scanner.Position - position, "No valid needle stands here."));
+        }
+
+        if (own.File.Length < end)
+            _damages.Add(PackDamage.At(own.Name, own.File.Length, 0, $"The volume is shorter than it was: expected={end}."));
+
+        own.Tail = end;
+        _length += end - from;
+    }
+
+    /// <summary>
+    /// What stands behind the last needle that counts, up to the end of the file. In the last volume it may be a needle under
+    /// way, or
+    /// a torn one; but none that is whole stands behind such a one.
+    /// </summary>
+    private void CheckEnd(Volume volume)
+    {
+        if (_scanned.Volumes.At(volume.Slot) is not { } own)
+            return;
+        long end = Math.Min(own.File.Length, volume.EndsAt);
+        using var scanner = new VolumeScanner(own, own.Tail, end);
+        bool isOver = scanner.IsAtEnd || scanner.TryNext(sequenceAbove: 0, wholeNeedle: true);
+        if (isOver)
+            return;
+        bool isLast = volume == _core.Volumes.InOrder[^1];
+        bool isBehind = scanner.TryResync(sequenceAbove: 0, wholeNeedle: true);
+
+        // Beside a writer it may be whole by now.
+        using var again = new VolumeScanner(own, own.Tail, end);
+        if ((isBehind || !isLast) && !again.TryNext(sequenceAbove: 0, wholeNeedle: true))
+        {
+            _damages.Add(PackDamage.At(own.Name, own.Tail, scanner.Position - own.Tail,
+                "No valid needle stands here, and what stands behind it does not count."));
+        }
+    }
+
+    private bool IsDamaged(ulong entry)
+    {
+        string? file = _core.Volumes.At(_core.Layout.Slot(entry))?.Name.Path;
+        long position = _core.Layout.Position(entry);
+        return _damages.Exists(damage => damage.File == file && position >= damage.Position
+            && (damage.Length == 0 || position < damage.Position + damage.Length));
+    }
+
+    private void Report(ulong entry, string reason)
+    {
+        string file = _core.Volumes.At(_core.Layout.Slot(entry))?.Name.Path ?? PackNames.Volumes;
+        _damages.Add(new PackDamage { File = file, Position = _core.Layout.Position(entry), Reason = reason });
+    }
+}

@@ -1,0 +1,162 @@
+using System.Buffers;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs.Volumes;
+
+/// <summary>What a look at a needle found.</summary>
+internal enum NeedleMatch
+{
+    /// <summary>The key that was asked for.</summary>
+    Same,
+
+    /// <summary>A valid needle of another key: the same tag by chance.</summary>
+    Other,
+
+    /// <summary>No valid needle.</summary>
+    Damaged,
+}
+
+/// <summary>
+/// One needle on its way from a volume to the caller: the bytes read so far, and the lease on the volume they come from.
+/// Whatever a length in the file says, nothing beyond the volume's tail is read.
+/// </summary>
+internal ref struct NeedleRead : IDisposable
+{
+    /// <summary>Enough for the header, and for most keys with it.</summary>
+    private const int HeaderReadLength = 256;
+
+    /// <summary>What is read first of a needle whose size class says no length.</summary>
+    private const int LargeReadLength = 4096;
+
+    private Span<byte> _buffer;
+    private byte[]? _rented;
+    private int _read;
+    private Volume? _volume;
+
+    /// <summary>Begins with a buffer of the caller's; a larger one is rented when it is needed.</summary>
+    public NeedleRead(Span<byte> buffer) => _buffer = buffer;
+
+    /// <summary>The needle, once a look has found it valid.</summary>
+    public NeedleLayout Needle { get; private set; }
+
+    public uint HeaderChecksum { get; private set; }
+
+    public long Position { get; private set; }
+
+    /// <summary>The volume that it was found in; held until <see cref="Dispose"/>.</summary>
+    public readonly Volume Volume => _volume!;
+
+    /// <summary>The key's bytes.</summary>
+    public readonly ReadOnlySpan<byte> Key => _buffer.Slice(NeedleLayout.HeaderLength, Needle.KeyLength);
+
+    /// <summary>True when header, key, data and footer have all been read.</summary>
+    public readonly bool IsWhole => _read >= Needle.Length;
+
+    /// <summary>The data, when the needle is whole.</summary>
+    public readonly ReadOnlySpan<byte> Data => _buffer.Slice(Needle.DataAt, Needle.DataLength);
+
+    /// <summary>
+    /// Reads header and key at a place and compares; the volume is entered, and left again unless the key is the same. With
+    /// <paramref name="readLength"/> of 0 the length is unknown.
+    /// </summary>
+    public NeedleMatch Look(Volume entered, long position, int readLength, ReadOnlySpan<byte> key, bool wholeNeedle)
+    {
+        Begin(entered, position);
+        int first = readLength == 0 ? LargeReadLength : readLength;
+        entered.Around.Ask(position, first);
+        bool isValid = TryLookAtHeader(wholeNeedle ? first : Math.Min(first, HeaderReadLength));
+        NeedleMatch match = !isValid ? NeedleMatch.Damaged : Key.SequenceEqual(key) ? NeedleMatch.Same : NeedleMatch.Other;
+        if (match == NeedleMatch.Same && Needle.Kind != NeedleKind.Value)
+            match = NeedleMatch.Damaged;
+        if (match != NeedleMatch.Same)
+            Leave();
+        return match;
+    }
+
+    /// <summary>Reads header and key at a place, whatever the key is; false when they are no valid ones.</summary>
+    public bool LookAtAny(Volume entered, long position)
+    {
+        Begin(entered, position);
+        return TryLookAtHeader(HeaderReadLength);
+    }
+
+    /// <summary>Reads what is missing of the needle, for a caller that wants it in one piece.</summary>
+    public void ReadRest() => Fill(Needle.Length);
+
+    /// <summary>Whether data and footer are valid, all of them having been read.</summary>
+    public readonly bool IsBodyValid() =>
+        IsWhole && Needle.IsEndValid(
+            _buffer[(Needle.DataAt + Needle.DataLength)..Needle.Length], HeaderChecksum, NeedleLayout.ContentCrc(Data));
+
+    /// <summary>Reads the data past the buffer, straight to where the caller wants it; false when it is not valid.</summary>
+    public readonly bool TryReadData(Span<byte> destination)
+    {
+        Span<byte> end = stackalloc byte[NeedleLayout.Unit + NeedleLayout.FooterLength];
+        end = end[..(Needle.Length - Needle.DataAt - Needle.DataLength)];
+        return Volume.ReadAt(destination, Position + Needle.DataAt) == destination.Length
+            && Volume.ReadAt(end, Position + Needle.DataAt + Needle.DataLength) == end.Length
+            && Needle.IsEndValid(end, HeaderChecksum, NeedleLayout.ContentCrc(destination));
+    }
+
+    /// <summary>Hands the rented array over, with the data in it; null when the bytes lie in the caller's own buffer.</summary>
+    public byte[]? Detach()
+    {
+        byte[]? rented = _rented;
+        _rented = null;
+        return rented;
+    }
+
+    public void Dispose()
+    {
+        Leave();
+        if (_rented is not null)
+            ArrayPool<byte>.Shared.Return(_rented);
+        _rented = null;
+    }
+
+    private void Begin(Volume entered, long position)
+    {
+        Leave();
+        (_volume, Position, _read) = (entered, position, 0);
+    }
+
+    private void Leave()
+    {
+        _volume?.Leave();
+        _volume = null;
+    }
+
+    private bool TryLookAtHeader(int firstLength)
+    {
+        Fill(firstLength);
+        if (!NeedleLayout.TryRead(_buffer[.._read], out NeedleLayout needle) || needle.Length > Volume.Tail - Position)
+            return false;
+        Fill(needle.DataAt);
+        if (_read < needle.DataAt)
+            return false;
+        Needle = needle;
+        uint keyCrc = NeedleLayout.ContentCrc(Key);
+        HeaderChecksum = NeedleLayout.HeaderChecksum(Volume.Seed, Position, _buffer, keyCrc);
+        return HeaderChecksum == NeedleLayout.StoredHeaderChecksum(_buffer);
+    }
+
+    /// <summary>Reads on until the buffer holds that much of the needle, or the volume ends.</summary>
+    private void Fill(int length)
+    {
+        int wanted = (int)Math.Min(length, Math.Max(0, Volume.Tail - Position));
+        if (wanted <= _read)
+            return;
+        if (wanted > _buffer.Length)
+        {
+            byte[] larger = ArrayPool<byte>.Shared.Rent(wanted);
+            _buffer[.._read].CopyTo(larger);
+            if (_rented is not null)
+                ArrayPool<byte>.Shared.Return(_rented);
+            _rented = larger;
+            _buffer = larger;
+        }
+
+        _read += Volume.ReadAt(_buffer[_read..wanted], Position + _read);
+    }
+}

@@ -1,0 +1,169 @@
+using System.Buffers;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Packs.Format;
+
+namespace MappedFileQueues.Packs.Volumes;
+
+/// <summary>
+/// Reads a volume's needles one after the other, for rebuilding, recovering, compacting and verifying. Every length is checked
+/// against the end that was given before it is used.
+/// </summary>
+internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisposable
+{
+    /// <summary>Holds the longest header with its key, and the chunks by which longer data is checked.</summary>
+    private const int BufferLength = 512 * 1024;
+
+    /// <summary>A multiple of 8, so that a CRC can go on from chunk to chunk.</summary>
+    private const int ChunkLength = 256 * 1024;
+
+    /// <summary>How many bytes of keys and data a search may check for each byte that it passes.</summary>
+    private const int SearchFactor = 4;
+
+    private readonly byte[] _buffer = ArrayPool<byte>.Shared.Rent(BufferLength);
+    private long _bufferStart;
+    private int _bufferCount;
+
+    public Volume Volume { get; } = volume;
+
+    /// <summary>Where the next needle is expected.</summary>
+    public long Position { get; private set; } = start;
+
+    public bool IsAtEnd => Position >= end;
+
+    /// <summary>The needle that was found last, and its place.</summary>
+    public NeedleLayout Needle { get; private set; }
+
+    public long NeedlePosition { get; private set; }
+
+    public uint HeaderChecksum { get; private set; }
+
+    /// <summary>The CRC of the data, when whole needles are checked.</summary>
+    public uint DataCrc { get; private set; }
+
+    /// <summary>The key of the needle that was found last; valid until the next call.</summary>
+    public ReadOnlySpan<byte> Key => Window(NeedlePosition + NeedleLayout.HeaderLength, Needle.KeyLength);
+
+    /// <summary>
+    /// Goes to the needle that stands here; false when there is none whose sequence is above. With <paramref name="wholeNeedle"/>
+    /// its data is checked too.
+    /// </summary>
+    public bool TryNext(ulong sequenceAbove, bool wholeNeedle)
+    {
+        if (!IsValid(Position, sequenceAbove, wholeNeedle, long.MaxValue))
+            return false;
+        Position += Needle.Length;
+        return true;
+    }
+
+    /// <summary>
+    /// Looks at header and key that stand here, whether or not the rest is there; false when they are not valid.
+    /// </summary>
+    public bool TryLook(out NeedleLayout needle)
+    {
+        if (!NeedleLayout.TryRead(Window(Position, NeedleLayout.HeaderLength), out needle))
+            return false;
+        ReadOnlySpan<byte> head = Window(Position, needle.DataAt);
+        return head.Length == needle.DataAt && NeedleLayout.StoredHeaderChecksum(head) == NeedleLayout.HeaderChecksum(
+            Volume.Seed, Position, head, NeedleLayout.ContentCrc(head[NeedleLayout.HeaderLength..]));
+    }
+
+    /// <summary>
+    /// From a place where no needle stands to the next one, which <see cref="TryNext"/> then gives; to the end when there is
+    /// none.
+    /// </summary>
+    public bool TryResync(ulong sequenceAbove, bool wholeNeedle)
+    {
+        long from = Position;
+        long checkedLength = 0;
+        for (long at = from + NeedleLayout.Unit; at < end;)
+        {
+            ReadOnlySpan<byte> window = Window(at, (int)Math.Min(ChunkLength, end - at));
+            int found = window.IndexOf("NdL1"u8);
+            if (found < 0)
+            {
+                // The first bytes of a magic may stand at the very end of the window, but not at a multiple of 8.
+                at += Math.Max(NeedleLayout.Unit, window.Length & -NeedleLayout.Unit);
+                continue;
+            }
+
+            long candidate = at + found;
+            long allowance = (SearchFactor * (candidate - from)) + BufferLength - checkedLength;
+            if (candidate % NeedleLayout.Unit == 0)
+            {
+                if (IsValid(candidate, sequenceAbove, wholeNeedle, allowance))
+                {
+                    Position = candidate;
+                    return true;
+                }
+
+                checkedLength += NeedleLayout.TryRead(Window(candidate, NeedleLayout.HeaderLength), out NeedleLayout tried)
+                    ? Math.Min(allowance, tried.KeyLength)
+                    : 0;
+            }
+
+            at = (candidate & -NeedleLayout.Unit) + NeedleLayout.Unit;
+        }
+
+        Position = end;
+        return false;
+    }
+
+    /// <summary>Bytes of the file, at most as many as the buffer holds; fewer at the end.</summary>
+    public ReadOnlySpan<byte> Window(long position, int length)
+    {
+        int wanted = (int)Math.Min(Math.Min(length, BufferLength), Math.Max(0, end - position));
+        bool isThere = position >= _bufferStart && position + wanted <= _bufferStart + _bufferCount;
+        if (!isThere)
+        {
+            _bufferStart = position;
+            int room = (int)Math.Min(BufferLength, Math.Max(0, end - position));
+            _bufferCount = Volume.File.ReadAt(_buffer.AsSpan(0, room), position);
+        }
+
+        int at = (int)(position - _bufferStart);
+        return _buffer.AsSpan(at, Math.Clamp(_bufferCount - at, 0, wanted));
+    }
+
+    public void Dispose() => ArrayPool<byte>.Shared.Return(_buffer);
+
+    private bool IsValid(long position, ulong sequenceAbove, bool wholeNeedle, long allowance)
+    {
+        if (!NeedleLayout.TryRead(Window(position, NeedleLayout.HeaderLength), out NeedleLayout needle))
+            return false;
+        if (needle.Sequence <= sequenceAbove || needle.Length > end - position || needle.KeyLength > allowance)
+            return false;
+        ReadOnlySpan<byte> head = Window(position, needle.DataAt);
+        if (head.Length < needle.DataAt)
+            return false;
+        uint keyCrc = NeedleLayout.ContentCrc(head[NeedleLayout.HeaderLength..]);
+        uint checksum = NeedleLayout.HeaderChecksum(Volume.Seed, position, head, keyCrc);
+        if (checksum != NeedleLayout.StoredHeaderChecksum(head))
+            return false;
+        if (wholeNeedle && !IsBodyValid(position, needle, checksum))
+            return false;
+        (Needle, NeedlePosition, HeaderChecksum) = (needle, position, checksum);
+        return true;
+    }
+
+    private bool IsBodyValid(long position, NeedleLayout needle, uint checksum)
+    {
+        uint crc = uint.MaxValue;
+        long at = position + needle.DataAt;
+        for (int left = needle.DataLength; left > 0;)
+        {
+            int length = Math.Min(left, ChunkLength);
+            ReadOnlySpan<byte> chunk = Window(at, length);
+            if (chunk.Length < length)
+                return false;
+            crc = Crc32C.Append(crc, ref MemoryMarshal.GetReference(chunk), length);
+            at += length;
+            left -= length;
+        }
+
+        DataCrc = crc;
+        int endLength = needle.PadLength + NeedleLayout.FooterLength;
+        ReadOnlySpan<byte> padAndFooter = Window(at, endLength);
+        return padAndFooter.Length == endLength && needle.IsEndValid(padAndFooter, checksum, crc);
+    }
+}

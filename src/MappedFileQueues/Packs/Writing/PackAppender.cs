@@ -1,0 +1,347 @@
+using System.Globalization;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
+using MappedFileQueues.Packs.Volumes;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs.Writing;
+
+/// <summary>
+/// Writes needles at the tail of the last volume (docs/PACKS.md section 4). Puts and deletes follow each other under one lock,
+/// from the choice of the place to the change of the index; a sync is waited for outside of it.
+/// </summary>
+internal sealed class PackAppender : IDisposable
+{
+    private readonly PackCore _core;
+    private readonly GroupSync _group;
+    private readonly Lock _syncing = new();
+    private readonly PlatformFile? _markFile;
+    private SyncedMark _mark;
+    private Volume? _active;
+    private Exception? _poison;
+    private bool _isClosed;
+
+    public PackAppender(PackCore core, Volume? active, SyncedMark mark)
+    {
+        _core = core;
+        _active = active;
+        _mark = mark;
+        _group = new GroupSync(SyncActive);
+        _markFile = OpenMark(core.Directory);
+        WriteMark(mark);
+    }
+
+    /// <summary>Held by whoever changes tail, sequence or index.</summary>
+    public PackGate Gate { get; } = new();
+
+    /// <summary>Bytes written since the pack was opened.</summary>
+    public long Written { get; private set; }
+
+    /// <summary>The volume that takes the next needle, if it fits; null when the next one goes into a new volume.</summary>
+    public Volume? Active => _active;
+
+    public bool IsPoisoned => Volatile.Read(ref _poison) is not null;
+
+    /// <summary>Writes a value, or a tombstone for a key that is there; false when there is nothing to delete.</summary>
+    public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability durability)
+    {
+        CheckLengths(key, data);
+        ulong hash = _core.Lookup.HashOf(key);
+        ulong sequence;
+        var source = new NeedleSource(kind, key, data);
+        try
+        {
+            using (durability == PackDurability.PageCache ? Gate.EnterAfterOthers() : Gate.Enter())
+            {
+                ThrowIfUnusable();
+                bool isKnown = _core.TryFindPlace(key, hash, out NeedlePlace old);
+
+                // Damage may hide a value that would come back with the bytes.
+                bool hasEffect = kind == NeedleKind.Value || isKnown || _core.Hidden.Find(key, hash, known: null) is not null;
+                if (!hasEffect)
+                    return false;
+                Volume volume = RoomFor(kind, source.Layout.Length);
+                long position = volume.Tail;
+                sequence = _core.Sequence + 1;
+                Write(ref source, volume, position, sequence);
+                ProtocolSteps.Reach(ProtocolStep.PackNeedleWritten);
+                volume.Tail = position + source.Layout.Length;
+                _core.Reach(sequence);
+                _core.Apply(hash, old, volume, position, source.Layout);
+                Written += source.Layout.Length;
+                ProtocolSteps.Reach(ProtocolStep.PackApplied);
+            }
+        }
+        finally
+        {
+            source.Dispose();
+        }
+
+        if (durability == PackDurability.Group)
+            WaitUntilDurable(sequence);
+        return true;
+    }
+
+    /// <summary>Returns when everything that was written before is on disk.</summary>
+    public void Flush()
+    {
+        ulong sequence;
+        using (Gate.Enter())
+        {
+            ThrowIfUnusable();
+            sequence = _core.Sequence;
+        }
+
+        WaitUntilDurable(sequence);
+    }
+
+    /// <summary>Returns when everything up to this sequence is on disk, by one sync for all that wait.</summary>
+    public void WaitUntilDurable(ulong sequence)
+    {
+        ThrowIfPoisoned();
+        _group.WaitFor(sequence);
+    }
+
+    /// <summary>Ends the active volume, so that the next needle goes into a new one; called under the gate.</summary>
+    public void EndVolume()
+    {
+        if (_active is { } old)
+        {
+            // What a failed write left behind the tail would look like damage in a volume that is not the last.
+            if (old.File.Length > old.Tail)
+                old.File.SetLength(old.Tail);
+            Sync(old, old.Tail);
+        }
+
+        _active = null;
+    }
+
+    /// <summary>Nothing is written from here on.</summary>
+    public void Close()
+    {
+        using (Gate.Enter())
+            _isClosed = true;
+    }
+
+    /// <summary>Closes what the appender has opened; after the last sync.</summary>
+    public void Dispose() => _markFile?.Dispose();
+
+    /// <summary>Makes a volume whose name and header are on disk before anything else is written to it.</summary>
+    public static Volume MakeVolume(PackCore core, VolumeHeader header, Action<PlatformFile>? fill = null)
+    {
+        HeldDirectory directory = core.Directory;
+        WholeFile.Write(directory, header.Name.Path, file =>
+        {
+            file.WriteAt(header.ToBytes(core.Meta.PackId), 0);
+            fill?.Invoke(file);
+        });
+        ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
+        directory.Rename(header.Name.Path + WholeFile.TemporarySuffix, header.Name.Path);
+        ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.PackNameNotFlushed))
+#endif
+        directory.FlushEntries(PackNames.Volumes);
+
+        // Opened anew, so that errors name the file as it is called now.
+        PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
+            ?? throw new QueueDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
+        long length = made.Length;
+        return new Volume(header.Name, made, core.Meta.PackId)
+        {
+            CleanAsOf = header.CleanAsOf,
+            PreviousEnd = header.PreviousEnd,
+            Tail = length,
+            Synced = length,
+        };
+    }
+
+    /// <summary>Makes the volume for the next needles and brings it in.</summary>
+    /// <exception cref="QueueFullException">There is no number left, or no slot.</exception>
+    public static Volume MakeNext(PackCore core, uint number, long previousEnd = 0)
+    {
+        core.Volumes.RequireFree(1);
+        if (number > VolumeName.NumberMax)
+        {
+            throw new QueueFullException(
+                $"The pack has used up its volumes' numbers: path={core.Directory.Path}. Copy it into a new pack.");
+        }
+
+        Volume made = MakeVolume(core, new VolumeHeader(
+            new VolumeName(number, number, 0), 0, core.IsSequenceExact ? core.Sequence : 0, previousEnd));
+        core.Volumes.Add(made);
+        return made;
+    }
+
+    /// <summary>Null when there is no room for it: then a recovery knows less.</summary>
+    private static PlatformFile? OpenMark(HeldDirectory directory)
+    {
+        try
+        {
+            return directory.Open(PackNames.Synced, FileOpening.ReadWriteOrCreate);
+        }
+        catch (QueueDiskException)
+        {
+            return null;
+        }
+    }
+
+    private static void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)
+    {
+        if (key.Length > NeedleLayout.KeyLengthMax)
+        {
+            throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
+                $"The key is too long: length={key.Length}, longest={NeedleLayout.KeyLengthMax}."), nameof(key));
+        }
+
+        if (data.Length > NeedleLayout.DataLengthMax)
+        {
+            throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
+                $"The data is too long: length={data.Length}, longest={NeedleLayout.DataLengthMax}."), nameof(data));
+        }
+    }
+
+    private static void Write(ref NeedleSource source, Volume volume, long position, ulong sequence)
+    {
+        try
+        {
+            source.WriteTo(volume, position, sequence);
+        }
+        catch (QueueDiskException)
+        {
+            Cut(volume, position);
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// Takes back what a failed write left; the next write goes to the same place, so it does not matter if this fails.
+    /// </summary>
+    private static void Cut(Volume volume, long position)
+    {
+        try
+        {
+            volume.File.SetLength(position);
+        }
+        catch (QueueDiskException)
+        {
+            // What stands there is no valid needle, or one that the next put overwrites; the caller's own error is the one to
+            // report.
+        }
+    }
+
+    /// <summary>The volume that takes a needle of this length; called under the gate.</summary>
+    private Volume RoomFor(NeedleKind kind, int length)
+    {
+        bool fits = _active is not null
+            && (_active.Tail + length <= _core.Meta.VolumeLength || _active.Tail == VolumeHeader.Length);
+        if (fits)
+            return _active!;
+
+        // Deletes are the way out of a full pack. No entry of the index points to a tombstone, so it may also stand behind the
+        // length at which positions end.
+        int reserved = kind == NeedleKind.Tombstone ? VolumeTable.ReservedForCompaction : VolumeTable.ReservedForTombstones;
+        bool mayExceed = kind == NeedleKind.Tombstone && _active is not null && _core.Volumes.FreeCount <= reserved
+            && _active.Tail + length <= NeedleLayout.SyncedMax;
+        if (mayExceed)
+            return _active!;
+        _core.Volumes.RequireFree(reserved + 1);
+        EndVolume();
+        ProtocolSteps.Reach(ProtocolStep.PackOldVolumeSynced);
+        IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
+        return _active = MakeNext(_core, volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1);
+    }
+
+    /// <summary>
+    /// Syncs a volume; when that fails nothing is ever written here again. One sync at a time: of two at once on a file the
+    /// system tells only one of an error, and the other would vouch for what is lost.
+    /// </summary>
+    private void Sync(Volume volume, long upTo)
+    {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.PackNotFlushed))
+            return;
+#endif
+        lock (_syncing)
+        {
+            ThrowIfPoisoned();
+            try
+            {
+                volume.File.Sync();
+            }
+            catch (QueueDiskException error)
+            {
+                Poison(error);
+                throw;
+            }
+
+            volume.Synced = Math.Max(volume.Synced, upTo);
+            bool isNews = volume.Name.Generation == 0
+                && (volume.Name.Last > _mark.VolumeNumber
+                    || (volume.Name.Last == _mark.VolumeNumber && volume.Synced > _mark.Position));
+            if (isNews)
+                WriteMark(_mark with { VolumeNumber = volume.Name.Last, Position = volume.Synced });
+        }
+    }
+
+    /// <summary>Under the lock of syncs, or before anybody else knows the appender.</summary>
+    private void WriteMark(SyncedMark mark)
+    {
+        _mark = mark;
+        if (_markFile is not null)
+            mark.TryWrite(_markFile, _core.Meta.PackId);
+    }
+
+    private ulong SyncActive()
+    {
+        Volume? volume;
+        long tail;
+        ulong sequence;
+        using (Gate.Enter())
+        {
+            ThrowIfPoisoned();
+            (volume, tail, sequence) = (_active, _active?.Tail ?? 0, _core.Sequence);
+            if (volume is null || !volume.TryEnter())
+                return sequence;
+        }
+
+        try
+        {
+            Sync(volume, tail);
+            ProtocolSteps.Reach(ProtocolStep.PackSynced);
+            return sequence;
+        }
+        finally
+        {
+            volume.Leave();
+        }
+    }
+
+    private void Poison(QueueDiskException error)
+    {
+        if (!error.MayHaveLostData || Interlocked.CompareExchange(ref _poison, error, null) is not null)
+            return;
+        try
+        {
+            _core.Directory.Open(PackNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();
+            _core.Directory.FlushEntries("");
+        }
+        catch (QueueDiskException)
+        {
+            // The disk that failed does not take the mark either; the error in hand is the one to report.
+        }
+    }
+
+    private void ThrowIfUnusable()
+    {
+        ObjectDisposedException.ThrowIf(_isClosed, typeof(PackStore));
+        ThrowIfPoisoned();
+    }
+
+    private void ThrowIfPoisoned()
+    {
+        if (Volatile.Read(ref _poison) is { } cause)
+            throw PackErrors.Poisoned(_core.Directory.Path, cause);
+    }
+}

@@ -1,0 +1,399 @@
+using MappedFileQueues.Memory;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
+using MappedFileQueues.Packs.Volumes;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Packs.Writing;
+
+/// <summary>
+/// Replaces volumes that hold much garbage, and small neighbours, by fewer ones (docs/PACKS.md section 4): each needle that is
+/// still needed is written once, and the index once, at the end. Works under the maintenance lock; puts, deletes and gets go on.
+/// May be killed anywhere.
+/// </summary>
+internal sealed class PackCompactor(PackWriter writer)
+{
+    private readonly List<MovedNeedle> _moved = [];
+
+    /// <summary>Volumes whose copies count in memory and not in a checkpoint yet: until then their files stay.</summary>
+    private readonly List<Volume> _replaced = [];
+
+    private int _replacedCount;
+    private int _made;
+    private int _skipped;
+
+    private PackCore Core => writer.Core;
+
+    public PackCompaction Run(double garbageMin, CancellationToken cancellationToken)
+    {
+        long before = TotalLength();
+        EndActive(garbageMin);
+        try
+        {
+            ReplaceAll(garbageMin, cancellationToken);
+        }
+        catch
+        {
+            TrySettle();
+            throw;
+        }
+
+        Settle();
+        return new PackCompaction
+        {
+            VolumesReplaced = _replacedCount,
+            VolumesMade = _made,
+            BytesFreed = Math.Max(0, before - TotalLength()),
+            VolumesSkipped = _skipped,
+        };
+    }
+
+    /// <summary>
+    /// Whether a volume has enough garbage. Tombstones that a compaction has kept are needed, until the volumes before have been
+    /// compacted after them: without that, a volume of tombstones alone would be written anew each time.
+    /// </summary>
+    private static bool IsWorth(Volume volume, double garbageMin, ulong olderCleanAsOf)
+    {
+        long used = volume.Tail - VolumeHeader.Length;
+        bool areTombstonesNeeded = volume.CleanAsOf > olderCleanAsOf;
+        long garbage = used - volume.LiveLength - (areTombstonesNeeded ? volume.TombstoneLength : 0);
+        return garbage > 0 && garbage >= used * garbageMin;
+    }
+
+    private long TotalLength() => Core.Volumes.InOrder.Sum(static volume => volume.Tail);
+
+    /// <summary>
+    /// The volume that takes puts is compacted too when it is worth it: the next put goes into a new one. Not in a full pack,
+    /// where
+    /// there would be none for the next delete.
+    /// </summary>
+    private void EndActive(double garbageMin)
+    {
+        using (writer.Appender.Gate.Enter())
+        {
+            bool isFull = Core.Volumes.FreeCount <= VolumeTable.ReservedForTombstones;
+            if (!isFull && writer.Appender.Active is { } active
+                && IsWorth(active, garbageMin, olderCleanAsOf: 0))
+                writer.Appender.EndVolume();
+        }
+    }
+
+    /// <summary>From the oldest on: what is clean then lets the tombstones of later ones go.</summary>
+    private void ReplaceAll(double garbageMin, CancellationToken cancellationToken)
+    {
+        List<Volume> full;
+        ulong sequence;
+        using (writer.Appender.Gate.Enter())
+        {
+            full = [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
+            sequence = Core.Sequence;
+        }
+
+        HashSet<VolumeName> hiding = [.. Core.Hidden.Stretches.Select(stretch => stretch.Name)];
+        var older = new CleanPrefix();
+        for (int at = 0; at < full.Count;)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            List<Volume> run = RunFrom(full, at, garbageMin, older.CleanAsOf(full[at].Name.First), sequence, hiding);
+            if (run.Count > 0)
+            {
+                Replace(run, garbageMin);
+                at += run.Count;
+                older = CleanBefore(run[^1].Name.Last + 1);
+                continue;
+            }
+
+            bool isSkipped = hiding.Contains(full[at].Name) && IsWorth(full[at], garbageMin, olderCleanAsOf: 0);
+            _skipped += isSkipped ? 1 : 0;
+            older.Add(full[at]);
+            at++;
+        }
+    }
+
+    /// <summary>
+    /// Neighbours from this one on of which one new volume is made: those with much garbage, and those that are less than half
+    /// full, as long as what they hold fits together. Between two of a run no number is missing: a lost volume whose number
+    /// another one bears could not be restored. None when that is not worth it.
+    /// </summary>
+    private List<Volume> RunFrom(
+        List<Volume> full, int first, double garbageMin, ulong olderCleanAsOf, ulong sequence, HashSet<VolumeName> hiding)
+    {
+        List<Volume> run = [];
+        long length = VolumeHeader.Length;
+        bool hasWorth = false;
+        foreach (Volume volume in full.Skip(first))
+        {
+            // The live ones can only become fewer. Tombstones are not needed when all before is clean as of now.
+            long kept = volume.LiveLength + (olderCleanAsOf >= sequence ? 0 : volume.TombstoneLength);
+            bool isWorth = IsWorth(volume, garbageMin, olderCleanAsOf);
+            bool isWanted = !hiding.Contains(volume.Name) && (isWorth || volume.Tail < Core.Meta.VolumeLength / 2);
+            bool fits = run.Count == 0
+                || (volume.Name.First == run[^1].Name.Last + 1 && length + kept <= Core.Meta.VolumeLength);
+            if (!isWanted || !fits)
+                break;
+            run.Add(volume);
+            length += kept;
+            hasWorth |= isWorth;
+        }
+
+        return hasWorth || run.Count > 1 ? run : [];
+    }
+
+    private void Replace(List<Volume> run, double garbageMin)
+    {
+        VolumeName name = NameFor(run);
+        if (name.Generation > VolumeName.GenerationMax)
+            return;
+        Volume made;
+        try
+        {
+            made = CopyOrMakeRoom(run, name);
+        }
+        catch (DamagedNeedleException damage)
+        {
+            // What cannot be read is not thrown away: it may be worth something to somebody with other tools. Its neighbours are
+            // replaced without it.
+            _skipped++;
+            int at = run.IndexOf(damage.Volume);
+            ReplaceRest(run[..at], garbageMin);
+            ReplaceRest(run[(at + 1)..], garbageMin);
+            return;
+        }
+
+        ProtocolSteps.Reach(ProtocolStep.PackCompactionRenamed);
+        Core.Volumes.Add(made);
+        _made++;
+        MoveEntries(made);
+        ProtocolSteps.Reach(ProtocolStep.PackEntriesMoved);
+        run.ForEach(Core.Volumes.Remove);
+        _replaced.AddRange(run);
+        writer.MarkChanged();
+    }
+
+    private void ReplaceRest(List<Volume> run, double garbageMin)
+    {
+        if (run.Count > 1 || run.Exists(volume => IsWorth(volume, garbageMin, CleanAsOfBefore(volume.Name.First))))
+            Replace(run, garbageMin);
+    }
+
+    /// <summary>Old files are kept until the end; on a full disk they go earlier, and the copy is tried once more.</summary>
+    private Volume CopyOrMakeRoom(List<Volume> run, VolumeName name)
+    {
+        Core.Volumes.RequireFree(1);
+        try
+        {
+            return Copy(run, name);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOSPC && _replaced.Count > 0)
+        {
+            Settle();
+            return Copy(run, name);
+        }
+    }
+
+    /// <summary>For whoever has an error in hand: what was done stays done where that is possible.</summary>
+    private void TrySettle()
+    {
+        try
+        {
+            Settle();
+        }
+        catch (MappedFileQueueException)
+        {
+            // The old files stay beside the new ones, and the next opening removes those that do not count.
+        }
+    }
+
+    /// <summary>A checkpoint names the new volumes; then the old ones go.</summary>
+    private void Settle()
+    {
+        if (_replaced.Count == 0)
+            return;
+        writer.CheckpointHeld();
+        foreach (Volume old in _replaced)
+        {
+            _ = Core.Directory.Delete(old.Name.Path);
+            ProtocolSteps.Reach(ProtocolStep.PackVolumeDeleted);
+            _replacedCount++;
+        }
+
+        _replaced.Clear();
+        Core.Directory.FlushEntries(PackNames.Volumes);
+    }
+
+    /// <summary>
+    /// The run's numbers, with a generation above that of every file that bears one of them: a compaction that failed behind its
+    /// renaming has left one that no volume here stands for.
+    /// </summary>
+    private VolumeName NameFor(List<Volume> run)
+    {
+        var name = new VolumeName(run[0].Name.First, run[^1].Name.Last, 0);
+        uint generation = run.Max(volume => volume.Name.Generation);
+        foreach (string file in Core.Directory.List(PackNames.Volumes))
+        {
+            if (VolumeName.TryParse(file, out VolumeName other) && other.Overlaps(name))
+                generation = Math.Max(generation, other.Generation);
+        }
+
+        return name with { Generation = generation + 1 };
+    }
+
+    /// <summary>What the volumes before this number are all clean as of.</summary>
+    private ulong CleanAsOfBefore(uint number) => CleanBefore(number).CleanAsOf(number);
+
+    private CleanPrefix CleanBefore(uint number)
+    {
+        var older = new CleanPrefix();
+        foreach (Volume volume in Core.Volumes.InOrder.Where(volume => volume.Name.Last < number))
+            older.Add(volume);
+        return older;
+    }
+
+    private Volume Copy(List<Volume> run, VolumeName name)
+    {
+        _moved.Clear();
+        ulong cleanAsOf;
+        using (writer.Appender.Gate.Enter())
+        {
+            // What is missing or damaged may come back, with needles that are older than now: of those nothing is clean yet.
+            bool isAllThere = Core.Hidden.IsEmpty && Core.Volumes.Gaps.Count == 0;
+            cleanAsOf = isAllThere ? Core.Sequence : 0;
+        }
+
+        ulong olderCleanAsOf = CleanAsOfBefore(name.First);
+        long tombstones = 0;
+        uint seed = NeedleLayout.VolumeSeed(Core.Meta.PackId, name.Last, name.Generation);
+        var header = new VolumeHeader(name, cleanAsOf, SequenceBefore: 0, run[0].PreviousEnd);
+        Volume made = PackAppender.MakeVolume(Core, header, file =>
+        {
+            using var copier = new NeedleCopier(file, seed);
+            foreach (Volume old in run)
+                tombstones += Copy(old, olderCleanAsOf, copier);
+            copier.Flush();
+
+            // What was left out is dead because of needles that may not be on disk yet: without them the copy would be all that a
+            // power cut leaves.
+#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.CompactionNotFlushed))
+#endif
+            writer.Appender.Flush();
+            ProtocolSteps.Reach(ProtocolStep.PackCompactionCopied);
+        });
+        made.AddTombstone(tombstones);
+        return made;
+    }
+
+    /// <summary>Copies what is needed of a volume; returns the length of the tombstones among it.</summary>
+    private long Copy(Volume old, ulong olderCleanAsOf, NeedleCopier copier)
+    {
+        using var scanner = new VolumeScanner(old, VolumeHeader.Length, old.Tail);
+        ulong sequence = 0;
+        long tombstones = 0;
+        while (!scanner.IsAtEnd)
+        {
+            if (!scanner.TryNext(sequence, wholeNeedle: true) && !TryPassDead(scanner, sequence))
+                throw new DamagedNeedleException(old, scanner.Position);
+            sequence = scanner.Needle.Sequence;
+            if (scanner.Needle.Kind == NeedleKind.Value)
+            {
+                CopyIfLive(scanner, copier);
+            }
+            else if (IsNeeded(scanner, olderCleanAsOf))
+            {
+                copier.Copy(scanner);
+                tombstones += scanner.Needle.Length;
+            }
+        }
+
+        return tombstones;
+    }
+
+    /// <summary>
+    /// Whether a value stands here whose data is damaged and which nobody needs, because its key was put or deleted again: such
+    /// damage goes with the volume.
+    /// </summary>
+    private bool TryPassDead(VolumeScanner scanner, ulong sequence) =>
+        scanner.TryNext(sequence, wholeNeedle: false) && scanner.Needle.Kind == NeedleKind.Value
+        && !IsLive(scanner, out _, out _);
+
+    private bool IsLive(VolumeScanner scanner, out ulong hash, out ulong entry)
+    {
+        hash = Core.Lookup.HashOf(scanner.Key);
+        entry = Core.Layout.Pack(hash, scanner.Volume.Slot, scanner.NeedlePosition, scanner.Needle.Length);
+        return Core.Index.Contains(hash, entry);
+    }
+
+    private void CopyIfLive(VolumeScanner scanner, NeedleCopier copier)
+    {
+        if (!IsLive(scanner, out ulong hash, out ulong entry))
+            return;
+        uint units = (uint)(copier.Copy(scanner) / NeedleLayout.Unit);
+        _moved.Add(new MovedNeedle(hash, entry, units, scanner.Needle.Length));
+    }
+
+    /// <summary>
+    /// A tombstone is needed while an older needle of its key may exist in a volume before the run; not when a newer value of
+    /// the key is there, for which the same question is asked again should it be deleted.
+    /// </summary>
+    private bool IsNeeded(VolumeScanner tombstone, ulong olderCleanAsOf)
+    {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.TombstonesDropped))
+            return false;
+#endif
+        if (tombstone.Needle.Sequence <= olderCleanAsOf)
+            return false;
+        ReadOnlySpan<byte> key = tombstone.Key;
+        return !(Core.TryFindPlace(key, Core.Lookup.HashOf(key), out NeedlePlace place) && place.IsReadable);
+    }
+
+    /// <summary>
+    /// Lets the entries that still point into the run point to the copies. An entry that is still there means the same needle as
+    /// before, because nothing is put into the run, so no file is read and nothing can fail half-way.
+    /// </summary>
+    private void MoveEntries(Volume made)
+    {
+        foreach (MovedNeedle needle in _moved)
+        {
+            ulong entry = Core.Layout.Pack(needle.Hash, made.Slot, (long)needle.Units * NeedleLayout.Unit, needle.Length);
+            using (writer.Appender.Gate.Enter())
+            {
+                if (!Core.Index.Replace(needle.Hash, needle.Entry, entry))
+                    continue;
+                Core.Volumes.At(Core.Layout.Slot(needle.Entry))!.AddLive(-needle.Length, -1);
+                made.AddLive(needle.Length, 1);
+            }
+        }
+    }
+
+    /// <summary>A value that was copied: the entry of its old place, and its new position in units of 8.</summary>
+    private readonly record struct MovedNeedle(ulong Hash, ulong Entry, uint Units, int Length);
+
+    /// <summary>
+    /// The least that the first volumes are clean as of; 0 from the first one on that is missing, because it may be restored.
+    /// </summary>
+    private struct CleanPrefix
+    {
+        private ulong _cleanAsOf = ulong.MaxValue;
+        private uint _next = 1;
+
+        public CleanPrefix()
+        {
+        }
+
+        public readonly ulong CleanAsOf(uint number) => _next == number ? _cleanAsOf : 0;
+
+        public void Add(Volume volume)
+        {
+            _cleanAsOf = volume.Name.First == _next ? Math.Min(_cleanAsOf, volume.CleanAsOf) : 0;
+            _next = volume.Name.Last + 1;
+        }
+    }
+
+    /// <summary>A volume of the run cannot be copied.</summary>
+    private sealed class DamagedNeedleException(Volume volume, long position)
+        : MappedFileQueueException(PackLookup.Damaged(volume, position).Message)
+    {
+        public Volume Volume { get; } = volume;
+    }
+}

@@ -1,0 +1,295 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Tests.Crash.Cuts;
+
+/// <summary>
+/// A file system that failed, was unmounted and mounted again in the same boot has lost what was not flushed. Recovery looked at
+/// boot and poison only and called it deaths: a cursor stood above the tail, and skipped new messages once the log had come up to
+/// it; what an older page still held came back behind new messages; half a message stood in the log. docs/PROTOCOL.md section 3.
+/// Real processes of a real file system: <see cref="LostFileSystemTests"/>.
+/// </summary>
+[Collection(CrashCollection.Name)]
+public sealed unsafe class MemoryLossTests : IDisposable
+{
+    private const int Count = 40;
+
+    private readonly CrashStore _store = new(65536);
+    private readonly List<long> _offsets = [];
+
+    public void Dispose() => _store.Dispose();
+
+    /// <summary>The cursor is an older one than the log of the page cache, and newer than the log on the disk.</summary>
+    [Fact]
+    public void Open_CursorBeyondTheTail_CutsAndNewMessagesAreAllRead()
+    {
+        Fill();
+        using (MappedFileQueue queue = _store.Open())
+            queue.OpenConsumer("ahead", QueueStart.Latest).Dispose();
+        Lose(from: 10);
+        SetHint(_offsets[10]);
+
+        using MappedFileQueue again = _store.Open();
+        ExpectCutAt(again, 10);
+        using MappedFileConsumer ahead = again.OpenConsumer("ahead");
+        Assert.Equal(_offsets[10], ahead.Offset);
+        string[] added = [.. Enumerable.Range(0, 2 * Count).Select(i => $"new-{i}")];
+        CrashStore.Append(again, added);
+        foreach (string expected in added)
+        {
+            Assert.True(ahead.TryConsume(out ReadOnlySpan<byte> message));
+            Assert.Equal(expected, CrashMessage.Read(message));
+            ahead.Commit();
+        }
+    }
+
+    [Fact]
+    public void Open_TailHintBeyondTheTail_Cuts()
+    {
+        Fill();
+        Lose(from: 10);
+        SetHint(_offsets[20]);
+        using MappedFileQueue queue = _store.Open();
+        ExpectCutAt(queue, 10);
+    }
+
+    [Fact]
+    public void Open_ConfirmedBeyondTheTailAndNothingBehind_Cuts()
+    {
+        Fill(flushed: 20);
+        Lose(from: 10);
+        SetHint(0);
+        using MappedFileQueue queue = _store.Open();
+        ExpectCutAt(queue, 10);
+    }
+
+    /// <summary>One page of the middle is missing, and the hint is older than it.</summary>
+    [Fact]
+    public void Open_MessagesBehindTheTail_AreSetAsideAndNeverComeBack()
+    {
+        Fill();
+        using (var words = new StoreWords(_store.Path))
+            words.WriteAt(_offsets[10], new byte[8]);
+        SetHint(0);
+
+        using MappedFileQueue queue = _store.Open();
+        ExpectCutAt(queue, 10);
+        CrashStore.Append(queue, "new");
+        Assert.Equal([.. Names(10), "new"], _store.Peek());
+        Assert.Single(Directory.GetFiles(Path.Combine(_store.Path, "salvage")));
+    }
+
+    /// <summary>The header's page was written, the payload's was not.</summary>
+    [Theory]
+    [InlineData(0x55, 12)]
+    [InlineData(0x70, 3)]
+    public void Open_BadFrameThatWasNeverFlushed_EndsTheLog(byte damage, int place)
+    {
+        Fill();
+        Damage(10, damage, place);
+        using MappedFileQueue queue = _store.Open();
+        ExpectCutAt(queue, 10);
+    }
+
+    [Fact]
+    public void Open_HalfABatch_EndsTheLogBeforeIt()
+    {
+        long batch, end;
+        using (MappedFileQueue queue = _store.Open())
+        {
+            CrashStore.Append(queue, "before");
+            using MappedFileProducer producer = queue.OpenProducer();
+            batch = producer.ProduceBatch(CrashUnits.MakeBatch("b", 64));
+            end = producer.Offset;
+        }
+
+        using (var words = new StoreWords(_store.Path))
+        {
+            words.ResetCheckpoint();
+            words.WriteAt(batch + 72, new byte[end - batch - 72]);
+        }
+
+        SetHint(0);
+        using MappedFileQueue again = _store.Open();
+        Assert.Equal(["before"], _store.Peek());
+        Assert.Equal(1, again.GetInfo().Epoch);
+    }
+
+    /// <summary>
+    /// Without the look at what was flushed this would be a loss like any other, and good messages behind it would go, of which
+    /// the disk has every byte.
+    /// </summary>
+    [Theory]
+    [InlineData(0x70, 3, false)]
+    [InlineData(0x10, 3, true)]
+    public void Open_BadHeaderThatWasFlushed_IsReportedNeverCutOff(byte damage, int place, bool asClaim)
+    {
+        Fill(flushed: Count);
+        if (asClaim)
+        {
+            // What bit 28 alone makes of a header is nobody's claim; it passed for a dead one, and became padding.
+            using var words = new StoreWords(_store.Path);
+            uint low = FrameHeader.LowHalf(FrameHeader.Length(words.HeaderAt(_offsets[10])), FrameState.Claimed);
+            words.WriteAt(_offsets[10], BitConverter.GetBytes(low));
+        }
+        else
+        {
+            Damage(10, damage, place);
+        }
+
+        ExpectDamageAt10Thrice();
+    }
+
+    [Fact]
+    public void Open_HeaderThatWasFlushedIsZero_IsReportedNeverCutOff()
+    {
+        Fill(flushed: Count);
+        using (var words = new StoreWords(_store.Path))
+            words.WriteAt(_offsets[10], new byte[8]);
+        ExpectDamageAt10Thrice();
+    }
+
+    /// <summary>As ever: the message is lost to its readers, and nothing else.</summary>
+    [Fact]
+    public void Open_BadPayloadThatWasFlushed_LogGoesOnBehindIt()
+    {
+        Fill(flushed: Count);
+        Damage(10, 0x55, 12);
+        // The second opener has no confirmed of its own to go by.
+        for (int i = 0; i < 2; i++)
+        {
+            using MappedFileQueue queue = _store.Open();
+            Assert.Equal(0, queue.GetInfo().Epoch);
+            using var words = new StoreWords(_store.Path);
+            Assert.True(words.TailHint > _offsets[^1]);
+            words.ResetCheckpoint();
+        }
+    }
+
+    /// <summary>A cursor with a flipped bit is that consumer's trouble, and no reason to cut the log.</summary>
+    [Fact]
+    public void Open_CursorBeyondAllSegments_IsDamageOfTheCursor()
+    {
+        Fill();
+        using (MappedFileQueue queue = _store.Open())
+            queue.OpenConsumer("bad", QueueStart.Latest).Dispose();
+        string file = Path.Combine(_store.Path, "offset", "consumers", "bad.cursor");
+        byte[] bytes = File.ReadAllBytes(file);
+        bytes[5] ^= 1;
+        File.WriteAllBytes(file, bytes);
+
+        using MappedFileQueue again = _store.Open();
+        Assert.Equal(0, again.GetInfo().Epoch);
+        Assert.Throws<QueueCorruptException>(() => again.OpenConsumer("bad"));
+    }
+
+    /// <summary>
+    /// The cut takes away what told of the loss: the next opener of the same boot saw a log that is whole, and the offsets above
+    /// the cut were handed out again under the old epoch.
+    /// </summary>
+    [Theory]
+    [InlineData("SalvageCopied")]
+    [InlineData("PageZeroed")]
+    [InlineData("CursorsClamped")]
+    [InlineData("CheckpointSlotWritten")]
+    [InlineData("ControlCleared")]
+    public void Open_KilledWhileItCuts_NextOpenerCutsAgain(string step)
+    {
+        Fill();
+        using (MappedFileQueue queue = _store.Open())
+            queue.OpenConsumer("ahead", QueueStart.Latest).Dispose();
+        using (var words = new StoreWords(_store.Path))
+            words.WriteAt(_offsets[10], new byte[8]);
+        SetHint(0);
+        using (PeerAgent child = PeerAgent.Start())
+        {
+            child.Trap(step, 1);
+            child.Send(_store.OpenCommand);
+            child.ExpectKilled();
+        }
+
+        using MappedFileQueue again = _store.Open();
+        Assert.Equal(Names(10), _store.Peek());
+        Assert.True(again.GetInfo().Epoch >= 1);
+        Assert.Equal(_offsets[10], Assert.Single(again.GetInfo().Consumers).Offset);
+        _store.ExpectNoTemporaries();
+    }
+
+    /// <summary>Nobody can say what the page knew. Nothing is cut off for that, but the offsets get a new epoch.</summary>
+    [Fact]
+    public void Open_ControlLost_KeepsAllAndRaisesTheEpoch()
+    {
+        Fill();
+        File.WriteAllBytes(Path.Combine(_store.Path, "control"), new byte[4096]);
+        using MappedFileQueue queue = _store.Open();
+        Assert.Equal(Names(Count), _store.Peek());
+        Assert.Equal(1, queue.GetInfo().Epoch);
+        Assert.False(Directory.Exists(Path.Combine(_store.Path, "salvage")));
+    }
+
+    private static IEnumerable<string> Names(int count) => Enumerable.Range(0, count).Select(i => $"m-{i}");
+
+    private void Fill(int flushed = 0)
+    {
+        using (MappedFileQueue queue = _store.Open())
+        {
+            using MappedFileProducer producer = queue.OpenProducer();
+            for (int i = 0; i < Count; i++)
+            {
+                if (flushed > 0 && i == flushed)
+                    queue.Flush();
+                _offsets.Add(producer.Produce(CrashMessage.Make($"m-{i}", 64)));
+            }
+
+            if (flushed == Count)
+                queue.Flush();
+        }
+
+        using var words = new StoreWords(_store.Path);
+        words.ResetCheckpoint();
+    }
+
+    /// <summary>What the disk never got reads as zeros.</summary>
+    private void Lose(int from)
+    {
+        using var words = new StoreWords(_store.Path);
+        words.WriteAt(_offsets[from], new byte[65536 - _offsets[from]]);
+    }
+
+    /// <summary>As an older page of `control` has it.</summary>
+    private void SetHint(long offset)
+    {
+        using var words = new StoreWords(_store.Path);
+        *words.Control.TailHint = offset;
+    }
+
+    private void Damage(int index, byte damage, int place)
+    {
+        using var words = new StoreWords(_store.Path);
+        byte was = words.BytesAt(_offsets[index] + place, 1)[0];
+        words.WriteAt(_offsets[index] + place, (byte)(was ^ damage));
+    }
+
+    private void ExpectCutAt(MappedFileQueue queue, int index)
+    {
+        Assert.Equal(Names(index), _store.Peek());
+        MappedFileQueueInfo info = queue.GetInfo();
+        Assert.Equal(1, info.Epoch);
+        Assert.Equal(_offsets[index], info.TailOffset);
+        Assert.Equal(info.TailOffset, info.ConfirmedOffset);
+    }
+
+    private void ExpectDamageAt10Thrice()
+    {
+        string segment = Path.Combine(_store.Path, "commitlog", "00000000000000000000.log");
+        byte[] before = File.ReadAllBytes(segment);
+        for (int i = 0; i < 3; i++)
+        {
+            using MappedFileQueue queue = _store.Open();
+            QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => queue.OpenProducer());
+            Assert.Equal(_offsets[10], error.Offset);
+            Assert.Equal(0, queue.GetInfo().Epoch);
+            Assert.Equal(before, File.ReadAllBytes(segment));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
+
+namespace MappedFileQueues.Tests.Crash.Cuts;
+
+/// <summary>What a failed flush leaves, for those who are attached and for the next opener.</summary>
+[Collection(CrashCollection.Name)]
+public sealed unsafe class PoisonTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+    private readonly FaultyDisk _disk = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// The kernel reports a failed write-back once, and the next fdatasync returns 0. A flush looked for poison only before it
+    /// raised confirmed, and by then it had written a checkpoint: the next recovery began behind messages that no disk held.
+    /// </summary>
+    [Fact]
+    public void Flush_AfterAFailedFlush_WritesNoCheckpoint()
+    {
+        // Without checksums every flush writes its checkpoint; with them one a second does.
+        using MappedFileQueue queue = Open(ChecksumMode.None);
+        Produce(queue, 50);
+        long confirmed = queue.Flush();
+        Assert.Equal(confirmed, ReadCheckpoint());
+        Produce(queue, 50);
+        _disk.FailNextSync("commitlog/");
+
+        Assert.Throws<QueueDiskException>(() => queue.Flush());
+        for (int i = 0; i < 2; i++)
+            Assert.Throws<QueuePoisonedException>(() => queue.Flush());
+        Assert.Equal(confirmed, ReadCheckpoint());
+    }
+
+    /// <summary>The same for a queue that was in the middle of its own flush when the other one failed.</summary>
+    [Fact]
+    public void Flush_PoisonedBesideItsSync_WritesNoCheckpoint()
+    {
+        using MappedFileQueue queue = Open(ChecksumMode.None);
+        Produce(queue, 50);
+        _disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Sync && name.StartsWith("commitlog/", StringComparison.Ordinal))
+                Poison();
+        };
+
+        Assert.Throws<QueuePoisonedException>(() => queue.Flush());
+        Assert.Equal(0, ReadCheckpoint());
+    }
+
+    /// <summary>
+    /// Where the `poison` file could not be made (a file system that turned read-only with the error, no descriptor left, a
+    /// kill in between) the next opener forgot the poison, and confirmed what it found in the page cache.
+    /// </summary>
+    [Fact]
+    public void Open_PoisonFileCouldNotBeMade_RecoversAllTheSame()
+    {
+        using (MappedFileQueue queue = Open())
+        {
+            Produce(queue, 50);
+            _disk.FailNextSync("commitlog/");
+            Action<DiskCall, string> fail = _disk.Before!;
+            _disk.Before = (call, name) =>
+            {
+                fail(call, name);
+                if (call == DiskCall.Open && name == "poison")
+                    throw new QueueDiskException("Read-only.", DiskErrors.EROFS, name);
+            };
+            Assert.Throws<QueueDiskException>(() => queue.Flush());
+            _disk.Before = null;
+            Assert.False(File.Exists(_temp.PathOf("poison")));
+        }
+
+        using MappedFileQueue again = Open();
+        MappedFileQueueInfo info = again.GetInfo();
+        Assert.Equal(1, info.Epoch);
+        Assert.False(info.IsPoisoned);
+        Assert.Equal(50, Count());
+    }
+
+    /// <summary>
+    /// A process that had no descriptor left could not open the checkpoint, and poisoned the store for all the others. The disk
+    /// was never asked: only its own call fails, and the next one may succeed.
+    /// </summary>
+    [Fact]
+    public void Flush_CannotOpenAFile_FailsAlone()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileQueue other = Open();
+        Produce(queue, 1);
+        _disk.Before = NoDescriptors;
+
+        QueueDiskException error = Assert.Throws<QueueDiskException>(() => queue.Flush());
+
+        Assert.Equal(DiskErrors.EMFILE, error.Errno);
+        Assert.False(File.Exists(_temp.PathOf("poison")));
+        _disk.Before = null;
+        using (var words = new StoreWords(_temp.StorePath))
+            Assert.Equal(0, SharedWord.ReadAcquire(words.Control.FlushTarget));
+        Produce(other, 1);
+        long confirmed = queue.Flush();
+        Assert.Equal(queue.GetInfo().TailOffset, confirmed);
+    }
+
+    /// <summary>Once it has flushed, a process needs no new descriptor for it.</summary>
+    [Fact]
+    public void Flush_NoDescriptorLeftAfterTheFirst_Works()
+    {
+        using MappedFileQueue queue = Open(ChecksumMode.None);
+        Produce(queue, 1);
+        queue.Flush();
+        Produce(queue, 1);
+        _disk.Before = NoDescriptors;
+
+        long confirmed = queue.Flush();
+
+        _disk.Before = null;
+        Assert.Equal(confirmed, ReadCheckpoint());
+        Assert.Equal(queue.GetInfo().TailOffset, confirmed);
+    }
+
+    /// <summary>
+    /// The next opener read the pages that the kernel had marked clean after it failed to write them, found them whole, synced
+    /// them, which writes nothing, and raised the checkpoint over them. It copies them into new files before it believes them.
+    /// </summary>
+    [Fact]
+    public void Open_Poisoned_WritesEverythingAgainBeforeItsCheckpoint()
+    {
+        FailAFlush(50);
+        List<string> calls = [];
+        _disk.Before = (call, name) => calls.Add($"{call} {name}");
+
+        using MappedFileQueue queue = Open();
+
+        _disk.Before = null;
+        const string segment = "commitlog/00000000000000000000.log";
+        string[] expected =
+        [
+            $"Sync {segment}.open-rewrite.tmp", $"Renamed {segment}", "SyncEntries commitlog", "Write offset/producer.checkpoint",
+        ];
+        Assert.Equal(expected, calls.Where(expected.Contains).Distinct());
+        Assert.Equal(50, Count());
+        Assert.Equal(queue.GetInfo().TailOffset, queue.GetInfo().ConfirmedOffset);
+        Assert.False(File.Exists(_temp.PathOf("poison")));
+        Produce(queue, 10);
+        queue.Flush();
+        Assert.Equal(60, Count());
+    }
+
+    /// <summary>Killed between two segments: the poison is still there, and the next opener begins again.</summary>
+    [Theory]
+    [InlineData(1)]
+    [InlineData(3)]
+    public void Open_PoisonedAndKilled_NextOpenerDoesItAgain(int hit)
+    {
+        FailAFlush(1000);
+        using (PeerAgent child = PeerAgent.Start())
+        {
+            child.Trap("SegmentRewritten", hit);
+            child.Send($"open path={_temp.StorePath}");
+            child.ExpectKilled();
+        }
+
+        using (MappedFileQueue queue = Open())
+        {
+            Assert.Equal(1000, Count());
+            Assert.Equal(queue.GetInfo().TailOffset, queue.GetInfo().ConfirmedOffset);
+        }
+
+        Assert.Empty(Directory.EnumerateFiles(_temp.StorePath, "*.tmp", SearchOption.AllDirectories));
+        Assert.False(File.Exists(_temp.PathOf("poison")));
+    }
+
+    /// <summary>
+    /// A sync that fails inside a recovery after a cut left nothing behind: the next opener found the same pages, clean by now,
+    /// and its own syncs succeeded.
+    /// </summary>
+    [Theory]
+    [InlineData("commitlog/")]
+    [InlineData("offset/producer.checkpoint")]
+    public void Open_SyncFailsInRecovery_IsPoison(string failing)
+    {
+        using (MappedFileQueue queue = Open())
+            Produce(queue, 50);
+        _disk.BootIdOverride = Guid.NewGuid().ToString();
+        _disk.FailNextSync(failing);
+
+        Assert.Throws<QueueDiskException>(() => Open());
+
+        _disk.Before = null;
+        Assert.True(File.Exists(_temp.PathOf("poison")));
+        bool isRewritten = false;
+        _disk.Before = (call, name) =>
+            isRewritten |= call == DiskCall.Renamed && name.StartsWith("commitlog/0", StringComparison.Ordinal);
+        using MappedFileQueue again = Open();
+        Assert.True(isRewritten);
+        Assert.Equal(50, Count());
+        Assert.False(File.Exists(_temp.PathOf("poison")));
+    }
+
+    private static void NoDescriptors(DiskCall call, string name)
+    {
+        if (call == DiskCall.Open)
+            throw new QueueDiskException("No descriptor left.", DiskErrors.EMFILE, name);
+    }
+
+    private void FailAFlush(int count)
+    {
+        using MappedFileQueue queue = Open();
+        Produce(queue, count);
+        _disk.FailNextSync("commitlog/");
+        Assert.ThrowsAny<MappedFileQueueException>(() => queue.Flush());
+        _disk.Before = null;
+        using var words = new StoreWords(_temp.StorePath);
+        words.ResetCheckpoint();
+    }
+
+    private MappedFileQueue Open(ChecksumMode checksum = ChecksumMode.WriteAndVerify) => new(new MappedFileQueueOptions
+    {
+        StorePath = _temp.StorePath,
+        SegmentSize = 1 << 20,
+        Checksum = checksum,
+        // The first error is for the test's own call.
+        FlushInterval = Timeout.InfiniteTimeSpan,
+    });
+
+    private static void Produce(MappedFileQueue queue, int count)
+    {
+        for (int i = 0; i < count; i++)
+            queue.Producer.Produce(new byte[4000]);
+    }
+
+    private int Count()
+    {
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        int count = 0;
+        while (reader.TryRead(out _))
+            count++;
+        return count;
+    }
+
+    private long ReadCheckpoint()
+    {
+        using HeldDirectory directory = new LinuxServices().OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        return new CheckpointFile(directory, StoreMetaFile.Read(directory)!.StoreId).Read()!.Offset;
+    }
+
+    private void Poison()
+    {
+        using var words = new StoreWords(_temp.StorePath);
+        SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
+    }
+}

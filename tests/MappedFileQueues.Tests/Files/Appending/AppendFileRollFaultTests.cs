@@ -1,0 +1,141 @@
+using System.Collections.Concurrent;
+using MappedFileQueues.Files;
+using MappedFileQueues.Files.Names;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tests.Files.Appending;
+
+/// <summary>Rolls whose calls fail, once or for good, and what they do not depend on.</summary>
+public sealed class AppendFileRollFaultTests : IDisposable
+{
+    private const string NextName = "app.roll-next.log";
+
+    private readonly TempStore _temp = new(createStoreFolder: true);
+    private readonly FaultyDisk _disk = new();
+
+    private string FilePath => _temp.PathOf("app.log");
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// The next file was made by an item of the thread pool. An application whose pool threads all waited for room in the log
+    /// left none to make the file, so that the roll, which would have given the room, waited for them.
+    /// </summary>
+    [Fact]
+    public void Roll_NextFile_IsNotMadeByTheThreadPool()
+    {
+        ConcurrentQueue<bool> makers = [];
+        _disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Open && name == NextName)
+                makers.Enqueue(Thread.CurrentThread.IsThreadPoolThread);
+        };
+        using (AppendFileStream stream = new(FilePath, new AppendFileOptions { RollLength = 10_000 }))
+            WriteLines(stream, 490);
+
+        Assert.True(makers.Count > 2);
+        Assert.DoesNotContain(true, makers);
+    }
+
+    /// <summary>
+    /// A process had no descriptor left for a moment, while the next file was made in the background. The error was kept until
+    /// the roll that wanted this file, maybe hours later, and ended the stream.
+    /// </summary>
+    [Theory]
+    [InlineData(DiskCall.Open, false)]
+    [InlineData(DiskCall.Open, true)]
+    [InlineData(DiskCall.Sync, false)]
+    [InlineData(DiskCall.Sync, true)]
+    [InlineData(DiskCall.Rename, true)]
+    internal void Roll_NextFileCouldNotBeMadeBefore_IsMadeNow(DiskCall failing, bool reuses)
+    {
+        int failures = 0;
+        _disk.Before = (call, name) =>
+        {
+            if (call == failing && name == NextName && Interlocked.Increment(ref failures) == 1)
+                throw FaultyDisk.Broken(name);
+        };
+        AppendFileOptions options = new()
+        {
+            RollLength = 10_000,
+            RetainedFileCount = 3,
+            ReuseOldFiles = reuses,
+            Content = FileContent.Text,
+        };
+        using (AppendFileStream stream = new(FilePath, options))
+            WriteLines(stream, 490);
+
+        Assert.True(failures > 0);
+        string[] files = [.. RolledFiles(), FilePath];
+        Assert.Equal(4, files.Length);
+        byte[] kept = [.. files.SelectMany(File.ReadAllBytes)];
+        byte[] all = [.. Enumerable.Range(0, 490).SelectMany(i => LineMaker.Line(0, i))];
+        Assert.Equal(all[^kept.Length..], kept);
+        Assert.Equal(5, Directory.EnumerateFileSystemEntries(_temp.StorePath).Count());
+    }
+
+    /// <summary>
+    /// The directory could not be flushed behind the renaming. The stream ended the new file at the length of the old one, so
+    /// that it held zeros that nobody had written.
+    /// </summary>
+    [Theory]
+    [InlineData(DiskCall.Rename)]
+    [InlineData(DiskCall.SyncEntries)]
+    internal void Roll_FailsBehindTheOldFile_TheNewOneHoldsNothing(DiskCall failing)
+    {
+        bool isRenamed = false;
+        _disk.Before = (call, name) =>
+        {
+            isRenamed |= call == DiskCall.Renamed && name == "app.log";
+            if (failing == DiskCall.Rename ? call == failing && name == "app.log" : call == failing && isRenamed)
+                throw FaultyDisk.Broken(name);
+        };
+        AppendFileStream stream = new(FilePath, new AppendFileOptions
+        {
+            RollLength = 10_000,
+            Content = FileContent.Binary,
+            FlushInterval = Timeout.InfiniteTimeSpan,
+        });
+        Action writeOn = () =>
+        {
+            WriteLines(stream, 490);
+            stream.Flush();
+        };
+        AppendFileException error = Assert.Throws<AppendFileException>(writeOn);
+        Assert.Throws<AppendFileException>(stream.Dispose);
+
+        // Not the name under which the new file was made.
+        Assert.Equal(FilePath, error.Path);
+        byte[] rolled = File.ReadAllBytes(RolledFiles().Single());
+        Assert.Equal(error.WrittenLength, rolled.Length);
+        Assert.Equal(-1, rolled.AsSpan().IndexOf((byte)0));
+        string[] others = [.. Directory.EnumerateFiles(_temp.StorePath).Except(RolledFiles())];
+        Assert.All(others, path => Assert.Empty(File.ReadAllBytes(path)));
+    }
+
+    /// <summary>
+    /// A process may have been killed between the renaming that gave the file its name and the flush of the directory. The next
+    /// stream took the name for flushed, and a power cut could take the file with all that this stream had acknowledged.
+    /// </summary>
+    [Fact]
+    public void Flush_FileWasThereBefore_ItsNameIsFlushedOnce()
+    {
+        File.WriteAllText(FilePath, "old");
+        int flushes = 0;
+        _disk.Before = (call, _) => flushes += call == DiskCall.SyncEntries ? 1 : 0;
+        using AppendFileStream stream = new(FilePath, new AppendFileOptions { Durability = AppendDurability.Group });
+        stream.Write("one"u8);
+        Assert.Equal(1, flushes);
+        stream.Write("two"u8);
+        Assert.Equal(1, flushes);
+    }
+
+    private static void WriteLines(AppendFileStream stream, int count)
+    {
+        for (int i = 0; i < count; i++)
+            stream.Write(LineMaker.Line(0, i));
+    }
+
+    private IEnumerable<string> RolledFiles() =>
+        Directory.EnumerateFiles(_temp.StorePath, "app.roll-0*.log").Order(StringComparer.Ordinal);
+}

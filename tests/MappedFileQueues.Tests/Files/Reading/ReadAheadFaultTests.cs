@@ -1,0 +1,150 @@
+using MappedFileQueues.Files;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tests.Files.Reading;
+
+/// <summary>Reads that fail, hang, or are overtaken, on a file of which the test decides what each read does.</summary>
+public sealed class ReadAheadFaultTests
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
+    private static readonly byte[] s_content = FileUnderTest.Bytes(5, 1_000_000);
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task Read_AnErrorAhead_ComesInItsPlaceAndStaysUntilASeek(bool isAsync)
+    {
+        const long BadFrom = 400_000;
+        bool isBroken = true;
+        ScriptedFile file = new(s_content)
+        {
+            BeforeRead = position =>
+            {
+                if (isBroken && position > BadFrom)
+                    throw new QueueDiskException("bad sector", DiskErrors.EIO, "/scripted");
+            },
+        };
+        await using ReadAheadStream stream = new(file, new ReadAheadOptions { BlockSize = 65536 });
+        byte[] read = new byte[s_content.Length];
+        int got = 0;
+        QueueDiskException error = await Assert.ThrowsAsync<QueueDiskException>(async () =>
+        {
+            // Long synchronous reads would go past the blocks.
+            while (got < read.Length)
+                got += isAsync ? await stream.ReadAsync(read.AsMemory(got)) : stream.Read(read.AsSpan(got, 1000));
+        });
+        Assert.Equal(DiskErrors.EIO, error.Errno);
+        Assert.Equal(458_752, got);
+        Assert.True(read.AsSpan(0, got).SequenceEqual(s_content.AsSpan(0, got)));
+        isBroken = false;
+        await Assert.ThrowsAsync<QueueDiskException>(async () => Assert.Equal(0, await stream.ReadAsync(read)));
+        Assert.Throws<QueueDiskException>(() => stream.ReadByte());
+        Assert.Equal(got, stream.Position);
+
+        stream.Seek(0, SeekOrigin.Current);
+        stream.ReadExactly(read.AsSpan(got));
+        Assert.True(read.AsSpan().SequenceEqual(s_content));
+    }
+
+    [Fact]
+    public async Task ReadAsync_TheDiskHangs_CancellingReturnsAtOnceAndLaterReadsGoOn()
+    {
+        using ManualResetEventSlim hangs = new();
+        ScriptedFile file = new(s_content) { BeforeRead = _ => hangs.Wait() };
+        await using ReadAheadStream stream = new(file, new ReadAheadOptions());
+        byte[] buffer = new byte[1000];
+        using CancellationTokenSource source = new();
+        Task<int> pending = stream.ReadAsync(buffer, source.Token).AsTask();
+        await Assert.ThrowsAsync<InvalidOperationException>(async () => Assert.Equal(0, await stream.ReadAsync(buffer)));
+        Assert.Throws<InvalidOperationException>(() => stream.Position = 5);
+        await source.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => pending.WaitAsync(s_deadline));
+
+        hangs.Set();
+        Assert.Equal(1000, await stream.ReadAsync(buffer));
+        Assert.True(buffer.AsSpan().SequenceEqual(s_content.AsSpan(0, 1000)));
+    }
+
+    [Fact]
+    public async Task Dispose_AReadIsUnderWay_WaitsForIt()
+    {
+        using ManualResetEventSlim hangs = new();
+        using ManualResetEventSlim reads = new();
+        ScriptedFile file = new(s_content)
+        {
+            BeforeRead = _ =>
+            {
+                reads.Set();
+                hangs.Wait();
+            },
+        };
+        ReadAheadStream stream = new(file, new ReadAheadOptions());
+        Task<int> pending = stream.ReadAsync(new byte[10]).AsTask();
+        reads.Wait(s_deadline);
+        Task disposing = Task.Run(stream.Dispose);
+        await Assert.ThrowsAsync<ObjectDisposedException>(() => pending.WaitAsync(s_deadline));
+        Assert.False(disposing.IsCompleted);
+        Assert.False(file.IsClosed);
+        hangs.Set();
+        await disposing.WaitAsync(s_deadline);
+        Assert.True(file.IsClosed);
+    }
+
+    [Fact]
+    public async Task Seek_WhileABlockIsBeingRead_ThatBlockIsNotMistaken()
+    {
+        using SemaphoreSlim mayRead = new(0);
+        int hanging = 0;
+        ScriptedFile file = new(s_content)
+        {
+            BeforeRead = _ =>
+            {
+                Interlocked.Increment(ref hanging);
+                mayRead.Wait();
+            },
+        };
+        await using ReadAheadStream stream = new(file, new ReadAheadOptions { BlockSize = 65536 });
+        byte[] buffer = new byte[100];
+        mayRead.Release();
+        Assert.Equal(100, await stream.ReadAsync(buffer));
+
+        // The second block is under way; the seek comes before it is there.
+        Eventually.True(() => Volatile.Read(ref hanging) == 2, "the block ahead is being read");
+        stream.Position = 700_000;
+        mayRead.Release(100);
+        Assert.Equal(100, await stream.ReadAsync(buffer));
+        Assert.True(buffer.AsSpan().SequenceEqual(s_content.AsSpan(700_000, 100)));
+    }
+
+    [Fact]
+    public async Task Read_AnotherThreadAppendedBeforeTheCall_IsNeverMissed()
+    {
+        // The look at the end that answers a call must begin after it: a look that was under way before is too old.
+        byte[] content = new byte[2000];
+        ScriptedFile file = new([]);
+        await using ReadAheadStream stream = new(file, new ReadAheadOptions());
+        for (int length = 1; length < content.Length; length++)
+        {
+            content[length - 1] = (byte)length;
+            file.Replace(content[..length]);
+            byte[] one = new byte[1];
+            Assert.Equal(1, length % 2 == 0 ? await stream.ReadAsync(one) : stream.Read(one));
+            Assert.Equal((byte)length, one[0]);
+            if (length % 3 == 0)
+                Assert.Equal(0, await stream.ReadAsync(one));
+        }
+    }
+
+    [Fact]
+    public async Task BlocksAhead_NobodyReadsOn_NoMoreThanTheyAreRead()
+    {
+        int reads = 0;
+        ScriptedFile file = new(s_content) { BeforeRead = _ => Interlocked.Increment(ref reads) };
+        await using ReadAheadStream stream = new(file, new ReadAheadOptions { BlockSize = 4096, BlocksAhead = 3 });
+        stream.ReadByte();
+        Eventually.Equal(4, () => Volatile.Read(ref reads));
+        stream.TryReadBlock(out _);
+        stream.ReadByte();
+        Eventually.Equal(5, () => Volatile.Read(ref reads));
+    }
+}

@@ -1,0 +1,102 @@
+using MappedFileQueues.Format;
+
+namespace MappedFileQueues.Tests.Log.Appending;
+
+/// <summary>
+/// Offsets near the end of what 63 bits can say. A check left room for three segments and none for the longest padding, whose
+/// loop then went on below zero: AccessViolationException.
+/// </summary>
+public sealed class AbsurdOffsetTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public static TheoryData<long> Offsets =>
+    [
+        long.MaxValue - 7, long.MaxValue & ~4095L, long.MaxValue - (1L << 28) - 7, (long.MaxValue - (1L << 28)) & ~4095L,
+        (long.MaxValue - (3L << 28) - 4096) & ~((1L << 28) - 1), LogLimits.OffsetMax & ~7L, (LogLimits.OriginMax & ~7L) + 8,
+    ];
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [MemberData(nameof(Offsets))]
+    public void EveryCall_AbsurdOffset_ThrowsWhatItSays(long offset)
+    {
+        foreach (CorruptionPolicy policy in Enum.GetValues<CorruptionPolicy>())
+        {
+            using MappedFileQueue queue = Open(policy);
+            using MappedFileConsumer consumer = queue.OpenConsumer($"{policy}");
+            queue.Producer.Produce([1]);
+            Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> _));
+            Assert.Throws<OffsetOutOfRangeException>(() => consumer.AdjustOffset(offset));
+            Assert.Throws<OffsetOutOfRangeException>(() => consumer.Commit(offset));
+            Assert.Throws<OffsetOutOfRangeException>(() => queue.OpenConsumer("at", QueueStart.FromOffset(offset)));
+            Assert.Throws<OffsetOutOfRangeException>(() => queue.OpenReader(QueueStart.FromOffset(offset)));
+            using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath, default, policy);
+            Assert.Throws<OffsetOutOfRangeException>(() => reader.Seek(QueueStart.FromOffset(offset)));
+            Assert.Throws<OffsetOutOfRangeException>(
+                () => MappedFileReader.Open(_temp.StorePath, QueueStart.FromOffset(offset), policy));
+            Assert.Throws<ArgumentOutOfRangeException>(() => queue.Producer.Prepare(long.MaxValue));
+            consumer.Commit();
+        }
+    }
+
+    /// <summary>Segments as long as a padding frame, and longer: the loop over them passed the end of all numbers.</summary>
+    [Theory]
+    [InlineData(4096)]
+    [InlineData(1L << 28)]
+    [InlineData(1L << 30)]
+    public void AdjustOffset_NearTheEnd_IsRefusedOrWorks(long segmentSize)
+    {
+        using MappedFileQueue queue = Open(CorruptionPolicy.Throw, segmentSize);
+        foreach (long offset in (long[])[.. Offsets.Select(row => row.Data), long.MaxValue - (3 * segmentSize) & ~7L])
+            Assert.Throws<OffsetOutOfRangeException>(() => queue.Producer.AdjustOffset(offset));
+        Assert.Equal(0, queue.Producer.Offset);
+
+        long highest = LogLimits.OriginMax & ~7L;
+        queue.Producer.AdjustOffset(highest);
+        long first = queue.Producer.Produce([1]);
+        Assert.True(first >= highest);
+        queue.Flush();
+        using MappedFileConsumer consumer = queue.OpenConsumer("c", QueueStart.FromOffset(first));
+        Assert.Equal(1, consumer.Consume()[0]);
+        consumer.Commit();
+        MappedFileQueueInfo info = queue.GetInfo();
+        Assert.Equal(info.TailOffset, info.ConfirmedOffset);
+        Assert.Equal(info.TailOffset, StoreInspector.Inspect(_temp.StorePath).TailOffset);
+    }
+
+    /// <summary>Cursors and names of files have no checksum.</summary>
+    [Fact]
+    public void Open_FilesThatSayAbsurdOffsets_AreRefusedOrPassedBy()
+    {
+        using (MappedFileQueue queue = Open(CorruptionPolicy.Throw))
+        {
+            queue.Producer.Produce([1]);
+            queue.OpenConsumer("c").Dispose();
+        }
+
+        File.WriteAllBytes(_temp.PathOf("commitlog", "09223372036854771712.log"), new byte[4096]);
+        foreach (long offset in Offsets.Select(row => row.Data))
+        {
+            byte[] cursor = new byte[CursorWord.FileLength];
+            BitConverter.TryWriteBytes(cursor, CursorWord.From(offset));
+            File.WriteAllBytes(_temp.PathOf("offset", "consumers", "c.cursor"), cursor);
+            foreach (CorruptionPolicy policy in Enum.GetValues<CorruptionPolicy>())
+            {
+                using MappedFileQueue queue = Open(policy);
+                Assert.Throws<QueueCorruptException>(() => queue.OpenConsumer("c"));
+                Assert.Equal(0, queue.GetInfo().Epoch);
+                Assert.Equal(offset, Assert.Single(queue.GetInfo().Consumers).Offset);
+            }
+        }
+    }
+
+    private MappedFileQueue Open(CorruptionPolicy policy, long segmentSize = 4096) => new(new MappedFileQueueOptions
+    {
+        StorePath = _temp.StorePath,
+        SegmentSize = segmentSize,
+        Corruption = policy,
+        Durability = DurabilityLevel.PageCache,
+    });
+}

@@ -1,0 +1,139 @@
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Log.Opening;
+
+/// <summary>A deletion that is cut short, and who comes while it is under way.</summary>
+public sealed class HalfDeletedTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Delete_Store_LeavesNothing(bool portable)
+    {
+        PlatformScope.Use(portable);
+        Refusal.MakeStore(_temp.StorePath);
+        Directory.CreateDirectory(_temp.PathOf("salvage", "inner"));
+        File.WriteAllText(_temp.PathOf("salvage", "inner", "note"), "");
+        MappedFileQueue.Delete(_temp.StorePath);
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    /// <summary>The link went, and an empty folder stayed that nobody knew of.</summary>
+    [Fact]
+    public void Delete_StoreBehindALink_LinkAndEmptyFolderStay()
+    {
+        string folder = Directory.CreateDirectory(Path.Combine(_temp.Root, "real")).FullName;
+        string link = Path.Combine(_temp.Root, "link");
+        Directory.CreateSymbolicLink(link, folder);
+        Refusal.MakeStore(link);
+        MappedFileQueue.Delete(link);
+        Assert.Empty(Directory.GetFileSystemEntries(folder));
+        Assert.Equal(folder, new DirectoryInfo(link).LinkTarget);
+        Refusal.MakeStore(link);
+    }
+
+    /// <summary>The opener that makes nothing looks twice; a deletion ended in between.</summary>
+    [Fact]
+    public void Open_StoreIsDeletedBetweenTheLooks_MakesNone()
+    {
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Lock && name == "locks/open")
+                File.Delete(_temp.PathOf("queue.meta"));
+        };
+        var options = new MappedFileQueueOptions { StorePath = _temp.StorePath, CreateIfMissing = false };
+
+        QueueNotFoundException error = Assert.Throws<QueueNotFoundException>(() => new MappedFileQueue(options));
+
+        Assert.Contains("There is no store", error.Message, StringComparison.Ordinal);
+        Assert.False(File.Exists(_temp.PathOf("queue.meta")));
+    }
+
+    /// <summary>
+    /// `queue.meta` was removed first. Killed behind that, neither a second deletion nor an opener got out of what was left: the
+    /// one saw no store, the other a folder with foreign files.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Delete_CutShort_CanBeRepeatedAndNobodyOpensInBetween(bool portable)
+    {
+        PlatformScope.Use(portable);
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if ((call, name) is (DiskCall.Renamed or DiskCall.Deleted, not "queue.meta.tmp"))
+                throw FaultyDisk.Broken(name);
+        };
+        Assert.Throws<QueueDiskException>(() => MappedFileQueue.Delete(_temp.StorePath));
+        disk.Before = null;
+
+        QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => Refusal.Attach(_temp.StorePath));
+        Refusal.CheckMessage(error.Message, _temp.StorePath, "Delete");
+        Assert.Throws<QueueNotFoundException>(() => Refusal.Read(_temp.StorePath));
+        MappedFileQueue.Delete(_temp.StorePath);
+
+        Assert.False(Directory.Exists(_temp.StorePath));
+        Refusal.MakeStore(_temp.StorePath);
+        Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
+    }
+
+    /// <summary>
+    /// An opener that was waiting for `open` could get it when the deletion let it go, and make a store in a folder that was
+    /// about to be removed with all that is in it.
+    /// </summary>
+    [Fact]
+    public void Open_WaitingWhileAnotherDeletes_MakesNoStoreThere()
+    {
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        BackgroundCall? opener = null;
+        int tries = 0;
+        disk.Before = (call, name) =>
+        {
+            if ((call, name) == (DiskCall.Lock, "locks/open"))
+                Interlocked.Increment(ref tries);
+            if ((call, name) != (DiskCall.Lock, "locks/attached") || opener is not null)
+                return;
+            opener = BackgroundCall.Start(() => Refusal.Attach(_temp.StorePath));
+            Eventually.True(() => Volatile.Read(ref tries) > 1, "the opener has seen the store, and asks for the lock");
+        };
+
+        MappedFileQueue.Delete(_temp.StorePath);
+
+        disk.Before = null;
+        Assert.IsAssignableFrom<MappedFileQueueException>(opener!.JoinSilently());
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    /// <summary>
+    /// An opener that got the lock's file in the moment in which the deletion removed it made a store in a folder without locks,
+    /// and the deletion failed over the folder that was not empty (three of 120 runs with one processor).
+    /// </summary>
+    [Fact]
+    public void Delete_BesideOpeners_LeavesAWholeStoreOrNone()
+    {
+        for (int round = 0; round < 40; round++)
+        {
+            Refusal.MakeStore(_temp.StorePath);
+            BackgroundCall[] openers =
+                [.. Enumerable.Range(0, 3).Select(_ => BackgroundCall.Start(() => Refusal.Attach(_temp.StorePath)))];
+            BackgroundCall deletion = BackgroundCall.Start(() => MappedFileQueue.Delete(_temp.StorePath));
+
+            foreach (BackgroundCall opener in openers)
+                Assert.True(opener.JoinSilently() is null or MappedFileQueueException);
+            Exception? error = deletion.JoinSilently();
+            Assert.True(error is null or QueueInUseException, error?.ToString());
+            Refusal.Attach(_temp.StorePath);
+            MappedFileQueue.Delete(_temp.StorePath);
+            Assert.False(Directory.Exists(_temp.StorePath));
+        }
+    }
+}

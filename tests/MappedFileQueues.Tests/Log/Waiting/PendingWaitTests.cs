@@ -1,0 +1,67 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Log.Waiting;
+
+/// <summary>What ends an asynchronous wait besides a message, and what the consumer can do afterwards.</summary>
+public sealed class PendingWaitTests
+{
+    /// <summary>
+    /// A poisoned queue ended the waits of threads and left asynchronous ones waiting for ever: their look asked for poison
+    /// only where it entered a segment, and this one stands in the middle of one.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task ConsumeAsync_QueueIsPoisoned_WaitEnds(bool portable)
+    {
+        using TempStore store = new();
+        using MappedFileQueue queue = OpenAndRead(store, portable);
+        Task waiting = queue.Consumer.ConsumeAsync().AsTask();
+        Poison(store);
+
+        await Assert.ThrowsAsync<QueuePoisonedException>(() => waiting.WaitAsync(Eventually.DefaultDeadline));
+        await Assert.ThrowsAsync<QueuePoisonedException>(
+            () => queue.Consumer.ConsumeAsync().AsTask().WaitAsync(Eventually.DefaultDeadline));
+    }
+
+    /// <summary>
+    /// The wait that ended because the store had gone left its mark on the consumer, and every later call was told that an
+    /// asynchronous call was still waiting.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task ConsumeAsync_StoreIsGone_EveryCallSaysSo(bool portable)
+    {
+        using TempStore store = new();
+        using MappedFileQueue queue = OpenAndRead(store, portable);
+        Task waiting = queue.Consumer.ConsumeAsync().AsTask();
+        Directory.Move(store.StorePath, store.StorePath + ".moved");
+
+        await Assert.ThrowsAsync<QueueDeletedException>(() => waiting.WaitAsync(Eventually.DefaultDeadline));
+        await Assert.ThrowsAsync<QueueDeletedException>(
+            () => queue.Consumer.ConsumeAsync().AsTask().WaitAsync(Eventually.DefaultDeadline));
+        Assert.False(queue.Consumer.TryConsume(out _));
+    }
+
+    /// <summary>The consumer stands behind a message, in the middle of a segment.</summary>
+    private static MappedFileQueue OpenAndRead(TempStore store, bool portable)
+    {
+        PlatformScope.Use(portable);
+        var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 4096 });
+        queue.Producer.Produce([1]);
+        Assert.Equal(1, queue.Consumer.Consume().Length);
+        queue.Consumer.Commit();
+        return queue;
+    }
+
+    /// <summary>As another process whose flush has failed, which then dies before it wakes anybody.</summary>
+    private static unsafe void Poison(TempStore store)
+    {
+        using var words = new StoreWords(store.StorePath);
+        SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
+    }
+}

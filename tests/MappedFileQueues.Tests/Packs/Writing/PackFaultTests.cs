@@ -1,0 +1,283 @@
+using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Writing;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Platform;
+
+namespace MappedFileQueues.Tests.Packs.Writing;
+
+/// <summary>Disks that are full, fail, or lose what was not synced.</summary>
+public sealed class PackFaultTests : IDisposable
+{
+    private const int Enospc = 28;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData("tmpfs", false)]
+    [InlineData("ext4", false)]
+    [InlineData("tmpfs", true)]
+    public void Put_DiskFillsUp_ThrowsLosesNothingAndGoesOn(string fileSystem, bool portable)
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make(fileSystem, _temp.Root);
+        PlatformScope.Use(portable);
+        File.WriteAllBytes(disk.PathOf("ballast"), new byte[1024 * 1024]);
+        int count = 0;
+        PackOptions options = new() { VolumeSize = 256 * 1024 };
+        using (PackStore pack = PackStore.Open(disk.PathOf("pack"), options))
+        {
+            QueueDiskException error = Assert.Throws<QueueDiskException>(() => Fill(pack, ref count));
+            Assert.Equal(Enospc, error.Errno);
+            Assert.Contains("Free space", error.Message, StringComparison.Ordinal);
+            Assert.InRange(count, 100, 5000);
+            CheckAll(pack, count);
+            Assert.Throws<QueueDiskException>(() => pack.Put("first", new byte[500_000]));
+            CheckAll(pack, count);
+
+            disk.Free("ballast");
+            for (int i = 0; i < 50; i++, count++)
+                pack.Put($"{count}", PackBytes.Make(1000, count), PackDurability.Group);
+            CheckAll(pack, count);
+            Assert.Empty(pack.Verify().Damages);
+        }
+
+        using (PackStore pack = PackStore.Open(disk.PathOf("pack"), options))
+        {
+            Assert.Empty(pack.Damages);
+            CheckAll(pack, count);
+        }
+    }
+
+    [Fact]
+    public void Compact_DiskIsFull_ThrowsAndTheOldVolumesStay()
+    {
+        // Roomy enough for all new volumes beside the old ones, whose room may come back late (see MountedFileSystem.Free).
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root, lengthMiB: 6);
+        const int Count = 2900;
+        using PackStore pack = PackStore.Open(disk.PathOf("pack"), new PackOptions { VolumeSize = 1024 * 1024 });
+        for (int i = 0; i < Count; i++)
+            pack.Put($"{i}", PackBytes.Make(1000, i));
+        for (int i = 0; i < Count; i += 2)
+            pack.Delete($"{i}");
+        using (FileStream ballast = new(disk.PathOf("ballast"), FileMode.CreateNew, FileAccess.Write, FileShare.None, 1))
+            Assert.ThrowsAny<IOException>(() => WriteUntilFull(ballast));
+
+        Assert.Equal(Enospc, Assert.Throws<QueueDiskException>(() => pack.Compact(0)).Errno);
+        Check();
+        disk.Free("ballast");
+        Assert.True(pack.Compact(0).BytesFreed > 1_000_000);
+        Check();
+
+        void Check()
+        {
+            Assert.Empty(pack.Verify().Damages);
+            Assert.Empty(Directory.GetFiles(disk.PathOf("pack"), "*.tmp", SearchOption.AllDirectories));
+            for (int i = 0; i < Count; i++)
+                Assert.Equal(i % 2 == 0 ? null : PackBytes.Make(1000, i), pack.Get($"{i}"));
+        }
+    }
+
+    [Theory]
+    [InlineData("volumes/")]
+    [InlineData("index.checkpoint.tmp")]
+    public void Sync_Fails_NothingIsWrittenUntilReopenedAndThenAllIsThere(string file)
+    {
+        var disk = new FaultyDisk();
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            pack.Put("before", [1], PackDurability.Group);
+            pack.Put("later", [2]);
+            disk.FailNextSync(file);
+            if (file == "volumes/")
+            {
+                QueueDiskException error = Assert.Throws<QueueDiskException>(() => pack.Put("failed", [3], PackDurability.Group));
+                Assert.Equal(DiskErrors.EIO, error.Errno);
+                Assert.Throws<QueuePoisonedException>(() => pack.Put("after", [4]));
+                Assert.Throws<QueuePoisonedException>(() => pack.Delete("before"));
+                Assert.Throws<QueuePoisonedException>(pack.Flush);
+                Assert.True(File.Exists(_temp.PathOf("poison")));
+            }
+
+            Assert.Equal([1], pack.Get("before"));
+        }
+
+        Assert.False(File.Exists(_temp.PathOf("index.checkpoint")), "nothing was checkpointed");
+        List<string> rewritten = [];
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Write && name.StartsWith("volumes/", StringComparison.Ordinal))
+                rewritten.Add(name);
+        };
+        using PackStore reopened = PackStore.Open(_temp.StorePath);
+        Assert.Equal([1], reopened.Get("before"));
+        Assert.Equal([2], reopened.Get("later"));
+        Assert.False(File.Exists(_temp.PathOf("poison")));
+
+        // What the failed sync may have lost is written once more.
+        Assert.Equal(file == "volumes/", rewritten.Count > 0);
+        reopened.Put("again", [5], PackDurability.Group);
+    }
+
+    [Fact]
+    public async Task Put_GroupFromManyThreads_ShareOneSync()
+    {
+        const int ThreadCount = 8;
+        var disk = new FaultyDisk();
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        pack.Put("before", [0], PackDurability.Group);
+        int syncs = 0;
+        disk.Before = (call, name) =>
+        {
+            // The first sync lasts until all have written; whoever is not covered by it shares the next one.
+            if (call == DiskCall.Sync && Interlocked.Increment(ref syncs) == 1)
+                Eventually.True(() => pack.Count == ThreadCount + 1, "all have written");
+        };
+        Task[] puts =
+        [
+            .. Enumerable.Range(0, ThreadCount).Select(thread => Task.Factory.StartNew(
+                () => pack.Put($"{thread}", PackBytes.Make(thread, thread), PackDurability.Group),
+                TaskCreationOptions.LongRunning)),
+        ];
+        await Task.WhenAll(puts).WaitAsync(Eventually.DefaultDeadline);
+
+        Assert.InRange(Volatile.Read(ref syncs), 1, 2);
+    }
+
+    [Fact]
+    public async Task Put_Group_ReturnsOnlyAfterASyncThatBeganLater()
+    {
+        var disk = new FaultyDisk();
+        using var isInSync = new ManualResetEventSlim();
+        using var mayEnd = new ManualResetEventSlim();
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        pack.Put("before", [0], PackDurability.Group);
+        int syncs = 0;
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Sync || Interlocked.Increment(ref syncs) > 1)
+                return;
+            isInSync.Set();
+            Assert.True(mayEnd.Wait(Eventually.DefaultDeadline));
+        };
+        Task first = Task.Run(() => pack.Put("first", [1], PackDurability.Group));
+        Assert.True(isInSync.Wait(Eventually.DefaultDeadline));
+
+        // Written while the first sync is under way: that one says nothing about it.
+        Task second = Task.Run(() => pack.Put("second", [2], PackDurability.Group));
+        Eventually.True(() => pack.Contains("second"), "the second is written");
+        Assert.False(second.IsCompleted);
+        mayEnd.Set();
+        await Task.WhenAll(first, second).WaitAsync(Eventually.DefaultDeadline);
+        Assert.Equal(2, Volatile.Read(ref syncs));
+    }
+
+    /// <summary>
+    /// Of two syncs of a file at the same time the system tells only one of an error. The other would have written a checkpoint
+    /// that vouches for what is lost.
+    /// </summary>
+    [Fact]
+    public async Task Sync_FailsBesideACheckpoint_NoCheckpointIsWritten()
+    {
+        var disk = new FaultyDisk();
+        var options = new PackOptions();
+        using var writer = new PackWriter(PackOpening.OpenWriter(_temp.StorePath, options, useCheckpoint: true), options);
+        writer.Append(NeedleKind.Value, "before"u8, [0], PackDurability.Group);
+        using var isInSync = new ManualResetEventSlim();
+        using var isBeside = new ManualResetEventSlim();
+        int syncs = 0;
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Sync || !name.StartsWith("volumes/", StringComparison.Ordinal))
+                return;
+            if (Interlocked.Increment(ref syncs) > 1)
+            {
+                isBeside.Set();
+                return;
+            }
+
+            // The other one has the time to come beside this one, and must not.
+            isInSync.Set();
+            isBeside.Wait(TimeSpan.FromMilliseconds(500));
+            throw FaultyDisk.Broken(name);
+        };
+        Task put = Task.Run(() => writer.Append(NeedleKind.Value, "key"u8, [1], PackDurability.Group));
+        Assert.True(isInSync.Wait(Eventually.DefaultDeadline));
+        Assert.Throws<QueuePoisonedException>(writer.Checkpoint);
+        await Assert.ThrowsAsync<QueueDiskException>(() => put.WaitAsync(Eventually.DefaultDeadline));
+
+        Assert.False(File.Exists(_temp.PathOf("index.checkpoint")));
+        Assert.Equal(1, Volatile.Read(ref syncs));
+    }
+
+    /// <summary>
+    /// A compaction has given its copy a name and fails then. The next one joins the volume with its neighbour: were its copy of
+    /// the same generation, both would count when the index is made from the volumes.
+    /// </summary>
+    [Fact]
+    public void Compact_FailsBehindTheRenaming_TheNextOneStandsAboveItsCopy()
+    {
+        var disk = new FaultyDisk();
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            pack.Put("alive", [1]);
+            for (int i = 0; i < 5; i++)
+                pack.Put($"{i % 3}", PackBytes.Make(1000, i));
+            disk.Before = (call, name) =>
+            {
+                if (call == DiskCall.SyncEntries && name == "volumes")
+                    throw FaultyDisk.Broken(name);
+            };
+            Assert.Throws<QueueDiskException>(() => pack.Compact(0));
+            disk.Before = null;
+            for (int i = 5; i < 9; i++)
+                pack.Put($"{i % 3}", PackBytes.Make(1000, i));
+            using (var cancelled = new CancellationTokenSource())
+            {
+                cancelled.Cancel();
+                Assert.Throws<OperationCanceledException>(() => pack.Compact(0, cancelled.Token));
+            }
+
+            Assert.Equal(2, pack.Compact(1).VolumesReplaced);
+            Check(pack);
+        }
+
+        File.Delete(_temp.PathOf("index.checkpoint"));
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+            Check(pack);
+
+        static void Check(PackStore pack)
+        {
+            Assert.Empty(pack.Damages);
+            Assert.Empty(pack.Verify().Damages);
+            Assert.Equal([1], pack.Get("alive"));
+            for (int i = 6; i < 9; i++)
+                Assert.Equal(PackBytes.Make(1000, i), pack.Get($"{i % 3}"));
+        }
+    }
+
+    private static void Fill(PackStore pack, ref int count)
+    {
+        while (true)
+        {
+            pack.Put($"{count}", PackBytes.Make(1000, count));
+            count++;
+        }
+    }
+
+    private static void WriteUntilFull(FileStream ballast)
+    {
+        byte[] chunk = new byte[4096];
+        while (true)
+            ballast.Write(chunk);
+    }
+
+    private static void CheckAll(PackStore pack, int count)
+    {
+        Assert.Equal(count, pack.Count);
+        for (int i = 0; i < count; i++)
+            Assert.Equal(PackBytes.Make(1000, i), pack.Get($"{i}"));
+    }
+}

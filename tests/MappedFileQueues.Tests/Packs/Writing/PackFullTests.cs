@@ -1,0 +1,115 @@
+using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Reading;
+using MappedFileQueues.Packs.Volumes;
+using MappedFileQueues.Packs.Writing;
+
+namespace MappedFileQueues.Tests.Packs.Writing;
+
+/// <summary>As many volumes as there are slots.</summary>
+public sealed class PackFullTests : IDisposable
+{
+    private const int VolumeLength = 4096;
+
+    private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void Put_NoSlotIsLeft_ThrowsMakesNoFileAndACompactionMakesRoom()
+    {
+        var options = new PackOptions { VolumeSize = VolumeLength };
+        using (var writer = new PackWriter(PackOpening.OpenWriter(_temp.StorePath, options, useCheckpoint: true), options))
+        {
+            for (int i = 0; i < 4; i++)
+                writer.Append(NeedleKind.Value, "key"u8, new byte[3000], null);
+            AddDummies(writer, first: 5, count: IndexEntry.SlotCount - 5);
+            string[] files = Directory.GetFiles(_temp.PathOf("volumes"));
+
+            // The last slots are for tombstones and for the compaction.
+            Assert.Equal(1, writer.Core.Volumes.FreeCount);
+            for (int i = 0; i < 3; i++)
+                Assert.Throws<QueueFullException>(() => writer.Append(NeedleKind.Value, "key"u8, new byte[3000], null));
+            Assert.Equal(files, Directory.GetFiles(_temp.PathOf("volumes")));
+
+            // The first three become one.
+            Assert.Equal(3, writer.Compact(0, CancellationToken.None).VolumesReplaced);
+            Assert.True(PackQueries.Contains(writer.Core, "key"u8));
+            Assert.Equal(3, writer.Core.Volumes.FreeCount);
+            Assert.True(writer.Append(NeedleKind.Value, "key"u8, new byte[3000], null));
+        }
+    }
+
+    /// <summary>
+    /// A pack with 16,383 volumes refused 29 of 30 deletes, for a tombstone needs room too: it could never become smaller.
+    /// </summary>
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
+    public void Delete_NoSlotIsLeft_AllAreDeletedAndACompactionMakesRoom(int freeCount)
+    {
+        const int Count = 100;
+        var options = new PackOptions { VolumeSize = VolumeLength };
+        using var writer = new PackWriter(PackOpening.OpenWriter(_temp.StorePath, options, useCheckpoint: true), options);
+        for (int i = 0; i < Count; i++)
+            writer.Append(NeedleKind.Value, Key(i), new byte[300], null);
+        int volumes = writer.Core.Volumes.InOrder.Count;
+        AddDummies(writer, first: volumes + 1, count: IndexEntry.SlotCount - volumes - freeCount);
+        Assert.Throws<QueueFullException>(() =>
+        {
+            for (int i = 0; i < Count; i++)
+                writer.Append(NeedleKind.Value, Key(Count + i), new byte[300], null);
+        });
+
+        for (int i = 0; i < Count; i++)
+            Assert.True(writer.Append(NeedleKind.Tombstone, Key(i), default, null));
+        Assert.True(writer.Core.Volumes.FreeCount >= 1);
+        PackCompaction compaction = writer.Compact(0.3, CancellationToken.None);
+
+        Assert.True(compaction.VolumesReplaced > 1);
+        Assert.True(writer.Core.Volumes.FreeCount > 2);
+        Assert.True(writer.Append(NeedleKind.Value, Key(0), new byte[300], null));
+        Assert.True(PackQueries.Contains(writer.Core, Key(0)));
+        Assert.False(PackQueries.Contains(writer.Core, Key(1)));
+    }
+
+    [Fact]
+    public void Open_AnEmptyVolumeTooMany_IsALeftover()
+    {
+        Guid packId;
+        using (var writer = new PackWriter(
+            PackOpening.OpenWriter(_temp.StorePath, new PackOptions { VolumeSize = VolumeLength }, useCheckpoint: true),
+            new PackOptions()))
+        {
+            writer.Append(NeedleKind.Value, "key"u8, [1], null);
+            packId = writer.Core.Meta.PackId;
+        }
+
+        for (uint number = 2; number <= IndexEntry.SlotCount + 1; number++)
+        {
+            var name = new VolumeName(number, number, 0);
+            File.WriteAllBytes(_temp.PathOf(name.Path), new VolumeHeader(name, 0, 1).ToBytes(packId));
+        }
+
+        using (PackReader reader = PackStore.OpenReader(_temp.StorePath))
+            Assert.Equal([1], reader.Get("key"));
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        Assert.Equal([1], pack.Get("key"));
+        Assert.Empty(pack.Damages);
+        Assert.Equal(IndexEntry.SlotCount, Directory.GetFiles(_temp.PathOf("volumes")).Length);
+    }
+
+    private static byte[] Key(int number) => System.Text.Encoding.UTF8.GetBytes($"key {number}");
+
+    /// <summary>Volumes full of what is alive, which only the table knows.</summary>
+    private static void AddDummies(PackWriter writer, int first, int count)
+    {
+        for (int number = first; number < first + count; number++)
+        {
+            var name = new VolumeName((uint)number, (uint)number, 0);
+            var volume = new Volume(name, new MemoryFile(name.Path), writer.Core.Meta.PackId) { Tail = VolumeLength };
+            volume.AddLive(VolumeLength - VolumeHeader.Length, 1);
+            writer.Core.Volumes.Add(volume);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+namespace MappedFileQueues.Tests.Queues;
+
+/// <summary>
+/// 1.x refused to move a consumer with a message in hand. Its interfaces still do, because code behind them may rely on it; the
+/// classes move, as Seek and Rewind do.
+/// </summary>
+public sealed class AdjustInHandTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void AdjustOffset_StructInHand_IsRefusedThroughTheInterfaceAlone()
+    {
+        using var queue = new MappedFileQueue<long>(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        long message = 7;
+        queue.Producer.Produce(ref message);
+        IMappedFileConsumer<long> old = queue.Consumer;
+        old.Consume(out _);
+
+        Assert.Throws<InvalidOperationException>(() => old.AdjustOffset(0));
+        queue.Consumer.AdjustOffset(0);
+        old.Consume(out long again);
+        Assert.Equal(7, again);
+        old.Commit();
+        old.AdjustOffset(0);
+    }
+
+    [Fact]
+    public void AdjustOffset_MessageInHand_IsRefusedThroughTheInterfaceAlone()
+    {
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        queue.Producer.Produce("text"u8);
+        IMappedFileConsumer old = queue.Consumer;
+        old.Consume();
+
+        Assert.Throws<InvalidOperationException>(() => old.AdjustOffset(0));
+        queue.Consumer.AdjustOffset(0);
+        Assert.Equal("text"u8.ToArray(), old.Consume().ToArray());
+        old.Commit();
+        old.AdjustOffset(0);
+    }
+}
