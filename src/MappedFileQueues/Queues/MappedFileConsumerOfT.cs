@@ -197,7 +197,10 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>Moves to the oldest message in the store and stores its offset.</summary>
     public void SeekToStart() => Seek(QueueStart.Earliest);
 
-    /// <summary>Ends the consumer and releases its name. A reference from Peek that another thread still uses stays readable until its next call.</summary>
+    /// <summary>
+    /// Ends the consumer and releases its name. A reference from Peek that another thread still uses stays readable until that
+    /// thread's next call.
+    /// </summary>
     public void Dispose()
     {
         _core.Dispose();

@@ -73,7 +73,9 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     public static MappedFileQueue<T> Create<T>(MappedFileQueueOptions options)
         where T : unmanaged => new(options);
 
-    /// <summary>Deletes a store with all its messages; refused while a process is attached. A missing store is no error.</summary>
+    /// <summary>
+    /// Deletes a store with all its messages; refused while a process is attached. A missing store is not an error.
+    /// </summary>
     /// <param name="storePath">The store's directory.</param>
     /// <exception cref="QueueInUseException">A process is attached; the message names it.</exception>
     /// <exception cref="QueueFormatException">The directory holds no store.</exception>
