@@ -7,7 +7,7 @@ internal static class Program
 {
     private static int Main(string[] arguments) => ToolProgram.Run(arguments, BenchCommand.Create, RunChild);
 
-    /// <summary>A process of the bench is on the clock from its start: the command line's own code would be a third of that.</summary>
+    /// <summary>A child of the bench is measured from its start: the command line's own code would be a third of it.</summary>
     private static int? RunChild(string[] arguments) =>
         arguments is [ChildCommand.Name, .. string[] task] ? ChildCommand.Run(task) : null;
 }

@@ -6,16 +6,16 @@ using MappedFileQueues.Tool.Output;
 namespace MappedFileQueues.Tool.Bench;
 
 /// <summary>
-/// `mfq bench`: what this disk and this machine give a user, in 20 s. Default options, new files, nothing prepared by hand; each
-/// figure beside a raw loop that does the same without a queue, in turn.
+/// `mfq bench`: measures in 20 s what this disk and this machine give a user. Default options, new files, nothing prepared by
+/// hand. Each figure stands beside a raw loop that does the same without a queue; the two run in turn.
 /// </summary>
 internal static class SmallBench
 {
     private static readonly Option<string?> s_json =
-        ToolOptions.Path("--json", "Also writes the figures to this file, as a JSON array.", "FILE");
+        ToolOptions.Path("--json", "Also write the figures to this file, as a JSON array.", "FILE");
 
     private static readonly Option<string?> s_directory = ToolOptions.Path(
-        "--dir", "Where to put the files that are measured; by default the folder for temporary files.", "DIR");
+        "--dir", "The directory for the measured files; by default the directory for temporary files.", "DIR");
 
     public static Command Create()
     {
@@ -60,7 +60,8 @@ internal static class SmallBench
 
     private static void Print(List<FigureResult> results, string folder)
     {
-        Report report = new("Messages of 64 bytes, default options, new files", "figure", "value", "raw", "ratio", "spread", "unit");
+        Report report = new(
+            "Messages of 64 bytes, default options, new files", "figure", "value", "raw", "ratio", "spread", "unit");
         foreach (FigureResult result in results)
         {
             report.Add(result.Name, Number(result.Value), Number(result.Raw),
@@ -69,8 +70,8 @@ internal static class SmallBench
         }
 
         report.Write();
-        Console.Out.WriteLine($"Medians of {SmallFigures.Repetitions} runs, raw and queue in turn, in {folder}. "
-            + "Raw is the same work without a queue: a copy into a mapped file, a sum over it, two threads on a word, fdatasync.");
+        Console.Out.WriteLine($"Medians of {SmallFigures.Repetitions} runs, raw and queue in turn, in {folder}. Raw is the same "
+            + "work without a queue: a copy into a mapped file, a sum over it, two threads on a word, fdatasync.");
     }
 
     private static string Number(double value) => value.ToString(value >= 1000 ? "N0" : "0.00", CultureInfo.InvariantCulture);
