@@ -187,7 +187,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         if (!IsOfThisBoot)
             return offset < _checkpoint;
         uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
-        // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
+        // P18 acquire: the flush that raised it saw everything below it published; pairs with P18 full in FlushRound.
         long confirmed = IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
         return HoleRepair.IsDamage(header, claim, offset, generation, Math.Max(_checkpoint, confirmed));
     }

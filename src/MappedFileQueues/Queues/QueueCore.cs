@@ -226,7 +226,7 @@ internal sealed class QueueCore : IDisposable
         }
 
         Attachment.BeginClosing();
-        // An exception must not keep the rest from closing: a half-closed queue would hold its locks for ever.
+        // An exception must not keep the rest from closing: a half-closed queue would hold its locks forever.
         Exception? first = null;
         foreach (IDisposable child in children)
         {

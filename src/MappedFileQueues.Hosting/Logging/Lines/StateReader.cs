@@ -31,7 +31,7 @@ internal abstract class StateReader<TState>
     /// True if the formatter renders the template. Those of Microsoft.Extensions.Logging itself and of its generated code do, and
     /// each is the same object at every call. Any other formatter may produce any text, for these states too.
     /// </summary>
-    public bool Knows(Func<TState, Exception?, string> formatter) => ReferenceEquals(formatter, _known) || TryRecognize(formatter);
+    public bool Knows(Func<TState, Exception?, string> formatter) => ReferenceEquals(formatter, _known) || Recognizes(formatter);
 
     /// <summary>
     /// The parsed template. Mostly it is the last one that this type of state had, the same object, so no hash is needed.
@@ -43,7 +43,7 @@ internal abstract class StateReader<TState>
 
     public abstract KeyValuePair<string, object?> Get(ref readonly TState state, int index);
 
-    private bool TryRecognize(Func<TState, Exception?, string> formatter)
+    private bool Recognizes(Func<TState, Exception?, string> formatter)
     {
         Type? place = formatter.Method.DeclaringType;
         bool isKnown = IsGenerated

@@ -15,7 +15,8 @@ namespace MappedFileQueues.Log.Flushing;
 /// 1 refusing = true                                1 set the lane's bound
 /// 2 full fence                                     2 full fence
 /// 3 take the bounds away                           3 read refusing; if true, take the own bound away again and throw
-/// </code> One of the two threads sees the other's first step, so no lane keeps a bound that it was given at the same time.
+/// </code>
+/// One of the two threads sees the other's first step, so no lane keeps a bound that it was given at the same time.
 /// </summary>
 internal sealed class FlushFailure(LogStore store)
 {

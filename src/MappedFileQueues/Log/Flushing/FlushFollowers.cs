@@ -18,10 +18,11 @@ namespace MappedFileQueues.Log.Flushing;
 /// 4 sleep while the word is unchanged               4 releases the lead (full)
 ///                                                   5 "asleep" at or above the open group: its word + 1, wake one
 ///                                                   6 "asleep" at or above the served group: its word + 1, wake all
-/// </code> A thread that wakes in a group that was not served may be the one that was called to lead. If it leaves without having
-/// led (its message is confirmed, or its time is up) and no thread leads, it calls the next one. A leader always calls the next
-/// one, whether or not its flush succeeded. All these words belong to this process alone; leaders of other processes sleep on
-/// words of the control page.
+/// </code>
+/// A thread that wakes in a group that was not served may be the one that was called to lead. If it leaves without having led
+/// (its message is confirmed, or its time is up) and no thread leads, it calls the next one. A leader always calls the next one,
+/// whether or not its flush succeeded. All these words belong to this process alone; leaders of other processes sleep on words of
+/// the control page.
 /// </summary>
 internal sealed unsafe class FlushFollowers
 {

@@ -15,7 +15,8 @@ namespace MappedFileQueues.Log.Flushing;
 /// 3 sync, raise confirmed, clear the mark           confirmed is unchanged or raised: both are true
 /// 4 release the lock, then the word (full fence)    the same
 /// 5 read the waiters' flag, wake them               the flag stays up; a sleep lasts 100 ms at most
-/// </code> Threads that wait for the word are <see cref="Followers"/>; the flag is for other processes, and for readers.
+/// </code>
+/// Threads that wait for the word are <see cref="Followers"/>; the flag is for other processes, and for readers.
 /// </summary>
 internal sealed unsafe class FlushLead(LogStore store) : IDisposable
 {

@@ -27,9 +27,10 @@ internal enum ReadStatus
 /// 2 check state and length against the room that is left: content of the file is hostile
 /// 3 verify the checksum, which covers the offset too
 /// 4 hand out the payload; only Advance moves the position
-/// </code> The reader's bound stands for several limits: the end of the segment; what is allocated (beyond it a load could fault
-/// on a full file system); the pages that the system was asked for (a load from a bad sector would end the process); Dispose; and
-/// an asynchronous wait that owns the reader. That wait reads below <see cref="_reach"/>, which the fast paths do not use. For a
+/// </code>
+/// The reader's bound stands for several limits: the end of the segment; what is allocated (beyond it a load could fault on a
+/// full file system); the pages that the system was asked for (a load from a bad sector would end the process); Dispose; and an
+/// asynchronous wait that owns the reader. That wait reads below <see cref="_reach"/>, which the fast paths do not use. For a
 /// reader that sees only what is on disk, the bound stands for the confirmed offset too. One thread at a time may use it; Dispose
 /// may come from any thread.
 /// </summary>

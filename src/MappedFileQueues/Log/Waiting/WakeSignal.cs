@@ -15,8 +15,9 @@ namespace MappedFileQueues.Log.Waiting;
 /// 3 fence the producers that publish without a fence    3 sequence + 1
 /// 4 look again; found: done                             4 wake all that sleep on the sequence
 /// 5 sleep while sequence = s                            5 clear the flag, if it still holds what was read
-/// </code> A waker that dies after step 2 leaves the flag up, so the next publisher wakes; one that dies after step 3 has made
-/// every sleeper's `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. Besides, a sleep
+/// </code>
+/// A waker that dies after step 2 leaves the flag up, so the next publisher wakes; one that dies after step 3 has made every
+/// sleeper's `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. Besides, a sleep
 /// without a watch ends after 100 ms at most, and <see cref="SleeperWatch"/> checks a longer one as often. The top bit of the
 /// flag means poison and is never cleared.
 /// </summary>
@@ -125,8 +126,8 @@ internal sealed unsafe class WakeSignal
         ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
         _os.WakeWord((uint*)_sequence);
         ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
-        // P9 full: clears only the value that was read, so a waiter that has raised it since keeps its flag; pairs with P9
-        // acquire in Prepare.
+        // P9 full: clears only the value that was read, so a waiter that has raised it since keeps its flag;
+        // pairs with P9 acquire in Prepare.
         ulong poison = flag & ControlLayout.PoisonBit;
         SharedWord.CompareExchange(_flag, flag, poison);
     }
