@@ -70,8 +70,8 @@ internal static class SmallBench
         }
 
         report.Write();
-        Console.Out.WriteLine($"Medians of {SmallFigures.Repetitions} runs, raw and queue in turn, in {folder}. Raw is the same "
-            + "work without a queue: a copy into a mapped file, a sum over it, two threads on a word, fdatasync.");
+        Console.Out.WriteLine($"Medians of {SmallFigures.Repetitions} runs, raw and queue in turn, in {folder}. "
+            + "Raw is the same work without a queue: copies to a mapped file, a sum over it, two threads on a word, fdatasync.");
     }
 
     private static string Number(double value) => value.ToString(value >= 1000 ? "N0" : "0.00", CultureInfo.InvariantCulture);
