@@ -1,16 +1,16 @@
 namespace MappedFileQueues.Tool;
 
-/// <summary>What `mfq` returns to the shell.</summary>
+/// <summary>The exit codes of `mfq`.</summary>
 internal static class ExitCodes
 {
     public const int Success = 0;
     public const int Failure = 1;
     public const int Usage = 2;
 
-    /// <summary>Ended by Ctrl-C (SIGINT) before the work was done; what shells report for it.</summary>
+    /// <summary>Ended by Ctrl-C (SIGINT) before the work was done; the code that shells report for it.</summary>
     public const int Interrupted = 130;
 
-    /// <summary>Ended by SIGTERM before the work was done; what shells report for it.</summary>
+    /// <summary>Ended by SIGTERM before the work was done; the code that shells report for it.</summary>
     public const int Terminated = 143;
 
     public const string Help =

@@ -3,8 +3,8 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Tool;
 
 /// <summary>
-/// Ctrl-C (SIGINT) and SIGTERM ask a command to come to an end that it can answer for. A second signal ends the process at once:
-/// the first may find it waiting for a pipe that nobody reads.
+/// Ctrl-C (SIGINT) and SIGTERM ask a command to end in an orderly way. A second signal ends the process at once: at the first,
+/// the command may be waiting for a pipe that nothing reads.
 /// </summary>
 internal sealed class Interruption : IDisposable
 {
@@ -22,10 +22,10 @@ internal sealed class Interruption : IDisposable
     /// <summary>Cancelled by the first signal.</summary>
     public CancellationToken Token => _source.Token;
 
-    /// <summary>The exit code of a command that the signal has cut short; 0 when there was none.</summary>
+    /// <summary>The exit code of a command that a signal cut short; 0 if there was none.</summary>
     public int ExitCode => _exitCode;
 
-    /// <summary>Signals do again what they do by default.</summary>
+    /// <summary>Restores the default effect of the signals.</summary>
     public void Dispose()
     {
         foreach (PosixSignalRegistration registration in _registrations)

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tool;
 
 /// <summary>
-/// Splits a stream into lines of bytes without decoding them: only \n ends a line, \r stays, a last line needs no \n, and
-/// an empty line is a line. The spans that it hands out are valid until the next read.
+/// Splits a stream into lines of bytes without decoding them. Only \n ends a line, \r stays, a last line needs no \n, and an
+/// empty line is a line. A span is valid until the next read.
 /// </summary>
 internal sealed class LineReader(Stream source, string name, int lengthMax)
 {
@@ -17,7 +17,7 @@ internal sealed class LineReader(Stream source, string name, int lengthMax)
     /// <summary>Reads the next line, without its \n; false at the end.</summary>
     public bool TryRead(out ReadOnlySpan<byte> line)
     {
-        // What was searched before more bytes came is not searched again, or a long line would cost its length squared.
+        // Bytes that were searched before more came are not searched again; otherwise a long line would cost its length squared.
         int searched = 0;
         while (true)
         {
@@ -51,9 +51,7 @@ internal sealed class LineReader(Stream source, string name, int lengthMax)
         return true;
     }
 
-    /// <summary>
-    /// Reads what is there, behind the line that has begun, which moves to the buffer's front or to a larger buffer.
-    /// </summary>
+    /// <summary>Reads more bytes after the unfinished line, which moves to the buffer's front or to a larger buffer.</summary>
     private void Fill()
     {
         int begun = _end - _start;

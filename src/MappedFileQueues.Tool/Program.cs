@@ -9,7 +9,7 @@ using MappedFileQueues.Tool.Produce;
 
 namespace MappedFileQueues.Tool;
 
-/// <summary>`mfq`: the main job, shown and measured, and a look into any store.</summary>
+/// <summary>`mfq`: shows and measures the main job, and looks into any store.</summary>
 internal static class Program
 {
     private static int Main(string[] arguments) => ToolProgram.Run(arguments, CreateRoot);

@@ -4,23 +4,25 @@ using System.Reflection;
 namespace MappedFileQueues.Tool;
 
 /// <summary>
-/// Starts this program once more, however it was started: by its own executable, as an installed tool, or by `dotnet mfq.dll`.
+/// Starts this program again, however it was started: by its own executable, as an installed tool, or by `dotnet mfq.dll`.
 /// </summary>
 internal static class SelfLauncher
 {
-    /// <summary>Stands before every other argument and selects the portable platform.</summary>
+    /// <summary>Precedes every other argument and selects the portable platform.</summary>
     public const string PortableArgument = "--portable";
 
     public const string PortableSwitch = "MappedFileQueues.UsePortablePlatform";
 
-    /// <summary>What starts this program with other arguments, its three standard streams connected to the caller.</summary>
+    /// <summary>
+    /// The information to start this program with other arguments, with its three standard streams connected to the caller.
+    /// </summary>
     public static ProcessStartInfo StartInfo(params IEnumerable<string> arguments)
     {
         string program = Environment.ProcessPath
             ?? throw new ToolException("The system does not tell the path of this program, so it cannot start itself.");
         List<string> all = [];
 
-        // The executable of an app and the shim of an installed tool know their dll; only the `dotnet` command must be told.
+        // The executable of an app and the shim of an installed tool know their dll; the `dotnet` command has to be told.
         if (Path.GetFileNameWithoutExtension(program).Equals("dotnet", StringComparison.OrdinalIgnoreCase))
             all.AddRange(["exec", Path.Combine(AppContext.BaseDirectory, Assembly.GetEntryAssembly()!.GetName().Name + ".dll")]);
         if (AppContext.TryGetSwitch(PortableSwitch, out bool isPortable) && isPortable)
@@ -32,7 +34,7 @@ internal static class SelfLauncher
             RedirectStandardInput = true,
             RedirectStandardOutput = true,
             RedirectStandardError = true,
-            // A child that is killed would leave the debugger's pipes and the diagnostics socket in the temporary folder.
+            // A killed child would leave the debugger's pipes and the diagnostics socket in the temporary directory.
             Environment = { ["DOTNET_EnableDiagnostics"] = "0" },
         };
     }

@@ -4,11 +4,11 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool;
 
-/// <summary>What a program of this project does around its commands: the platform, errors, exit codes.</summary>
+/// <summary>What a program of this project does around its commands: platform, errors, exit codes.</summary>
 internal static class ToolProgram
 {
     /// <summary>
-    /// Errors and signals are handled here and by the commands: the library's own handlers would print a stack trace, and take
+    /// Errors and signals are handled here and by the commands. The library's own handlers would print a stack trace, and take
     /// the signals from the commands that end in an orderly way.
     /// </summary>
     private static readonly InvocationConfiguration s_invocation = new()
@@ -17,10 +17,10 @@ internal static class ToolProgram
         ProcessTerminationTimeout = null,
     };
 
-    /// <summary>Runs a command line; the exit code.</summary>
-    /// <param name="arguments">As they were given.</param>
-    /// <param name="createRoot">Makes the commands.</param>
-    /// <param name="runChild">Does the work of a child process; null when the arguments are not those of one.</param>
+    /// <summary>Runs a command line; returns the exit code.</summary>
+    /// <param name="arguments">The arguments as given.</param>
+    /// <param name="createRoot">Creates the commands.</param>
+    /// <param name="runChild">Does the work of a child process; null if the arguments are not those of one.</param>
     public static int Run(string[] arguments, Func<RootCommand> createRoot, Func<string[], int?>? runChild = null)
     {
         // The core chooses its platform at first use, so this comes before everything else.

@@ -3,16 +3,16 @@ using MappedFileQueues.Files;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// The file behind the loggers. After an error it drops lines, counts them, and opens the file anew after a while: a program goes
-/// on when its log cannot. While another process writes the file, it writes one beside it, and returns by itself. With other
-/// settings it closes the file and opens it again; threads that log meanwhile wait for that.
+/// The file behind the loggers. After an error it drops lines, counts them, and opens the file again after a while: a program
+/// continues when its log cannot. While another process writes the file, this one writes a file beside it, and returns by itself.
+/// When the settings change, it closes the file and opens it again; threads that log meanwhile wait for that.
 /// </summary>
 internal sealed class LogFile : IDisposable
 {
     private static readonly TimeSpan s_returnIntervalMin = TimeSpan.FromSeconds(1);
     private static readonly TimeSpan s_returnIntervalMax = TimeSpan.FromDays(1);
 
-    // A handler of errors that logs must neither open the file again nor be called again.
+    // An error handler that logs must neither reopen the file nor be called again.
     [ThreadStatic]
     private static bool t_isReporting;
 
@@ -34,7 +34,7 @@ internal sealed class LogFile : IDisposable
 
     public long LostCount => Volatile.Read(ref _lostCount);
 
-    /// <summary>Null while there is no file.</summary>
+    /// <summary>The path of the open file; null while there is none.</summary>
     public string? CurrentPath => _stream?.Path;
 
     public void Write(ReadOnlySpan<byte> line)
@@ -49,7 +49,7 @@ internal sealed class LogFile : IDisposable
             }
             catch (ObjectDisposedException) when (stream != _stream)
             {
-                // Another one has taken its place, and none of the line is in the file.
+                // Another stream has taken its place, and none of the line is in the file.
                 stream = _stream ?? Reopen();
             }
             catch (Exception error) when (error is AppendFileException or ObjectDisposedException)
@@ -69,7 +69,7 @@ internal sealed class LogFile : IDisposable
         AppendFileStream? stream;
         lock (_gate)
         {
-            // Whoever changes the file holds the lock until the former one is closed, with all that was written to it.
+            // A thread that changes the file holds the lock until the former stream is closed and has written all its lines.
             stream = _stream;
         }
 
@@ -79,7 +79,7 @@ internal sealed class LogFile : IDisposable
         }
         catch (ObjectDisposedException) when (stream != _stream)
         {
-            // Closed meanwhile, which wrote it all.
+            // The stream was closed meanwhile, which wrote everything.
         }
         catch (Exception error) when (error is AppendFileException or ObjectDisposedException)
         {
@@ -88,8 +88,8 @@ internal sealed class LogFile : IDisposable
     }
 
     /// <summary>
-    /// Goes on with other settings; with the former ones when the file cannot be opened with the others, and says why.
-    /// <paramref name="report"/>: what else the handler of errors is to be told.
+    /// Continues with other settings. If the file cannot be opened with them, continues with the former ones and returns the
+    /// reason. <paramref name="report"/>: what else the error handler has to be told.
     /// </summary>
     public Exception? TryChange(LogFileSettings settings, out Exception? report)
     {
@@ -140,7 +140,7 @@ internal sealed class LogFile : IDisposable
             Report(failure);
     }
 
-    /// <summary>Calls the handler, outside of the lock: it may wait for threads that log.</summary>
+    /// <summary>Calls the handler outside the lock, because it may wait for threads that log.</summary>
     public void Report(Exception failure)
     {
         if (t_isReporting)
@@ -152,7 +152,7 @@ internal sealed class LogFile : IDisposable
         }
         catch (Exception)
         {
-            // The program that logs goes on when its log cannot, and when the handler cannot either.
+            // The program continues when its log cannot, and when the handler cannot either.
         }
         finally
         {
@@ -168,8 +168,8 @@ internal sealed class LogFile : IDisposable
     });
 
     /// <summary>
-    /// Opens the file; when another process holds it, one beside it; null when all of these are held too. Called under the lock,
-    /// or by the constructor.
+    /// Opens the file; if another process holds it, one beside it; null if all of these are held, too. Called under the lock, or
+    /// by the constructor.
     /// </summary>
     private AppendFileStream? Open(out QueueInUseException? inUse)
     {
@@ -204,7 +204,7 @@ internal sealed class LogFile : IDisposable
         return settings.TimeProvider.CreateTimer(static self => ((LogFile)self!).TryReturn(), this, interval, interval);
     }
 
-    /// <summary>Goes back to the file when whoever held it has let it go.</summary>
+    /// <summary>Returns to the file once the process that held it has released it.</summary>
     private void TryReturn()
     {
         Exception? failure;
@@ -219,7 +219,7 @@ internal sealed class LogFile : IDisposable
             }
             catch (IOException)
             {
-                // Held still, or not to be had for another reason: lines go where they went.
+                // It is still held, or cannot be opened for another reason: lines go where they went before.
                 return;
             }
 
@@ -251,7 +251,7 @@ internal sealed class LogFile : IDisposable
         return stream;
     }
 
-    /// <summary>Opens the file, or begins to wait before the next try; gives the error.</summary>
+    /// <summary>Opens the file, or begins the wait before the next try; returns the error.</summary>
     private Exception? OpenOrFail(out QueueInUseException? inUse)
     {
         try
@@ -267,7 +267,7 @@ internal sealed class LogFile : IDisposable
         }
     }
 
-    /// <summary>The first that meets an error reports it; the others find the stream gone.</summary>
+    /// <summary>The first thread that meets an error reports it; the others find the stream gone.</summary>
     private void GiveUp(AppendFileStream stream, Exception error)
     {
         lock (_gate)
@@ -279,7 +279,7 @@ internal sealed class LogFile : IDisposable
             _returning = null;
             _failedAt = _settings.TimeProvider.GetTimestamp();
 
-            // Before anybody opens it again, who would find it in use.
+            // Close it before another thread opens the file again, which would find it in use.
             _ = Close(stream);
         }
 

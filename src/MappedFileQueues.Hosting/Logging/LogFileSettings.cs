@@ -2,7 +2,7 @@ using MappedFileQueues.Files;
 
 namespace MappedFileQueues.Hosting;
 
-/// <summary>What the file behind the loggers takes from the options: a copy.</summary>
+/// <summary>A copy of the options that concern the file behind the loggers.</summary>
 internal sealed record LogFileSettings(
     string Path, AppendFileOptions File, TimeProvider TimeProvider, TimeSpan RetryInterval, Action<Exception>? OnError)
 {
@@ -11,13 +11,13 @@ internal sealed record LogFileSettings(
 
     public static LogFileSettings Of(MappedFileLoggerOptions options) => new(
         System.IO.Path.GetFullPath(options.Path),
-        // A line that a crash or a full disk tore apart must not swallow the next one.
+        // A line that a crash or a full disk cut short must not swallow the next one.
         options.File with { Content = FileContent.Lines },
         options.TimeProvider,
         options.RetryInterval,
         options.OnError);
 
-    /// <summary>The files to take instead, in their order, while another process writes this one: `app.2.log`, ….</summary>
+    /// <summary>The files to use instead, in their order, while another process writes this one: `app.2.log`, ….</summary>
     public IEnumerable<string> PathsBeside()
     {
         string extension = System.IO.Path.GetExtension(Path);
@@ -26,6 +26,6 @@ internal sealed record LogFileSettings(
             yield return FormattableString.Invariant($"{stem}.{number}{extension}");
     }
 
-    /// <summary>Whether a file that is written by these settings need not be opened anew for the others.</summary>
+    /// <summary>True if a file written with these settings need not be reopened for the others.</summary>
     public bool WritesAs(LogFileSettings other) => Path == other.Path && File == other.File;
 }

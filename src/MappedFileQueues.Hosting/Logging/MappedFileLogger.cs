@@ -3,12 +3,12 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// One category's logger. User code (formatters, ToString) runs outside of every lock, and may log itself; what it throws stands
-/// in the line and never reaches the program that logs.
+/// The logger of one category. User code (formatters, ToString) runs outside all locks, and may log itself. If it throws, the
+/// exception is written to the line and never reaches the program that logs.
 /// </summary>
 internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider provider) : ILogger
 {
-    /// <summary>A buffer that one huge line made larger than this is not kept.</summary>
+    /// <summary>A buffer larger than this, after one huge line, is not kept.</summary>
     private const int KeptLengthMax = 64 * 1024;
 
     [ThreadStatic]
@@ -26,7 +26,7 @@ internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider
         if (!IsEnabled(logLevel))
             return;
 
-        // Taken out while it is used: a formatter that logs gets another one.
+        // Taken out while in use: a formatter that logs gets another one.
         LineWriter writer = t_writer ?? new LineWriter();
         t_writer = null;
         LogEntry entry = new(category, logLevel, eventId, exception);
@@ -54,7 +54,7 @@ internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider
     {
         StateReader<TState>? reader = state is null ? null : StateReader<TState>.Instance;
 
-        // Not by a virtual method of the formatter: with a type parameter such a call costs 5 ns, and there are two formatters.
+        // Not a virtual method of the formatter: with a type parameter such a call costs 5 ns, and there are two formatters.
         LineFormatter formatter = provider.Formatter;
         if (formatter is TextLineFormatter text)
         {
@@ -88,7 +88,7 @@ internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider
     }
 
     /// <summary>
-    /// Writes an entry whose message, values or scopes threw: the template as it is, where it can be had, and what was thrown.
+    /// Writes an entry whose message, values or scopes threw: the template as it is, if it is available, and the exception.
     /// </summary>
     private void WriteFailed<TState>(LineWriter writer, in LogEntry entry, in TState state, Exception error)
     {
@@ -100,7 +100,7 @@ internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider
         }
         catch (Exception)
         {
-            // The clock, say, or the memory: nothing is left to be said.
+            // The clock failed, for example, or memory is exhausted: there is nothing left to write.
             provider.File.CountLost();
         }
     }
@@ -119,7 +119,7 @@ internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider
         }
     }
 
-    /// <summary>The message of an entry that could not be made.</summary>
+    /// <summary>The message of an entry that could not be formatted.</summary>
     private readonly record struct FailedState(string Template, Exception Error)
     {
         public override string ToString()
@@ -130,5 +130,5 @@ internal sealed class MappedFileLogger(string category, MappedFileLoggerProvider
     }
 }
 
-/// <summary>What a line is made of beside message and values.</summary>
+/// <summary>The parts of a line besides message and values.</summary>
 internal readonly record struct LogEntry(string Category, LogLevel Level, EventId Id, Exception? Exception);

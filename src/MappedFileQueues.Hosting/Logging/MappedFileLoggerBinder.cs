@@ -7,8 +7,8 @@ using Microsoft.Extensions.Options;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// Reads the options from the section `Logging:MappedFile`, whatever their name. By hand: the framework's binder needs
-/// reflection, and its generator leaves out what can only be set when an object is made.
+/// Reads the options from the section `Logging:MappedFile`, whatever their name. It does so by hand: the framework's binder needs
+/// reflection, and its generator omits init-only properties.
 /// </summary>
 internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<MappedFileLoggerProvider> configuration)
     : IConfigureNamedOptions<MappedFileLoggerOptions>
@@ -24,7 +24,7 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
         }
         catch (InvalidOperationException error)
         {
-            // Thrown from here it would leave by whatever thread noticed that configuration has changed.
+            // An exception thrown here would surface on whatever thread noticed the change of configuration.
             options.ConfigurationError = error;
         }
     }
@@ -53,7 +53,7 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
         UnixCreateMode = Read(section, nameof(file.UnixCreateMode), file.UnixCreateMode, text => ToMode(text)),
     };
 
-    /// <summary>The value of a key, or what stands there without it.</summary>
+    /// <summary>The value of a key, or the given one if the key is missing.</summary>
     private static T Read<T>(IConfiguration section, string key, T otherwise, Func<string, T> parse)
     {
         if (section[key] is not { Length: > 0 } text)
@@ -67,7 +67,7 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
             string path = section is IConfigurationSection { Path: var above } ? above + ":" + key : key;
             string allowed = typeof(T).IsEnum ? $" Use one of {string.Join(", ", typeof(T).GetEnumNames())}." : "";
             throw new InvalidOperationException(
-                $"The configuration of the log cannot be used: key=Logging:MappedFile:{path}, value={text}."
+                $"The log's configuration cannot be used: key=Logging:MappedFile:{path}, value={text}."
                     + $" {error.Message}{allowed}",
                 error);
         }
@@ -82,14 +82,14 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
             ? Timeout.InfiniteTimeSpan
             : TimeSpan.Parse(text, CultureInfo.InvariantCulture);
 
-    /// <summary>By name only: a number that stands for no member would pass.</summary>
+    /// <summary>Accepts names only: a number that corresponds to no member would pass otherwise.</summary>
     private static T ToEnum<T>(string text)
         where T : struct, Enum =>
         Enum.GetNames<T>().Contains(text, StringComparer.OrdinalIgnoreCase)
             ? Enum.Parse<T>(text, ignoreCase: true)
             : throw new FormatException("There is no such name.");
 
-    /// <summary>Names, or digits as chmod takes them: `0640`.</summary>
+    /// <summary>Accepts names, or digits as for chmod: `0640`.</summary>
     private static UnixFileMode ToMode(string text) =>
         char.IsAsciiDigit(text[0])
             ? (UnixFileMode)Convert.ToInt32(text, 8)

@@ -5,15 +5,15 @@ using Microsoft.Extensions.Options;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// Loggers whose lines go into a file through a <see cref="Files.AppendFileStream"/>: made as UTF-8 in a buffer of the thread and
-/// appended in one piece, in the order in which the calls of one thread are made.
-/// <para>A line allocates nothing in steady state where the message comes from LoggerMessage (the attribute or Define) or from a
-/// template of the Log… methods, but for what the caller's own side of the interface makes: a box for each value that is a
-/// struct, the array and boxes of the Log… methods, scopes. What does allocate here: formatters of other kinds (they return a
-/// string), generated methods of the kind that is no Define when a value is null or has items, exceptions (their text is a
-/// string), values without IUtf8SpanFormattable or ISpanFormattable (ToString).</para>
-/// <para>Logging never throws for what is logged: where a value, a scope or a formatter throws, the line says so.</para>
-/// <para>Disposing writes what is left. All members may be used by any thread.</para>
+/// Creates loggers that write their lines to a file through a <see cref="Files.AppendFileStream"/>. A line is formatted as UTF-8
+/// in a buffer of the thread and appended in one piece, in the order of the thread's calls.
+/// <para>In steady state a line allocates nothing if its message comes from LoggerMessage (the attribute or Define) or from a
+/// template of the Log… methods. The caller's side of the interface still allocates: a box for each value that is a struct, the
+/// array and boxes of the Log… methods, scopes. The provider allocates for other kinds of formatters (they return a string), for
+/// generated methods of the kind that is not Define when a value is null or has items, for exceptions (their text is a string),
+/// and for values without IUtf8SpanFormattable or ISpanFormattable (ToString).</para>
+/// <para>Logging never throws because of what is logged: if a value, a scope or a formatter throws, the line says so.</para>
+/// <para>Disposing writes the remaining lines. Any thread may use any member.</para>
 /// </summary>
 [ProviderAlias("MappedFile")]
 public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternalScope, IAsyncDisposable
@@ -27,11 +27,11 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
     private volatile LineFormatter _formatter;
 
     /// <summary>
-    /// Opens the file. When another process holds it, the one beside it: see <see cref="MappedFileLoggerOptions.Path"/>.
+    /// Opens the file, or one beside it if another process holds it: see <see cref="MappedFileLoggerOptions.Path"/>.
     /// </summary>
     /// <param name="options">What to write, and where; copied.</param>
-    /// <exception cref="ArgumentException">An option is out of its range.</exception>
-    /// <exception cref="QueueDiskException">The file cannot be opened: no rights, a full disk.</exception>
+    /// <exception cref="ArgumentException">An option is out of range.</exception>
+    /// <exception cref="QueueDiskException">The file cannot be opened: permission is missing, or the disk is full.</exception>
     public MappedFileLoggerProvider(MappedFileLoggerOptions options)
     {
         ArgumentNullException.ThrowIfNull(options);
@@ -53,8 +53,8 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
     }
 
     /// <summary>
-    /// How many lines were dropped because the file could not be written. Those that stood in the buffer when the error came
-    /// are not among them: the exception that <see cref="MappedFileLoggerOptions.OnError"/> gets says how many bytes these were.
+    /// How many lines were dropped because the file could not be written. Lines that were in the buffer at the time of the error
+    /// are not counted: the exception passed to <see cref="MappedFileLoggerOptions.OnError"/> says how many bytes they were.
     /// </summary>
     public long LostLineCount => File.LostCount;
 
@@ -64,17 +64,17 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
     /// </summary>
     public string? CurrentPath => File.CurrentPath;
 
-    /// <summary>What makes the lines; another one after a change of configuration.</summary>
+    /// <summary>Formats the lines; replaced after a change of configuration.</summary>
     internal LineFormatter Formatter => _formatter;
 
     internal LogFile File { get; }
 
-    /// <summary>The logger of a category.</summary>
+    /// <summary>Creates the logger of a category.</summary>
     /// <param name="categoryName">The category.</param>
     public ILogger CreateLogger(string categoryName) =>
         _loggers.GetOrAdd(categoryName, static (name, self) => new MappedFileLogger(name, self), this);
 
-    /// <summary>Shares the application's scopes; called by the logger factory.</summary>
+    /// <summary>Shares the application's scopes; the logger factory calls it.</summary>
     /// <param name="scopeProvider">The scopes.</param>
     public void SetScopeProvider(IExternalScopeProvider scopeProvider)
     {
@@ -85,11 +85,11 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
         }
     }
 
-    /// <summary>Hands the lines logged so far to the system, or to the disk.</summary>
-    /// <param name="durable">Whether they have to survive a power cut.</param>
+    /// <summary>Passes the lines logged so far to the system, or to the disk.</summary>
+    /// <param name="durable">True if they have to survive a power cut.</param>
     public void Flush(bool durable = false) => File.Flush(durable);
 
-    /// <summary>Writes what is left and closes the file. Lines logged afterwards are dropped.</summary>
+    /// <summary>Writes the remaining lines and closes the file. Lines logged afterwards are dropped.</summary>
     public void Dispose()
     {
         _changes?.Dispose();
@@ -107,21 +107,23 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
         {
             refusal = TryApply(options, out report);
 
-            // One change of configuration is told by each of its sources.
+            // Each source of the configuration reports the same change.
             if (refusal?.Message == _refusal)
                 refusal = null;
             else
                 _refusal = refusal?.Message;
         }
 
-        // Outside of the lock: handlers may wait for others.
+        // Outside the lock, because handlers may wait for other threads.
         if (refusal is not null)
             File.Report(refusal);
         if (report is not null)
             File.Report(report);
     }
 
-    /// <summary>Goes on with these options, or says why not; <paramref name="report"/>: what else happened.</summary>
+    /// <summary>
+    /// Continues with these options, or returns the reason why not; <paramref name="report"/>: what else happened.
+    /// </summary>
     private Exception? TryApply(MappedFileLoggerOptions options, out Exception? report)
     {
         report = null;
@@ -146,7 +148,7 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
         return refusal;
     }
 
-    /// <summary>What the lines take from the options: a copy.</summary>
+    /// <summary>A copy of the options that concern the lines.</summary>
     private readonly record struct LineSettings(LogLineFormat Format, bool IncludesScopes, TimeProvider Time)
     {
         public static LineSettings Of(MappedFileLoggerOptions options) =>

@@ -10,10 +10,10 @@ namespace Microsoft.Extensions.Logging;
 public static class MappedFileLoggingExtensions
 {
     /// <summary>
-    /// Writes the log to the file that configuration names: the section `Logging:MappedFile` holds the properties of
-    /// <see cref="MappedFileLoggerOptions"/> but for clock and handler, those of the file under `File`, and levels under
-    /// `LogLevel`. What changes there is taken over while the application runs: docs/FILES.md. Does nothing when a file has been
-    /// added already, since configuration counts for each.
+    /// Writes the log to the file that the configuration names. The section `Logging:MappedFile` holds the properties of
+    /// <see cref="MappedFileLoggerOptions"/> except clock and handler, those of the file under `File`, and levels under
+    /// `LogLevel`. Changes of the configuration apply while the application runs: docs/FILES.md. Does nothing if a file has been
+    /// added already, because the configuration applies to every file.
     /// </summary>
     /// <param name="builder">The application's logging.</param>
     public static ILoggingBuilder AddMappedFile(this ILoggingBuilder builder)
@@ -24,19 +24,19 @@ public static class MappedFileLoggingExtensions
         return builder;
     }
 
-    /// <summary>Writes the log to this file as lines of text, or as configuration says.</summary>
+    /// <summary>Writes the log to this file as lines of text, or as the configuration says.</summary>
     /// <param name="builder">The application's logging.</param>
-    /// <param name="path">The file.</param>
+    /// <param name="path">The path of the file.</param>
     public static ILoggingBuilder AddMappedFile(this ILoggingBuilder builder, string path) =>
         builder.AddMappedFile(options => options.Path = path);
 
     /// <summary>
-    /// Writes the log to a file. Each call adds a file. What is set here counts more than what
-    /// <see cref="AddMappedFile(ILoggingBuilder)"/> reads from configuration. The file is opened when the application's loggers
-    /// are made, and an error of it is thrown there. The provider's alias in configuration, for levels, is `MappedFile`.
+    /// Writes the log to a file. Each call adds a file. Options set here override those that
+    /// <see cref="AddMappedFile(ILoggingBuilder)"/> reads from the configuration. The file is opened when the application's
+    /// loggers are created, and an error is thrown there. The provider's alias in the configuration, for levels, is `MappedFile`.
     /// </summary>
     /// <param name="builder">The application's logging.</param>
-    /// <param name="configure">Sets the options; called again whenever configuration has changed.</param>
+    /// <param name="configure">Sets the options; called again whenever the configuration has changed.</param>
     public static ILoggingBuilder AddMappedFile(this ILoggingBuilder builder, Action<MappedFileLoggerOptions> configure)
     {
         ArgumentNullException.ThrowIfNull(builder);
@@ -52,7 +52,7 @@ public static class MappedFileLoggingExtensions
         services.TryAddEnumerable(
             ServiceDescriptor.Singleton<IConfigureOptions<MappedFileLoggerOptions>, MappedFileLoggerBinder>());
 
-        // The first one has the options without a name, which services.Configure sets too.
+        // The first file uses the options without a name, which services.Configure sets too.
         int count = services.Count(service => service.ServiceType == typeof(AddedFile));
         string name = count == 0 ? Options.Options.DefaultName : $"{nameof(MappedFileLoggerProvider)}{count + 1}";
         services.AddSingleton(new AddedFile());

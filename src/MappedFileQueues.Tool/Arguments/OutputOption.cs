@@ -5,15 +5,15 @@ using System.Text.Json.Serialization.Metadata;
 namespace MappedFileQueues.Tool.Arguments;
 
 /// <summary>
-/// `--output text|json`, of every command: what it has to say is for people, or one JSON value for programs. Errors are a line
-/// each on standard error either way.
+/// `--output text|json`, an option of every command: the result is text for people, or one JSON value for programs. Either way
+/// each error is one line on standard error.
 /// </summary>
 internal static class OutputOption
 {
-    /// <summary>Belongs to the root command, and by that to all.</summary>
+    /// <summary>The option of the root command, which all commands inherit.</summary>
     public static readonly Option<string> Option = CreateOption();
 
-    /// <summary>Whether the result is asked for as JSON.</summary>
+    /// <summary>True if the result is wanted as JSON.</summary>
     public static bool IsJson(ParseResult parsed) => parsed.GetRequiredValue(Option) == "json";
 
     /// <summary>Writes a result, and nothing else, to standard output.</summary>

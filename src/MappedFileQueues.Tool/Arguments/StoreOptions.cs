@@ -2,11 +2,11 @@ using System.CommandLine;
 
 namespace MappedFileQueues.Tool.Arguments;
 
-/// <summary>The options of commands that open a store to write in it.</summary>
+/// <summary>The options of commands that open a store for writing.</summary>
 internal static class StoreOptions
 {
     public static Option<TimeSpan?> LockTimeout() => ToolOptions.Duration(
-        "--lock-timeout", "How long to wait for what another program holds: a consumer's name, the producers' lock; default 0.");
+        "--lock-timeout", "How long to wait for a lock of another program: a consumer's name, the producers' lock; default 0.");
 
     public static Option<bool> AllowFileSystem() => ToolOptions.Flag(
         "--dangerously-allow-file-system",

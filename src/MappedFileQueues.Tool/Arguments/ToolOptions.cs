@@ -5,8 +5,8 @@ using System.Globalization;
 namespace MappedFileQueues.Tool.Arguments;
 
 /// <summary>
-/// Options and arguments whose values are checked while the command line is read: a wrong one is wrong usage, and the error
-/// names the option and what it takes.
+/// Options and arguments whose values are checked when the command line is parsed. A wrong value is a usage error, which names
+/// the option and the values that it accepts.
 /// </summary>
 internal static class ToolOptions
 {
@@ -17,7 +17,7 @@ internal static class ToolOptions
 
     private static readonly (string Suffix, double Seconds)[] s_timeUnits = [("ms", 1e-3), ("s", 1), ("m", 60), ("h", 3600)];
 
-    /// <summary>Yes when it is there; takes no value.</summary>
+    /// <summary>True if the option is given; takes no value.</summary>
     public static Option<bool> Flag(string name, string description) =>
         new(name) { Description = description, Arity = ArgumentArity.Zero };
 
@@ -35,7 +35,7 @@ internal static class ToolOptions
             }),
         };
 
-    /// <summary>A length in bytes within limits, also as 64MiB or 64M.</summary>
+    /// <summary>A length in bytes within limits, also written as 64MiB or 64M.</summary>
     public static Option<long?> Size(string name, string description, long min, long max) =>
         new(name)
         {
@@ -63,7 +63,7 @@ internal static class ToolOptions
             CustomParser = result => Parse<TimeSpan?>(result, "a time such as 500ms, 10s, 5m, or infinite", TryParseDuration),
         };
 
-    /// <summary>One of some words; the first is the default.</summary>
+    /// <summary>One of several words; the first is the default.</summary>
     public static Option<string> OneOf(string name, string description, params string[] words)
     {
         Option<string> option = new(name)
@@ -81,7 +81,7 @@ internal static class ToolOptions
         return option;
     }
 
-    /// <summary>The path of a file or directory, which need not be there.</summary>
+    /// <summary>The path of a file or directory, which need not exist.</summary>
     public static Option<string?> Path(string name, string description, string helpName) =>
         new(name)
         {
@@ -90,7 +90,7 @@ internal static class ToolOptions
             CustomParser = result => Parse<string>(result, "a path", TryParsePath),
         };
 
-    /// <summary>The path of a file or directory that the command is about.</summary>
+    /// <summary>The path of the file or directory that the command works on.</summary>
     public static Argument<string> PathArgument(string name, string description) =>
         new(name)
         {
@@ -124,7 +124,7 @@ internal static class ToolOptions
             return true;
         }
 
-        // No longer than a day count that every clock and timer takes.
+        // At most a number of days that every clock and timer accepts.
         const double SecondsMax = 1e9;
         (string suffix, double factor) =
             s_timeUnits.FirstOrDefault(unit => text.EndsWith(unit.Suffix, StringComparison.Ordinal), ("", 1));

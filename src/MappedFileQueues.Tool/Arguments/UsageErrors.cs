@@ -6,11 +6,11 @@ using MappedFileQueues.Tool.Output;
 namespace MappedFileQueues.Tool.Arguments;
 
 /// <summary>
-/// Wrong usage: a line for each error on standard error, then where the help is. Nothing goes to standard output.
+/// Reports usage errors: one line for each on standard error, then a hint at the help. Nothing goes to standard output.
 /// </summary>
 internal static class UsageErrors
 {
-    /// <summary>Writes the errors, and returns the exit code for them.</summary>
+    /// <summary>Writes the errors and returns their exit code.</summary>
     public static int Write(ParseResult parsed)
     {
         SuggestCorrections(parsed);
@@ -19,7 +19,7 @@ internal static class UsageErrors
         return ErrorLine.Write($"`{NameOf(parsed.CommandResult)} --help` shows the usage.", ExitCodes.Usage);
     }
 
-    /// <summary>What may have been meant by a word that is not known; the library knows it.</summary>
+    /// <summary>Suggests known words for an unknown one; the library finds them.</summary>
     private static void SuggestCorrections(ParseResult parsed)
     {
         if (parsed.Action is not ParseErrorAction action)
@@ -34,7 +34,7 @@ internal static class UsageErrors
         }
     }
 
-    /// <summary>The library's words, but where they name a .NET type, which says nothing to who typed the command.</summary>
+    /// <summary>The library's message, unless it names a .NET type, which means nothing to a user of the command line.</summary>
     private static string Word(ParseError error)
     {
         (string name, Type type) = error.SymbolResult switch

@@ -3,7 +3,7 @@ using System.Text.Json.Serialization;
 
 namespace MappedFileQueues.Tool.Bench;
 
-/// <summary>The generated serialisers: the results for `--json`, the samples between the processes of a run.</summary>
+/// <summary>The generated serializers: the results for `--json`, and the samples passed between the processes of a run.</summary>
 [JsonSourceGenerationOptions(JsonSerializerDefaults.Web)]
 [JsonSerializable(typeof(FigureResult[]))]
 [JsonSerializable(typeof(Samples[]))]

@@ -6,9 +6,9 @@ namespace MappedFileQueues.Tool.Bench;
 /// <param name="Value">The queue's median.</param>
 /// <param name="Unit">ns, us, ms: smaller is better; msg/s: larger is better; %, B.</param>
 /// <param name="Raw">The raw loop's median.</param>
-/// <param name="Ratio">Value / Raw; 1 where both are 0, and missing where only Raw is.</param>
-/// <param name="Min">The queue's smallest.</param>
-/// <param name="Max">The queue's largest.</param>
+/// <param name="Ratio">Value / Raw; 1 if both are 0, and missing if only Raw is.</param>
+/// <param name="Min">The queue's smallest value.</param>
+/// <param name="Max">The queue's largest value.</param>
 internal sealed record FigureResult(string Name, double Value, string Unit, double Raw, double? Ratio, double Min, double Max)
 {
     private const int DigitsKept = 6;
@@ -22,7 +22,7 @@ internal sealed record FigureResult(string Name, double Value, string Unit, doub
             samples.Name, Round(value), samples.Unit, Round(raw), ratio, Round(samples.Ours.Min()), Round(samples.Ours.Max()));
     }
 
-    /// <summary>Six significant digits: what lies below is noise.</summary>
+    /// <summary>Rounds to six significant digits: the rest is noise.</summary>
     private static double Round(double value)
     {
         if (value == 0)

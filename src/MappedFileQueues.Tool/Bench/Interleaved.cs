@@ -1,11 +1,11 @@
 namespace MappedFileQueues.Tool.Bench;
 
 /// <summary>
-/// Raw, queue, raw, queue …: what the machine does to one of them for a while (another guest, a frequency) it does to both.
+/// Raw, queue, raw, queue …: a temporary disturbance of the machine (another guest, a change of frequency) affects both sides.
 /// </summary>
 internal static class Interleaved
 {
-    /// <summary>Measures both sides in turn; the queue's not at all when only the limits are wanted.</summary>
+    /// <summary>Measures both sides in turn, or only the raw one if only the limits are wanted.</summary>
     public static Samples Run(string name, string unit, int repetitions, Func<double> raw, Func<double>? ours)
     {
         double[] rawValues = new double[repetitions];

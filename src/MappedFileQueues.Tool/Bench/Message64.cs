@@ -4,15 +4,15 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Tool.Bench;
 
 /// <summary>
-/// What every figure sends: 64 bytes, of which the first word is the message's number, written just before it is sent, as a
-/// program does that fills a message in. The copy then has to wait for that store, which the raw loop pays for as well.
+/// The message of every figure: 64 bytes. Its first word is the message's number, written just before the message is sent, as by
+/// a program that fills a message in. The copy then has to wait for that store, which the raw loop pays for as well.
 /// </summary>
 [StructLayout(LayoutKind.Sequential)]
 internal struct Message64
 {
     public const int Length = 64;
 
-    /// <summary>A frame of it: header and payload, and no padding.</summary>
+    /// <summary>The length of its frame: header and payload, and no padding.</summary>
     public const int FrameLength = 8 + Length;
 
     public ulong Number;
@@ -39,7 +39,7 @@ internal struct Message64
     /// <summary>The sum over the messages 0 to <paramref name="count"/> - 1.</summary>
     public static ulong ExpectedSum(long count) => (ulong)count * Create().Sum() + (ulong)count * (ulong)(count - 1) / 2;
 
-    /// <summary>All eight words added up, with wrap-around.</summary>
+    /// <summary>The sum of all eight words, with wrap-around.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public readonly ulong Sum() => Number + _word1 + _word2 + _word3 + _word4 + _word5 + _word6 + _word7;
 

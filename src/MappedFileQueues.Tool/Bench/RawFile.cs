@@ -34,7 +34,7 @@ internal sealed unsafe class RawFile : IDisposable
     /// <summary>The length of a file that holds this many frames of 64 bytes.</summary>
     public static long LengthFor(long count) => (count * Message64.FrameLength + PageLength - 1) / PageLength * PageLength;
 
-    /// <summary>Makes the file, with or without blocks; it is deleted on Dispose.</summary>
+    /// <summary>Creates the file, with or without blocks; Dispose deletes it.</summary>
     public static RawFile Create(string path, long length, bool allocates)
     {
         FileStream stream = new(path, new FileStreamOptions
@@ -49,7 +49,7 @@ internal sealed unsafe class RawFile : IDisposable
         return new RawFile(path, length, stream, deletes: true);
     }
 
-    /// <summary>Opens a file that another process made.</summary>
+    /// <summary>Opens a file that another process created.</summary>
     public static RawFile Open(string path)
     {
         FileStream stream = new(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite | FileShare.Delete, bufferSize: 0);

@@ -6,16 +6,16 @@ using MappedFileQueues.Tool.Output;
 namespace MappedFileQueues.Tool.Bench;
 
 /// <summary>
-/// `mfq bench`: what this disk and this machine give a user, in 20 s. Default options, new files, nothing prepared by hand; each
-/// figure beside a raw loop that does the same without a queue, in turn.
+/// `mfq bench`: measures in 20 s what this disk and this machine give a user. Default options, new files, nothing prepared by
+/// hand. Each figure stands beside a raw loop that does the same without a queue; the two run in turn.
 /// </summary>
 internal static class SmallBench
 {
     private static readonly Option<string?> s_json =
-        ToolOptions.Path("--json", "Also writes the figures to this file, as a JSON array.", "FILE");
+        ToolOptions.Path("--json", "Also write the figures to this file, as a JSON array.", "FILE");
 
     private static readonly Option<string?> s_directory = ToolOptions.Path(
-        "--dir", "Where to put the files that are measured; by default the folder for temporary files.", "DIR");
+        "--dir", "The directory for the measured files; by default the directory for temporary files.", "DIR");
 
     public static Command Create()
     {

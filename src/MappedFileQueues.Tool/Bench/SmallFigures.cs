@@ -4,7 +4,7 @@ using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Tool.Bench;
 
-/// <summary>The figures of `mfq bench`. Each reads back what it wrote, and fails where the sum is another.</summary>
+/// <summary>The figures of `mfq bench`. Each reads back what it wrote, and fails if the sum differs.</summary>
 internal sealed unsafe partial class SmallFigures(string folder, CancellationToken cancellationToken)
 {
     public const int Repetitions = 5;
@@ -14,7 +14,7 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
     private const int FlushCount = 300;
     private const int CallerCount = 64;
 
-    /// <summary>Few enough that each loop soon runs as optimised code.</summary>
+    /// <summary>So few that each loop soon runs as optimised code.</summary>
     private const int ChunkLength = 1000;
 
     private static readonly bool s_isAlone = Environment.ProcessorCount < 2;
@@ -210,7 +210,7 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
         return Clock.Nanoseconds(took[TripCount / 2]) / 1000;
     }
 
-    /// <summary>One block is rewritten and flushed, again and again.</summary>
+    /// <summary>Rewrites and flushes one block, again and again.</summary>
     private double FlushRaw()
     {
         byte[] block = new byte[4096];

@@ -2,7 +2,7 @@ namespace MappedFileQueues.Tool.Bench;
 
 internal static class Statistics
 {
-    /// <summary>The middle value, or the mean of the two middle ones; 0 of none.</summary>
+    /// <summary>The middle value, or the mean of the two middle ones; 0 if there are no values.</summary>
     public static double Median(IReadOnlyCollection<double> values)
     {
         double[] sorted = [.. values.Order()];

@@ -1,6 +1,6 @@
 namespace MappedFileQueues.Tool.Bench;
 
-/// <summary>A figure counts only when what was read is what was written.</summary>
+/// <summary>Checks that a run read what it wrote; only then its figure counts.</summary>
 internal static class Sums
 {
     public static void Check(string name, ulong sum, ulong expected)
@@ -8,7 +8,7 @@ internal static class Sums
         if (sum != expected)
         {
             throw new ToolException(
-                $"The messages that were read are not those that were written: figure={name}, sum={sum}, expected={expected}.");
+                $"The messages read differ from those written: figure={name}, sum={sum}, expected={expected}.");
         }
     }
 }

@@ -7,48 +7,48 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Consume;
 
-/// <summary>`mfq consume`: the messages of a store on standard output.</summary>
+/// <summary>`mfq consume`: writes the messages of a store to standard output.</summary>
 internal static class ConsumeCommand
 {
-    /// <summary>So much is written between two commits, when there is that much to read.</summary>
+    /// <summary>How many bytes are written between two commits, if there is that much to read.</summary>
     private const int CommitInterval = 64 * 1024;
 
     /// <summary>The number of the error "broken pipe" on every Unix.</summary>
     private const int BrokenPipe = 32;
 
-    /// <summary>How long one wait for a message lasts before a signal is looked at.</summary>
+    /// <summary>How long one wait for a message lasts before the next check for a signal.</summary>
     private static readonly TimeSpan s_waitMax = TimeSpan.FromMilliseconds(100);
 
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never made.");
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
         Option<string?> consumer = new("--consumer")
         {
-            Description = "Begin where this consumer stands (\"\" is the default one). Without it: at the first message, as a "
-                + "reader that leaves no trace.",
+            Description = "Begin at the offset of this consumer (\"\" is the default one). Without it: at the first message, as "
+                + "a reader that leaves no trace.",
             HelpName = "NAME",
         };
         Option<bool> commit = ToolOptions.Flag(
             "--commit",
-            "Commit, as that consumer, what has been written out, also when a signal ends it. Without it the consumer stays "
-                + "where it stands.");
+            "Commit, as that consumer, what has been written, also when a signal ends the command. Without it the consumer "
+                + "does not move.");
         Option<string?> from = new("--from")
         {
-            Description = "Begin at this offset, at the first message, or behind the last one, instead of where the consumer "
-                + "stands; with --commit the consumer is moved there at once.",
+            Description = "Begin at this offset, at the first message, or after the last one, instead of at the consumer's "
+                + "offset; with --commit the consumer moves there at once.",
             HelpName = "OFFSET|start|end",
         };
         Option<long?> last = ToolOptions.Number(
-            "--last", "Begin so many messages before the end, as --from does.", 0, long.MaxValue);
+            "--last", "Begin this many messages before the end, as --from does.", 0, long.MaxValue);
         Option<bool> skipDamage = ToolOptions.Flag(
             "--skip-damage",
-            "Read on behind damage, with the next message that can be proved to be one. What was skipped is said on standard "
-                + "error, a line each, and does not change the exit code.");
-        Option<bool> follow = ToolOptions.Flag("--follow", "At the end wait for more, until Ctrl-C.");
-        Option<long?> count = ToolOptions.Number("--count", "End after so many messages.", 0, long.MaxValue);
+            "Continue after damage, with the next message that can be proved to be one. Each skip is reported on standard "
+                + "error, one line each, and does not change the exit code.");
+        Option<bool> follow = ToolOptions.Flag("--follow", "Wait for more messages at the end, until Ctrl-C.");
+        Option<long?> count = ToolOptions.Number("--count", "End after this many messages.", 0, long.MaxValue);
         Option<string> format = ToolOptions.OneOf(
             "--format",
-            "text: the bytes and a newline; hex: two digits a byte; json: a line with offset, length, and `text` or, when the "
+            "text: the bytes and a newline; hex: two digits per byte; json: a line with offset, length, and `text` or, if the "
                 + "message is not UTF-8, `base64`; the default with --output json.",
             "text", "hex", "json");
         Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
@@ -63,14 +63,14 @@ internal static class ConsumeCommand
             if (result.GetResult(commit) is not null && result.GetResult(consumer) is null)
                 result.AddError("--commit needs --consumer.");
             if (result.GetValue(consumer) is { } name && !StoreNames.IsValidConsumer(name))
-                result.AddError($"A consumer's name is up to 100 of the characters A-Z a-z 0-9 . _ - : {name}.");
+                result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {name}.");
             if (result.GetResult(from) is not null && result.GetResult(last) is not null)
                 result.AddError("--from and --last exclude each other.");
             if ((result.GetResult(from) ?? result.GetResult(last)) is { } place
                 && result.GetResult(consumer) is not null && result.GetResult(commit) is null)
             {
                 result.AddError(
-                    $"{place.Option.Name} and --consumer name two places to begin at; with --commit the consumer is moved.");
+                    $"{place.Option.Name} and --consumer name two offsets to begin at; with --commit the consumer moves.");
             }
 
             if (result.GetValue(from) is { } text && TryParseStart(text) is null)
@@ -109,7 +109,8 @@ internal static class ConsumeCommand
 
     private static int Run(ConsumePlan plan, bool isFollowing, long countMax, MessageFormat format)
     {
-        // What waits for a lock has written nothing: until the source is open a signal ends the process as it ends any other.
+        // A command that waits for a lock has written nothing: until the source is open, a signal ends the process as it does any
+        // other.
         using MessageSource source = plan.Open(OnSkipped);
         using Interruption interruption = new();
         try
@@ -119,14 +120,14 @@ internal static class ConsumeCommand
         }
         catch (IOException exception) when (exception.HResult == BrokenPipe)
         {
-            // Whoever read has seen enough, as `head` does. What it did not take is not committed.
+            // The reader of the pipe has seen enough, like `head`. What it did not take is not committed.
             return ExitCodes.Success;
         }
 
         return source.DamageAhead is { } damage
             ? ErrorLine.Write(
-                $"The log is damaged, and nothing behind that is certain to be a message: offset={damage.Offset}, "
-                    + $"file={damage.File}. What could be read has been written; restore the file.",
+                $"The log is damaged, and nothing after the damage is certain to be a message: offset={damage.Offset}, "
+                    + $"file={damage.File}. All readable messages have been written; restore the file.",
                 ExitCodes.Failure)
             : ExitCodes.Success;
     }
@@ -136,7 +137,7 @@ internal static class ConsumeCommand
             + $"file={skipped.File}.",
         ExitCodes.Success);
 
-    /// <summary>Writes messages; false when a signal came before all of them were written.</summary>
+    /// <summary>Writes messages; false if a signal came before all of them were written.</summary>
     private static bool Write(
         MessageSource source, bool isFollowing, long countMax, MessageFormat format, CancellationToken stopped)
     {
@@ -168,7 +169,7 @@ internal static class ConsumeCommand
         }
         catch (MappedFileQueueException)
         {
-            // What was read before the damage, say, is whole, and is not asked for twice.
+            // What was read before an error, damage for example, is whole, and is not read a second time.
             Finish();
             throw;
         }
@@ -176,7 +177,7 @@ internal static class ConsumeCommand
         Finish();
         return count == countMax || isAtEnd;
 
-        // Out first, then committed: a message may come twice when this process is killed in between, but none is lost.
+        // First written, then committed: if this process is killed in between, a message may come twice, but none is lost.
         void Finish()
         {
             if (uncommitted == 0)

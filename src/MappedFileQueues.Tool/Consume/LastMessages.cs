@@ -1,14 +1,14 @@
 namespace MappedFileQueues.Tool.Consume;
 
 /// <summary>
-/// Where the last so many messages begin. A log is read forwards only, but each segment begins with a frame: so they are counted
-/// segment by segment from the last one back, until there are enough.
+/// Finds where the last messages of a given count begin. A log can only be read forwards, but each segment begins with a frame.
+/// So the messages are counted segment by segment, from the last one back, until there are enough.
 /// </summary>
 internal static class LastMessages
 {
     /// <summary>
-    /// The place, among the messages that are there now; the first message where there are fewer. Damage among those that are
-    /// counted is an error, unless the policy steps over it.
+    /// The offset, among the messages that exist now; the first message if there are fewer. Damage among the counted messages is
+    /// an error, unless the policy steps over it.
     /// </summary>
     public static QueueStart Find(string storePath, long count, CorruptionPolicy policy)
     {

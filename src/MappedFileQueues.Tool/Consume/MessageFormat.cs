@@ -11,11 +11,11 @@ internal enum MessageFormat
     /// <summary>The bytes as they are, and a newline.</summary>
     Text,
 
-    /// <summary>Two hexadecimal digits a byte, and a newline.</summary>
+    /// <summary>Two hexadecimal digits per byte, and a newline.</summary>
     Hex,
 
     /// <summary>
-    /// A JSON object a line, with offset, length, and the message as `text` or, when it is not UTF-8, as `base64`.
+    /// One JSON object per line, with offset, length, and the message as `text` or, if it is not UTF-8, as `base64`.
     /// </summary>
     Json,
 }
@@ -33,11 +33,11 @@ internal sealed class MessageWriter : IDisposable
     {
         (_output, _format) = (output, format);
 
-        // The output is for terminals and programs, never part of a web page, so only what JSON itself demands is escaped.
+        // The output is for terminals and programs, never part of a web page, so only what JSON itself requires is escaped.
         _json = new Utf8JsonWriter(_line, new JsonWriterOptions { Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping });
     }
 
-    /// <summary>Writes a message, and returns how many bytes that took.</summary>
+    /// <summary>Writes a message, and returns the number of bytes written.</summary>
     public int Write(ReadOnlySpan<byte> message, long offset)
     {
         switch (_format)
@@ -61,7 +61,7 @@ internal sealed class MessageWriter : IDisposable
         return length;
     }
 
-    /// <summary>Lets the buffers go; the stream stays open.</summary>
+    /// <summary>Frees the buffers; the stream stays open.</summary>
     public void Dispose() => _json.Dispose();
 
     private void WriteHex(ReadOnlySpan<byte> message)

@@ -6,29 +6,29 @@ using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tool.Consume;
 
-/// <summary>Where `mfq consume` takes messages from, of either kind of store: bytes.</summary>
+/// <summary>The source of the messages for `mfq consume`: bytes, from either kind of store.</summary>
 internal abstract class MessageSource : IDisposable
 {
-    /// <summary>Where the last message that was read began.</summary>
+    /// <summary>The offset of the message that was read last.</summary>
     public abstract long MessageOffset { get; }
 
     /// <summary>
-    /// With damage stepped over: what the source stands before, because nothing behind it is certain to be a message; null at the
-    /// end of the log.
+    /// If damage is stepped over: the damage at which the source stands, because nothing after it is certain to be a message;
+    /// null at the end of the log.
     /// </summary>
     public abstract QueueCorruptException? DamageAhead { get; }
 
-    /// <summary>Reads the next message, waiting for it so long; the span is valid until the next call.</summary>
+    /// <summary>Reads the next message, and waits for it up to the given time; the span is valid until the next call.</summary>
     public abstract bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message);
 
-    /// <summary>Everything read so far is done.</summary>
+    /// <summary>Marks everything read so far as done.</summary>
     public abstract void Commit();
 
     /// <summary>Closes the store.</summary>
     public abstract void Dispose();
 }
 
-/// <summary>Reads without a trace in the store.</summary>
+/// <summary>Reads the store without leaving a trace.</summary>
 internal sealed class ReaderSource : MessageSource
 {
     private readonly MappedFileReader _reader;
@@ -54,8 +54,8 @@ internal sealed class ReaderSource : MessageSource
 }
 
 /// <summary>
-/// Reads as a named consumer, and moves its cursor. The public queues each open one kind of store, by the type that the caller
-/// has at compile time; here the store's own meta page says what it is, and its structs are read as the bytes that they are.
+/// Reads as a named consumer, and moves its cursor. Each public queue opens one kind of store, by the type that the caller has at
+/// compile time. Here the store's own meta page names the kind, and structs are read as bytes.
 /// </summary>
 internal sealed class ConsumerSource : MessageSource
 {
@@ -64,7 +64,7 @@ internal sealed class ConsumerSource : MessageSource
     private readonly MappedFileConsumer _consumer;
     private bool _isInHand;
 
-    /// <summary>Opens the consumer; where to begin, when it is given, moves it at once.</summary>
+    /// <summary>Opens the consumer; a given start moves it at once.</summary>
     public ConsumerSource(ConsumePlan plan, string name, QueueStart? from, Action<CorruptionSkippedEventArgs> onSkipped)
     {
         StoreMeta meta = ReadMeta(plan.StorePath);
@@ -131,6 +131,6 @@ internal sealed class ConsumerSource : MessageSource
         string path = Path.GetFullPath(storePath);
         using HeldDirectory? directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null);
         return (directory is null ? null : StoreMetaFile.Read(directory))
-            ?? throw new ToolException($"There is no store: path={path}. Correct the path; `mfq produce` makes a store.");
+            ?? throw new ToolException($"There is no store: path={path}. Correct the path; `mfq produce` creates a store.");
     }
 }

@@ -6,7 +6,7 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// The demo's side of a producer or consumer process: sends it commands, keeps what it last reported, and stops and kills it.
+/// The demo's side of a producer or consumer process: sends it commands, keeps its last report, stops it and kills it.
 /// </summary>
 internal sealed partial class DemoChild : IDisposable
 {
@@ -15,7 +15,7 @@ internal sealed partial class DemoChild : IDisposable
     private const int SignalStopMac = 17;
     private const int SignalContinueMac = 19;
 
-    /// <summary>A child that says nothing for so long is stuck; the demo then fails rather than hangs.</summary>
+    /// <summary>A child that is silent for this long is stuck; the demo then fails rather than hangs.</summary>
     private static readonly TimeSpan s_answerTimeMax = TimeSpan.FromSeconds(20);
 
     private readonly Process _process;
@@ -40,13 +40,13 @@ internal sealed partial class DemoChild : IDisposable
         process.BeginErrorReadLine();
     }
 
-    /// <summary>What it does: producer or consumer.</summary>
+    /// <summary>The role of the child: producer or consumer.</summary>
     public string Role { get; }
 
     /// <summary>Its process id.</summary>
     public int ProcessId => _process.Id;
 
-    /// <summary>How far it last said that it was.</summary>
+    /// <summary>The progress that it last reported.</summary>
     public DemoProgress Progress
     {
         get
@@ -56,7 +56,7 @@ internal sealed partial class DemoChild : IDisposable
         }
     }
 
-    /// <summary>Where it stood when it was ready: where its predecessor had been killed.</summary>
+    /// <summary>Its progress when it was ready: where its predecessor was killed.</summary>
     public DemoProgress FirstProgress
     {
         get
@@ -66,7 +66,7 @@ internal sealed partial class DemoChild : IDisposable
         }
     }
 
-    /// <summary>Starts this program once more with a child's verb.</summary>
+    /// <summary>Starts this program again with a child's verb.</summary>
     public static DemoChild Start(string role, string verb, DemoFolder folder, CancellationToken interrupted)
     {
         try
@@ -92,12 +92,12 @@ internal sealed partial class DemoChild : IDisposable
         }
         catch (IOException)
         {
-            // It has died; the wait for the answer says so, and why.
+            // It has died; the wait for the answer reports that, and the reason.
         }
     }
 
     /// <summary>
-    /// Waits until the child has done what it was last asked (at first: until it is ready), and returns the answer's text.
+    /// Waits until the child has done the last command (at first: until it is ready), and returns the answer's text.
     /// </summary>
     public string WaitForAnswer()
     {
@@ -105,10 +105,10 @@ internal sealed partial class DemoChild : IDisposable
         return _answerText;
     }
 
-    /// <summary>As <see cref="WaitForAnswer"/>, but false when the time is up before.</summary>
+    /// <summary>Like <see cref="WaitForAnswer"/>, but false when the time is up first.</summary>
     public bool TryWaitForAnswer(TimeSpan timeMax) => TryWait(() => _answered >= _asked, timeMax);
 
-    /// <summary>Waits until the child has come so far, or has done what it was asked before that.</summary>
+    /// <summary>Waits until the child has come this far, or has done its command before that.</summary>
     public void WaitForProgress(Func<DemoProgress, bool> isFarEnough) =>
         Wait(() => isFarEnough(_progress) || (_asked > 0 && _answered >= _asked), s_answerTimeMax);
 
@@ -122,14 +122,14 @@ internal sealed partial class DemoChild : IDisposable
     }
 
     /// <summary>
-    /// Stops it where it stands (SIGSTOP), which it cannot notice. Windows has no such thing: there it runs on.
+    /// Stops it at any point (SIGSTOP), which it cannot notice. Windows has no such signal: there it keeps running.
     /// </summary>
     public void Suspend() => SendSignal(OperatingSystem.IsMacOS() ? SignalStopMac : SignalStopLinux);
 
-    /// <summary>Lets it go on (SIGCONT).</summary>
+    /// <summary>Makes it continue (SIGCONT).</summary>
     public void Resume() => SendSignal(OperatingSystem.IsMacOS() ? SignalContinueMac : SignalContinueLinux);
 
-    /// <summary>Kills it (SIGKILL) and waits until the system has let go of its locks.</summary>
+    /// <summary>Kills it (SIGKILL) and waits until the system has released its locks.</summary>
     public void Kill()
     {
         if (_process.HasExited)
@@ -138,7 +138,7 @@ internal sealed partial class DemoChild : IDisposable
         _process.WaitForExit();
     }
 
-    /// <summary>Kills it when it still runs.</summary>
+    /// <summary>Kills it if it still runs.</summary>
     public void Dispose()
     {
         if (!_process.HasExited)
@@ -190,7 +190,7 @@ internal sealed partial class DemoChild : IDisposable
                 return true;
         }
 
-        // Outside the gate, which the last lines of its output have to pass before its end is seen.
+        // Outside the gate, which the last lines of its output have to pass before its end is noticed.
         throw Died();
     }
 

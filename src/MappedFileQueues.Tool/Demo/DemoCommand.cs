@@ -25,15 +25,15 @@ internal static class DemoCommand
     {
         Argument<string[]> files = new("FILE")
         {
-            Description = "The text files whose lines are sent, round and round up to at least 50 MB; by default all text "
-                + "files below the current folder.",
+            Description = "The text files whose lines are sent, repeatedly up to at least 50 MB; by default all text files below "
+                + "the current directory.",
             Arity = ArgumentArity.ZeroOrMore,
         };
         Option<string?> directory = ToolOptions.Path(
-            "--dir", "Where the store and the output go, and stay; by default a temporary folder that is removed.", "DIR");
+            "--dir", "A directory where the store and the output are kept; by default a temporary one that is removed.", "DIR");
         Option<long?> seconds = ToolOptions.Number(
             "--seconds",
-            $"After so many seconds, by default {SecondsDefault}, nothing more is sent, once 50 MB are, or 22 s are over.",
+            $"Stop sending after this many seconds, by default {SecondsDefault}, but not before 50 MB are sent or 22 s are over.",
             1,
             int.MaxValue);
 
@@ -49,7 +49,7 @@ internal static class DemoCommand
         return command;
     }
 
-    /// <summary>The commands that the demo starts itself with.</summary>
+    /// <summary>The commands with which the demo starts itself.</summary>
     public static IEnumerable<Command> CreateChildCommands() =>
         [CreateChildCommand(ProducerVerb, DemoProducer.Run), CreateChildCommand(ConsumerVerb, DemoConsumer.Run)];
 
@@ -108,7 +108,7 @@ internal static class DemoCommand
             Task<DemoResult> result = Task.Run(run.Execute);
             while (!((IAsyncResult)result).AsyncWaitHandle.WaitOne(s_barInterval))
             {
-                // A new process starts to count at nothing; the bars only go forward.
+                // A new process starts to count at zero; the bars only move forward.
                 sent.Value = Math.Max(sent.Value, run.Sent.Bytes);
                 received.Value = Math.Max(received.Value, run.Received.Bytes);
             }

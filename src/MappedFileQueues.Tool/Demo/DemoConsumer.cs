@@ -5,17 +5,17 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// The consumer process: writes the lines out and commits what it has written. <see cref="OutputLedger"/> says how a new one goes
-/// on where the old one was killed, so that each line is in the output once.
+/// The consumer process: writes the lines to the output and commits what it has written. <see cref="OutputLedger"/> explains how
+/// a new one continues where the old one was killed, so that each line is in the output once.
 /// </summary>
 internal sealed class DemoConsumer : IDisposable
 {
     private const int BatchLength = 64 * 1024;
 
-    /// <summary>How long one wait for a message lasts before the parent's wishes are looked at.</summary>
+    /// <summary>How long one wait for a message lasts before the next check for a command.</summary>
     private static readonly TimeSpan s_waitMax = TimeSpan.FromMilliseconds(5);
 
-    /// <summary>Reports are for a bar on a screen and for the parent's waits; more of them would only cost.</summary>
+    /// <summary>Reports serve a bar on a screen and the parent's waits; more of them would only cost.</summary>
     private static readonly TimeSpan s_reportInterval = TimeSpan.FromMilliseconds(2);
 
     private readonly ParentLink _parent;
@@ -44,7 +44,7 @@ internal sealed class DemoConsumer : IDisposable
         _progress = new DemoProgress(entry.MessageCount, entry.OutputLength);
     }
 
-    /// <summary>Runs until the parent has said how many messages there are in all, and these are written out.</summary>
+    /// <summary>Runs until the parent has told the total number of messages, and all of them are written.</summary>
     public static int Run(DemoFolder folder)
     {
         using ParentLink parent = new();
@@ -66,7 +66,7 @@ internal sealed class DemoConsumer : IDisposable
     }
 
     /// <summary>
-    /// Reads until as many messages are written out as the parent's command `until` says, and returns that command.
+    /// Reads until as many messages are written as the parent's command `until` says, and returns that command.
     /// </summary>
     private ParentCommand Consume()
     {
@@ -81,7 +81,7 @@ internal sealed class DemoConsumer : IDisposable
                 continue;
             }
 
-            // Nothing more is there for now: what has come is written out before the wait.
+            // There are no more messages for now, so those that came are written before the wait.
             WriteOut();
             if (_parent.TryTake(out ParentCommand command))
                 until = command;
@@ -106,7 +106,7 @@ internal sealed class DemoConsumer : IDisposable
         _consumer.Advance();
     }
 
-    /// <summary>Output, ledger, commit: the order that <see cref="OutputLedger"/> counts on.</summary>
+    /// <summary>Output, ledger, commit: the order that <see cref="OutputLedger"/> relies on.</summary>
     private void WriteOut()
     {
         if (_batchLength == 0)

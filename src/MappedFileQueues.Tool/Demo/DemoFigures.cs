@@ -12,7 +12,7 @@ internal sealed class LatencySample(List<long> sorted)
         : System.Diagnostics.Stopwatch.GetElapsedTime(0, sorted[Math.Max(0, (int)Math.Ceiling(share * sorted.Count) - 1)]);
 }
 
-/// <summary>Computes rate and latency from the times that both sides noted.</summary>
+/// <summary>Computes rate and latency from the times that both sides recorded.</summary>
 internal sealed class DemoFigures
 {
     private readonly long[] _sent;
@@ -34,7 +34,7 @@ internal sealed class DemoFigures
     }
 
     /// <summary>
-    /// How long a part took, from the first message sent to the last one received; null when too little was noted.
+    /// How long a part took, from the first message sent to the last one received; null if too little was recorded.
     /// </summary>
     public TimeSpan? Duration(DemoBurst part)
     {

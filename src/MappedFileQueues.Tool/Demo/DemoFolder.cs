@@ -1,36 +1,36 @@
 namespace MappedFileQueues.Tool.Demo;
 
-/// <summary>Where a demo keeps its files. Parent and children know the folder and nothing else of each other's places.</summary>
+/// <summary>The directory of a demo's files. Parent and children share only this directory.</summary>
 internal sealed class DemoFolder(string root)
 {
-    /// <summary>The folder itself, as a full path.</summary>
+    /// <summary>The directory itself, as a full path.</summary>
     public string Root { get; } = System.IO.Path.GetFullPath(root);
 
     /// <summary>The store.</summary>
     public string StorePath => Of("store");
 
-    /// <summary>The lines as they came out.</summary>
+    /// <summary>The received lines.</summary>
     public string OutputPath => Of("output.txt");
 
-    /// <summary>What is sent.</summary>
+    /// <summary>The plan of what is sent.</summary>
     public string PlanPath => Of("demo.plan");
 
-    /// <summary>How much of the output belongs to which committed offset.</summary>
+    /// <summary>The ledger: how much of the output belongs to which committed offset.</summary>
     public string LedgerPath => Of("demo.ledger");
 
-    /// <summary>When sampled messages were sent.</summary>
+    /// <summary>The times at which sampled messages were sent.</summary>
     public string SentTimesPath => Of("demo.sent");
 
-    /// <summary>When they were received.</summary>
+    /// <summary>The times at which they were received.</summary>
     public string ReceivedTimesPath => Of("demo.received");
 
-    /// <summary>Makes the folder, unless it already holds a store or an output that a demo would overwrite.</summary>
+    /// <summary>Creates the directory, unless it already holds a store or an output that a demo would overwrite.</summary>
     public void Prepare()
     {
         if (File.Exists(Of("queue.meta")) || Directory.Exists(StorePath) || File.Exists(OutputPath))
         {
             throw new ToolException(
-                $"The folder already holds a store or a demo's output: path={Root}. Name an empty or a new folder for --dir.");
+                $"The directory already holds a store or a demo's output: path={Root}. Name an empty or new one for --dir.");
         }
 
         Directory.CreateDirectory(Root);

@@ -3,9 +3,9 @@ using System.Diagnostics;
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// The producer process. It keeps nothing of its own: what it sent is what the log holds. So a new one reads the log beside the
-/// input, checks each message against its line, and goes on with the first line that is not there. A line that its predecessor
-/// was about to append when it was killed is either published, and found, or not, and sent now.
+/// The producer process. It stores nothing itself: the log holds what it sent. So a new producer reads the log beside the input,
+/// checks each message against its line, and continues with the first line that is missing. If its predecessor was killed while
+/// appending a line, that line is either published and found, or missing and sent now.
 /// </summary>
 internal sealed class DemoProducer : IDisposable
 {
@@ -28,7 +28,7 @@ internal sealed class DemoProducer : IDisposable
         _producer = _queue.OpenProducer();
     }
 
-    /// <summary>Runs until the parent has had enough.</summary>
+    /// <summary>Runs until the parent ends it.</summary>
     public static int Run(DemoFolder folder)
     {
         using ParentLink parent = new();
@@ -86,7 +86,7 @@ internal sealed class DemoProducer : IDisposable
         return true;
     }
 
-    /// <summary>Sends lines until so many bytes are sent in all, or the parent wants something else.</summary>
+    /// <summary>Sends lines until this many bytes are sent in all, or the parent sends another command.</summary>
     private void SendUntil(long bytes, long pauseTicks)
     {
         long reported = _progress.Bytes;
@@ -121,7 +121,7 @@ internal sealed class DemoProducer : IDisposable
     }
 
     /// <summary>
-    /// Spins, since no timer is as fine as the pace; the spinner lets others run where there is one processor only.
+    /// Spins, because no timer is as fine as the pace; the spinner yields on a machine with a single processor.
     /// </summary>
     private static void WaitUntil(long due)
     {

@@ -1,10 +1,10 @@
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>How far a producer or a consumer has come.</summary>
-/// <param name="Messages">How many messages.</param>
-/// <param name="Bytes">How many bytes, each line with its \n.</param>
+/// <param name="Messages">The number of messages.</param>
+/// <param name="Bytes">The number of bytes, each line with its \n.</param>
 internal readonly record struct DemoProgress(long Messages, long Bytes)
 {
-    /// <summary>One message further.</summary>
+    /// <summary>Adds one message.</summary>
     public DemoProgress Add(int lineLength) => new(Messages + 1, Bytes + lineLength + 1);
 }

@@ -3,10 +3,10 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Demo;
 
-/// <summary>Prints what a demo run has found out.</summary>
+/// <summary>Prints the results of a demo run.</summary>
 internal static class DemoReport
 {
-    /// <summary>Prints it all; the verdict comes last.</summary>
+    /// <summary>Prints everything; the verdict comes last.</summary>
     public static void Print(DemoResult result, InputPlan plan, DemoFolder folder, bool isKept)
     {
         PrintData(result, plan, folder);
@@ -19,7 +19,7 @@ internal static class DemoReport
         if (isKept)
             Console.Out.WriteLine($"Kept: store={folder.StorePath} output={folder.OutputPath}");
         if (!result.IsWhole)
-            Console.Out.WriteLine("The time was up before all of the input was sent; the digests are of what was sent.");
+            Console.Out.WriteLine("The time was up before all of the input was sent; the digests cover what was sent.");
         Console.Out.WriteLine(result.IsRight
             ? "OK: what came out is what went in, each line once and in order."
             : "DIFFERENT: what came out is not what went in.");
@@ -52,7 +52,7 @@ internal static class DemoReport
         {
             DemoProgress sum = new(bursts.Sum(burst => burst.Content.Messages), bursts.Sum(burst => burst.Content.Bytes));
             TimeSpan duration = new(bursts.Sum(burst => burst.Duration.Ticks));
-            report.Add(RateRow("bursts in which nobody was killed", sum, duration));
+            report.Add(RateRow("bursts without a kill", sum, duration));
             (DemoProgress content, duration) = bursts.MaxBy(burst => burst.Content.Bytes / burst.Duration.TotalSeconds);
             report.Add(RateRow("the fastest burst", content, duration));
         }

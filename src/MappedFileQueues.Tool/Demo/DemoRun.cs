@@ -3,23 +3,25 @@ using System.Diagnostics;
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// The main job, in steps: bursts of lines from a producer process to a consumer process; a producer killed in the middle of one;
-/// a consumer killed with messages unread; a stretch at an even pace; both killed at once, so that the store is opened by
-/// nobody's neighbour; then the rest in bursts until the input or the time is used up.
+/// The main job, in steps: bursts of lines from a producer process to a consumer process; a producer killed in the middle of a
+/// burst; a consumer killed with messages unread; a stretch at an even pace; both killed at once, so that no other process has
+/// the store open when it is opened again; then the rest in bursts until the input or the time is used up.
 /// </summary>
 internal sealed class DemoRun : IDisposable
 {
-    /// <summary>So many messages must be unread when the consumer is killed.</summary>
+    /// <summary>How many messages must be unread when the consumer is killed.</summary>
     public const int UnreadMin = 1000;
 
-    /// <summary>Few enough that a burst of the least input takes tens of milliseconds, time to kill somebody in it.</summary>
+    /// <summary>
+    /// So few that a burst of the smallest input takes tens of milliseconds, enough time to kill a process in it.
+    /// </summary>
     private const int BurstsPerRun = 12;
 
     private const long BurstLengthMax = 48_000_000;
 
     /// <summary>
-    /// A kill that came too late, after the burst, is tried again, in the end in bursts at the even pace, which take long enough
-    /// on most machines.
+    /// A kill that came too late, after the burst, is repeated; the last attempts use bursts at the even pace, which take long
+    /// enough on most machines.
     /// </summary>
     private const int KillAttemptsMax = 5;
 
@@ -28,7 +30,9 @@ internal sealed class DemoRun : IDisposable
     private const long SteadyMessagesPerSecond = 50_000;
     private static readonly TimeSpan s_steadyTimeMax = TimeSpan.FromSeconds(2);
 
-    /// <summary>However slow the machine, nothing more is sent after this; it leaves time to write out and compare.</summary>
+    /// <summary>
+    /// However slow the machine, nothing more is sent after this time; it leaves time to finish the output and compare.
+    /// </summary>
     private static readonly TimeSpan s_timeMaxForLeast = TimeSpan.FromSeconds(22);
 
     private readonly DemoFolder _folder;
@@ -42,7 +46,7 @@ internal sealed class DemoRun : IDisposable
     private DemoChild _producer;
     private DemoChild _consumer;
 
-    /// <summary>Makes the store and starts the two processes.</summary>
+    /// <summary>Creates the store and starts the two processes.</summary>
     public DemoRun(DemoFolder folder, InputPlan plan, TimeSpan timeMax, CancellationToken interrupted)
     {
         (_folder, _plan, _timeMax, _interrupted) = (folder, plan, timeMax, interrupted);
@@ -53,21 +57,23 @@ internal sealed class DemoRun : IDisposable
         _producer = StartProducer();
     }
 
-    /// <summary>How far the producing side is; may be asked by any thread.</summary>
+    /// <summary>The progress of the producing side. Any thread.</summary>
     public DemoProgress Sent => Volatile.Read(ref _producer).Progress;
 
-    /// <summary>How far the consuming side is; may be asked by any thread.</summary>
+    /// <summary>The progress of the consuming side. Any thread.</summary>
     public DemoProgress Received => Volatile.Read(ref _consumer).Progress;
 
     private TimeSpan Elapsed => Stopwatch.GetElapsedTime(_start);
 
     private bool IsAtEnd => _producer.Progress.Bytes >= _plan.TotalLength;
 
-    /// <summary>The time bounds what goes beyond the least that a demo sends; a slow machine bounds that too.</summary>
+    /// <summary>
+    /// The time limits what goes beyond the minimum that a demo sends; on a slow machine it limits the minimum too.
+    /// </summary>
     private bool IsTimeUp => Elapsed >= _timeMax
         && (Elapsed >= s_timeMaxForLeast || _producer.Progress.Bytes >= InputPlan.LengthMin);
 
-    /// <summary>Does it all.</summary>
+    /// <summary>Runs all steps.</summary>
     public DemoResult Execute()
     {
         _consumer.WaitForAnswer();
@@ -106,7 +112,7 @@ internal sealed class DemoRun : IDisposable
         };
     }
 
-    /// <summary>Kills what still runs.</summary>
+    /// <summary>Kills the processes that still run.</summary>
     public void Dispose()
     {
         _producer.Dispose();
@@ -117,7 +123,7 @@ internal sealed class DemoRun : IDisposable
 
     private DemoChild StartConsumer() => DemoChild.Start("consumer", DemoCommand.ConsumerVerb, _folder, _interrupted);
 
-    /// <summary>Sends a burst and waits until it is written out.</summary>
+    /// <summary>Sends a burst and waits until it is written to the output.</summary>
     private void Burst()
     {
         DemoProgress from = _producer.Progress;
@@ -144,7 +150,7 @@ internal sealed class DemoRun : IDisposable
     }
 
     /// <summary>
-    /// Kills the producer in the middle of a burst. Where that came too late, because the burst was over, it is done again.
+    /// Kills the producer in the middle of a burst. If that came too late, because the burst was over, it is repeated.
     /// </summary>
     private void KillProducer()
     {
@@ -169,7 +175,7 @@ internal sealed class DemoRun : IDisposable
         return end;
     }
 
-    /// <summary>Starts a new producer, which goes on with the burst. True when that was not over yet.</summary>
+    /// <summary>Starts a new producer, which continues the burst. True if the burst was not over yet.</summary>
     private bool ReplaceProducer(int killed, TimeSpan at, long burstEnd)
     {
         _producer.Dispose();
@@ -218,7 +224,7 @@ internal sealed class DemoRun : IDisposable
     }
 
     /// <summary>
-    /// Sends at an even pace, which neither side has to run for, so that the latency is that of the way and not of the backlog.
+    /// Sends at an even pace that neither side has to race for, so that the latency is that of the path and not of the backlog.
     /// </summary>
     private DemoBurst Steady()
     {
@@ -237,7 +243,8 @@ internal sealed class DemoRun : IDisposable
     }
 
     /// <summary>
-    /// Kills both in the middle of a burst. The next one to open the store is alone with it, and repairs what the dead left.
+    /// Kills both in the middle of a burst. The next process to open the store is alone with it, and repairs what the dead ones
+    /// left.
     /// </summary>
     private void KillBoth()
     {

@@ -2,24 +2,24 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Demo;
 
-/// <summary>The demo's store: how it is made and opened, and the few looks at it that the demo takes from outside.</summary>
+/// <summary>The demo's store: how it is created and opened, and what the demo reads of it from outside.</summary>
 internal static class DemoStore
 {
     /// <summary>The consumer's name in the store.</summary>
     public const string ConsumerName = "demo";
 
     /// <summary>
-    /// The largest payload that any store takes is a little less than this, since the frame's header counts too.
+    /// The largest payload that any store accepts is slightly smaller than this, because the frame's header counts too.
     /// </summary>
     public const int LineLengthMax = SegmentSizeMax - FrameOverheadMax;
 
     private const int SegmentSizeMax = 1 << 28;
     private const int FrameOverheadMax = 64;
 
-    /// <summary>Small enough that the demo's lines fill several segments.</summary>
+    /// <summary>So small that the demo's lines fill several segments.</summary>
     private const int SegmentSize = 16 * 1024 * 1024;
 
-    /// <summary>Makes the store, with segments into which the longest line fits.</summary>
+    /// <summary>Creates the store, with segments that can hold the longest line.</summary>
     public static void Create(DemoFolder folder, InputPlan plan)
     {
         if (LongLines.FirstFileAbove(plan.Files, LineLengthMax) is { } file)
@@ -36,7 +36,7 @@ internal static class DemoStore
         });
     }
 
-    /// <summary>Opens the store that is there.</summary>
+    /// <summary>Opens the existing store.</summary>
     public static MappedFileQueue Open(DemoFolder folder) =>
         new(new MappedFileQueueOptions { StorePath = folder.StorePath, CreateIfMissing = false });
 
@@ -51,7 +51,7 @@ internal static class DemoStore
         return count;
     }
 
-    /// <summary>Adds what the store takes on disk.</summary>
+    /// <summary>Adds the disk space of the store.</summary>
     public static void AddTo(Report report, DemoFolder folder)
     {
         MappedFileQueueInfo info = StoreLook.Info(folder.StorePath);

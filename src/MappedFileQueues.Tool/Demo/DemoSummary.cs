@@ -2,13 +2,13 @@ using System.Text.Json.Serialization;
 
 namespace MappedFileQueues.Tool.Demo;
 
-/// <summary>A demo run as `--output json` shows it. Times in seconds, latencies in microseconds.</summary>
+/// <summary>A demo run in the form of `--output json`. Times in seconds, latencies in microseconds.</summary>
 internal sealed record DemoSummary
 {
-    /// <summary>What came out is what went in.</summary>
+    /// <summary>True if what came out is what went in.</summary>
     public required bool IsRight { get; init; }
 
-    /// <summary>All of the input was sent before the time was up.</summary>
+    /// <summary>True if all of the input was sent before the time was up.</summary>
     public required bool IsWhole { get; init; }
 
     /// <summary>What went in.</summary>
@@ -26,22 +26,22 @@ internal sealed record DemoSummary
     /// <summary>From the first message on its way to the last one written out.</summary>
     public required double Seconds { get; init; }
 
-    /// <summary>Of messages at an even pace, from before the append to after the read; the median.</summary>
+    /// <summary>The median latency of messages at an even pace, from before the append to after the read.</summary>
     public required double LatencyMedian { get; init; }
 
     /// <summary>The same for 99 of 100 messages.</summary>
     public required double LatencyP99 { get; init; }
 
-    /// <summary>Who was killed, in order.</summary>
+    /// <summary>The killed processes, in order.</summary>
     public required IReadOnlyList<DemoDeathSummary> Deaths { get; init; }
 
-    /// <summary>The store, where it stays; null where it was removed.</summary>
+    /// <summary>The store, if it is kept; null if it was removed.</summary>
     public string? StorePath { get; init; }
 
-    /// <summary>What came out, where it stays; null where it was removed.</summary>
+    /// <summary>The output, if it is kept; null if it was removed.</summary>
     public string? OutputPath { get; init; }
 
-    /// <summary>Of a run that has ended.</summary>
+    /// <summary>The summary of a finished run.</summary>
     public static DemoSummary Of(DemoResult result, DemoFolder folder, bool isKept)
     {
         LatencySample even = new DemoFigures(folder).Latencies([result.Steady]);
@@ -68,12 +68,12 @@ internal sealed record DemoSummary
 }
 
 /// <summary>A process that was killed.</summary>
-/// <param name="At">When, in seconds since the demo began.</param>
-/// <param name="Role">What it did: producer or consumer.</param>
+/// <param name="At">The time in seconds since the demo began.</param>
+/// <param name="Role">The role of the process: producer or consumer.</param>
 /// <param name="ProcessId">Its process id.</param>
-/// <param name="What">What it was in the middle of.</param>
+/// <param name="What">What it was doing.</param>
 /// <param name="Messages">How many messages were published (producer) or committed (consumer) when it died.</param>
-/// <param name="Successor">The process that went on from there.</param>
+/// <param name="Successor">The process that continued from there.</param>
 internal sealed record DemoDeathSummary(double At, string Role, int ProcessId, string What, long Messages, int Successor);
 
 /// <summary>The JSON of `mfq demo`.</summary>

@@ -2,18 +2,18 @@ using System.Diagnostics;
 
 namespace MappedFileQueues.Tool.Demo;
 
-/// <summary>Finds the input: the files that were named, or all text files below a folder, always in the same order.</summary>
+/// <summary>Finds the input: the named files, or all text files below a directory, always in the same order.</summary>
 internal static class InputFinder
 {
     private const int ProbeLength = 8 * 1024;
 
-    /// <summary>Version control and build output are no text that anyone wrote.</summary>
+    /// <summary>Version control and build output: no person wrote that text.</summary>
     private static readonly string[] s_foldersLeftOut = [".git", "bin", "obj"];
 
-    /// <summary>In a folder without end the search stops here; what was found by then is plenty.</summary>
+    /// <summary>In a very large directory the search stops here; the files found by then are plenty.</summary>
     private static readonly TimeSpan s_searchTimeMax = TimeSpan.FromSeconds(3);
 
-    /// <summary>The files as named, empty ones left out. A name that is no regular file is an error.</summary>
+    /// <summary>The files as named, without empty ones. A name of anything but a regular file is an error.</summary>
     public static List<InputFile> FromNames(IEnumerable<string> names)
     {
         List<InputFile> files = [];
@@ -21,22 +21,22 @@ internal static class InputFinder
         {
             string path = Path.GetFullPath(name);
             if (Directory.Exists(path))
-                throw new ToolException($"The demo reads files, and this is a folder: path={path}. Name the files in it.");
+                throw new ToolException($"The demo reads files, and this is a directory: path={path}. Name the files in it.");
             using FileStream file = File.OpenRead(path);
             if (!file.CanSeek)
-                throw new ToolException($"The demo reads its input more than once, and this is no regular file: path={path}.");
+                throw new ToolException($"The demo reads its input more than once, and this is not a regular file: path={path}.");
             if (Describe(file, path) is { } input)
                 files.Add(input);
         }
 
         if (files.Count == 0)
-            throw new ToolException("The files hold no line. Name a text file.");
+            throw new ToolException("The files hold no lines. Name a text file.");
         return files;
     }
 
     /// <summary>
-    /// All text files below a folder; a file is text when its first 8 KiB hold no zero byte. Links are not followed, and what may
-    /// not be read is left out, and so is the demo's own folder.
+    /// All text files below a directory. A file is text if its first 8 KiB hold no zero byte. Links are not followed; unreadable
+    /// files and the demo's own directory are left out.
     /// </summary>
     public static List<InputFile> Below(string folder, string ownFolder)
     {
@@ -72,7 +72,7 @@ internal static class InputFinder
         }
 
         if (files.Count == 0)
-            throw new ToolException($"No text file found: folder={Path.GetFullPath(folder)}. Name one.");
+            throw new ToolException($"No text file found: directory={Path.GetFullPath(folder)}. Name one.");
         return files;
     }
 

@@ -13,11 +13,9 @@ internal sealed class InputLines : IDisposable
         _lines = new LineReader(_bytes, "the demo's input", lineLengthMax);
     }
 
-    /// <summary>
-    /// Reads the next line, without its \n; false when all rounds are done. The span is valid until the next call.
-    /// </summary>
+    /// <summary>Reads the next line, without its \n; false after the last round. The span is valid until the next call.</summary>
     public bool TryRead(out ReadOnlySpan<byte> line) => _lines.TryRead(out line);
 
-    /// <summary>Closes the file in hand.</summary>
+    /// <summary>Closes the current file.</summary>
     public void Dispose() => _bytes.Dispose();
 }

@@ -1,32 +1,32 @@
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// One file of the input. Its length is fixed when the plan is made, so that a log that grows meanwhile does no harm.
+/// One file of the input. Its length is fixed when the plan is made, so a file that grows meanwhile does no harm.
 /// </summary>
 /// <param name="Path">The full path.</param>
 /// <param name="Length">How many of its bytes are sent.</param>
-/// <param name="EndsWithNewline">Whether the last of these is a \n; otherwise the last line gets one in the output.</param>
+/// <param name="EndsWithNewline">True if the last of these is a \n; otherwise the last line gets one in the output.</param>
 internal readonly record struct InputFile(string Path, long Length, bool EndsWithNewline)
 {
-    /// <summary>What its lines are with one \n each.</summary>
+    /// <summary>The length of its lines with one \n each.</summary>
     public long LinesLength => EndsWithNewline ? Length : Length + 1;
 }
 
 /// <summary>
-/// What is sent, to the byte: these files in this order, so many times. Every producer process reads the same plan, so a new one
+/// The exact bytes to send: these files in this order, this many times. Every producer process reads the same plan, so a new one
 /// knows the line that follows the last one that the old one published.
 /// </summary>
 /// <param name="Files">The files of one round, none of them empty.</param>
-/// <param name="Rounds">How many times round.</param>
+/// <param name="Rounds">The number of rounds.</param>
 internal sealed record InputPlan(IReadOnlyList<InputFile> Files, int Rounds)
 {
-    /// <summary>Less than this is not sent: a demo that is over in a blink shows nothing.</summary>
+    /// <summary>A demo sends at least this much: one that ends at once shows nothing.</summary>
     public const long LengthMin = 50_000_000;
 
-    /// <summary>The length of all that is sent, with one \n a line.</summary>
+    /// <summary>The length of everything that is sent, with one \n per line.</summary>
     public long TotalLength => Rounds * Files.Sum(file => file.LinesLength);
 
-    /// <summary>Goes round as often as it takes to reach <see cref="LengthMin"/>.</summary>
+    /// <summary>Repeats the files as often as it takes to reach <see cref="LengthMin"/>.</summary>
     public static InputPlan Create(IReadOnlyList<InputFile> files)
     {
         long length = files.Sum(file => file.LinesLength);

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// All bytes of a plan, each line with its \n: the files one after the other, and round and round. A small round is kept in
-/// memory, as a file of a few bytes is gone round a million times.
+/// All bytes of a plan, each line with its \n: the files one after the other, round after round. A small round is kept in memory,
+/// because a file of a few bytes is repeated a million times.
 /// </summary>
 internal sealed class InputStream : Stream
 {

@@ -3,7 +3,7 @@ using System.Security.Cryptography;
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// The SHA-256 of lines with one \n each. Lines are gathered, because a call into the hash costs more than a short line.
+/// The SHA-256 of lines with one \n each. Lines are collected, because a call into the hash costs more than a short line.
 /// </summary>
 internal sealed class LineDigest : IDisposable
 {
@@ -36,7 +36,7 @@ internal sealed class LineDigest : IDisposable
         return Convert.ToHexStringLower(_hash.GetHashAndReset());
     }
 
-    /// <summary>Lets the hash go.</summary>
+    /// <summary>Frees the hash.</summary>
     public void Dispose() => _hash.Dispose();
 
     private void Drain()

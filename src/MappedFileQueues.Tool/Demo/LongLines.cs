@@ -3,14 +3,14 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// Tells whether any line is longer than a limit without reading the files: from each newline it looks back from the
-/// place that is one limit further on, and reads only as much as it takes to meet the next newline there.
+/// Tells whether any line is longer than a limit, without reading the files completely. From each newline it goes one limit
+/// further and looks back, and reads only until it meets a newline there.
 /// </summary>
 internal static class LongLines
 {
     private const int ChunkLength = 64 * 1024;
 
-    /// <summary>The first file with a line that is longer than <paramref name="limit"/> bytes; null when there is none.</summary>
+    /// <summary>The first file with a line longer than <paramref name="limit"/> bytes; null if there is none.</summary>
     public static InputFile? FirstFileAbove(IEnumerable<InputFile> files, long limit)
     {
         foreach (InputFile file in files)
@@ -29,7 +29,7 @@ internal static class LongLines
         long lineStart = 0;
         while (lineStart + limit < file.Length)
         {
-            // The \n of a line of exactly the limit stands at lineStart + limit.
+            // The \n of a line of exactly the limit is at lineStart + limit.
             long end = lineStart + limit + 1;
             long newline = -1;
             while (newline < 0 && end > lineStart)

@@ -4,13 +4,15 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Tool.Demo;
 
 /// <summary>
-/// Notes when each eighth message was sent or received, by the clock that all processes of the machine share. The times of a
-/// killed process that had not been written yet are missing (0) and count for nothing; sent or received again, a message's later
-/// time counts.
+/// Records when each eighth message was sent or received, by the clock that all processes of the machine share. Times that a
+/// killed process had not yet written are missing (0) and do not count. If a message is sent or received again, its later time
+/// counts.
 /// </summary>
 internal sealed class MessageTimes(string path) : IDisposable
 {
-    /// <summary>Each such message is noted: reading the clock costs about as much as appending a short message.</summary>
+    /// <summary>
+    /// Only one in this many messages is timed: reading the clock costs about as much as appending a short message.
+    /// </summary>
     private const int SampleInterval = 8;
 
     private readonly SafeFileHandle _file = File.OpenHandle(path, FileMode.OpenOrCreate, FileAccess.Write);
@@ -18,19 +20,17 @@ internal sealed class MessageTimes(string path) : IDisposable
     private long _firstSlot;
     private int _count;
 
-    /// <summary>
-    /// Reads all times that were noted; the place in the array times the sample interval is the message's index.
-    /// </summary>
+    /// <summary>Reads all recorded times; the index in the array times the sample interval is the message's index.</summary>
     public static long[] Load(string path) =>
         File.Exists(path) ? MemoryMarshal.Cast<byte, long>(File.ReadAllBytes(path)).ToArray() : [];
 
     /// <summary>The slot in the array of the first sampled message at or after a message's index.</summary>
     public static long SlotOf(long messageIndex) => (messageIndex + SampleInterval - 1) / SampleInterval;
 
-    /// <summary>Whether the message's time is wanted.</summary>
+    /// <summary>True if the message is timed.</summary>
     public static bool IsSampled(long messageIndex) => messageIndex % SampleInterval == 0;
 
-    /// <summary>Notes the time of a sampled message.</summary>
+    /// <summary>Records the time of a sampled message.</summary>
     public void Note(long messageIndex, long timestamp)
     {
         long slot = SlotOf(messageIndex);

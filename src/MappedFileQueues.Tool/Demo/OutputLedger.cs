@@ -10,14 +10,14 @@ namespace MappedFileQueues.Tool.Demo;
 internal readonly record struct LedgerEntry(long Offset, long OutputLength, long MessageCount);
 
 /// <summary>
-/// Makes the output exactly-once although the consumer may be killed at any moment. For each batch it does, in this order:
-/// 1. write the lines to the output; 2. write an entry here; 3. commit the offset in the store. A process that is killed loses
-/// nothing that it wrote, since the pages are the kernel's, so a new consumer finds one of these:
+/// Makes the output exactly-once although the consumer may be killed at any moment. For each batch it does, in this order: 1.
+/// write the lines to the output; 2. write an entry here; 3. commit the offset in the store. A killed process loses nothing that
+/// it wrote, because the pages belong to the kernel. So a new consumer finds one of these:
 /// killed before 2: the newest entry is that of the committed offset, and the output may be too long;
 /// killed between 2 and 3: the entry before the newest is that of the committed offset, and the output is too long;
 /// killed after 3: the newest entry is that of the committed offset, and the output has its length.
-/// So it takes the entry of the committed offset, cuts the output to that length and reads on. Two slots are enough, and the
-/// one that is overwritten is never the one that may be needed.
+/// It takes the entry of the committed offset, cuts the output to that length and reads on. Two slots are enough, and the
+/// overwritten one is never the one that may be needed.
 /// </summary>
 internal sealed class OutputLedger : IDisposable
 {
@@ -27,7 +27,7 @@ internal sealed class OutputLedger : IDisposable
     private readonly LedgerEntry[] _slots = new LedgerEntry[SlotCount];
     private int _newest;
 
-    /// <summary>Opens the ledger, or makes one with nothing in it but the beginning.</summary>
+    /// <summary>Opens the ledger, or creates one that holds only the beginning.</summary>
     public OutputLedger(string path)
     {
         _file = File.OpenHandle(path, FileMode.OpenOrCreate, FileAccess.ReadWrite);
@@ -36,19 +36,19 @@ internal sealed class OutputLedger : IDisposable
         _newest = _slots[0].Offset >= _slots[1].Offset ? 0 : 1;
     }
 
-    /// <summary>The entry that a committed offset stands for: the last one that does not lie above it.</summary>
+    /// <summary>The entry of a committed offset: the last one that is not above it.</summary>
     public LedgerEntry Find(long committedOffset)
     {
         LedgerEntry newest = _slots[_newest];
         LedgerEntry older = _slots[1 - _newest];
         if (newest.Offset > committedOffset && older.Offset > committedOffset)
-            throw new ToolException($"The committed offset lies below what the output was cut to: offset={committedOffset}.");
+            throw new ToolException($"The committed offset is below both entries of the ledger: offset={committedOffset}.");
         _newest = newest.Offset <= committedOffset ? _newest : 1 - _newest;
         return _slots[_newest];
     }
 
     /// <summary>
-    /// Writes the entry over the older one. Ordinary processes cannot see half of so small a write in one page.
+    /// Writes the entry over the older one. Ordinary processes cannot see half of such a small write in one page.
     /// </summary>
     public void Write(LedgerEntry entry)
     {

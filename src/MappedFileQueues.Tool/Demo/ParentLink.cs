@@ -4,14 +4,14 @@ using System.Runtime.InteropServices;
 
 namespace MappedFileQueues.Tool.Demo;
 
-/// <summary>What the parent asks of a child: a number that the answer repeats, a verb, and its values.</summary>
+/// <summary>A command of the parent to a child: a number that the answer repeats, a verb, and its values.</summary>
 /// <param name="Serial">The number.</param>
 /// <param name="Verb">What to do.</param>
-/// <param name="Values">With which values.</param>
+/// <param name="Values">The values for it.</param>
 internal readonly record struct ParentCommand(long Serial, string Verb, long[] Values);
 
 /// <summary>
-/// A child's side of the line to the demo: commands come in on standard input, a line each, and reports go out on standard
+/// A child's side of the link to the demo: commands come in on standard input, one per line, and reports go out on standard
 /// output. When the input ends, the parent is gone, and the child ends at once.
 /// </summary>
 internal sealed class ParentLink : IDisposable
@@ -20,7 +20,7 @@ internal sealed class ParentLink : IDisposable
 
     private readonly BlockingCollection<ParentCommand> _commands = [];
 
-    /// <summary>Held here because a registration ends when nobody holds it.</summary>
+    /// <summary>Kept here because a registration ends when nothing references it.</summary>
     private readonly PosixSignalRegistration _interrupt;
 
     /// <summary>Starts to listen.</summary>
@@ -31,24 +31,24 @@ internal sealed class ParentLink : IDisposable
         new Thread(Listen) { IsBackground = true, Name = "commands" }.Start();
     }
 
-    /// <summary>Whether a command waits; a burst ends when the parent wants something else.</summary>
+    /// <summary>True if a command waits; a burst ends when the parent sends another command.</summary>
     public bool HasCommand => _commands.Count > 0;
 
     /// <summary>Waits for the next command.</summary>
     public ParentCommand Take() => _commands.Take();
 
-    /// <summary>Takes a command when there is one.</summary>
+    /// <summary>Takes a command if there is one.</summary>
     public bool TryTake(out ParentCommand command) => _commands.TryTake(out command);
 
-    /// <summary>Tells the parent how far this child is.</summary>
+    /// <summary>Tells the parent how far this child has come.</summary>
     public void ReportProgress(DemoProgress progress) =>
         Send(string.Create(CultureInfo.InvariantCulture, $"at {progress.Messages} {progress.Bytes}"));
 
-    /// <summary>Tells the parent that a command is done, and what it led to.</summary>
+    /// <summary>Tells the parent that a command is done, and its result.</summary>
     public void Answer(long serial, DemoProgress progress, string text = "") =>
         Send(string.Create(CultureInfo.InvariantCulture, $"done {progress.Messages} {progress.Bytes} {serial} {text}"));
 
-    /// <summary>Stops to hold Ctrl-C back. The listener ends with the process.</summary>
+    /// <summary>Stops holding Ctrl-C back. The listener ends with the process.</summary>
     public void Dispose() => _interrupt.Dispose();
 
     private static void Send(string line) => Console.Out.WriteLine(line);

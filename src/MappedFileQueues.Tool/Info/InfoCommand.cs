@@ -5,13 +5,13 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Info;
 
-/// <summary>`mfq info`: what a store holds and who uses it, without leaving a trace in it.</summary>
+/// <summary>`mfq info`: shows what a store holds and which processes use it, without leaving a trace in it.</summary>
 internal static class InfoCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never made.");
-        Command command = new("info", "Show a store's offsets, segments, consumers and their lag, and who has it open.")
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
+        Command command = new("info", "Show a store's offsets, segments, consumers with their lag, and attached processes.")
         {
             store,
         };

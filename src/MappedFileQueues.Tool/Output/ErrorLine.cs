@@ -1,6 +1,6 @@
 namespace MappedFileQueues.Tool.Output;
 
-/// <summary>Errors are one line each on standard error, so that a script can show or keep them.</summary>
+/// <summary>Writes errors, one line each, to standard error, so that a script can show or keep them.</summary>
 internal static class ErrorLine
 {
     /// <summary>Writes the line and returns the exit code that goes with it.</summary>

@@ -1,22 +1,21 @@
 namespace MappedFileQueues.Tool.Output;
 
 /// <summary>
-/// The library's errors end with a remedy for programmers: an option to set, a method to call. Here are the same remedies for who
-/// sits at a shell. A test reads the library's sources and fails when one of its messages names a part of the API and is not
-/// here.
+/// The library's errors end with a remedy for programmers: an option to set, a method to call. This class holds the same remedies
+/// for a user at a shell. A test reads the library's sources and fails if a message names a part of the API and is missing here.
 /// </summary>
 internal static class OperatorWords
 {
     private static readonly (string Library, string Operator)[] s_remedies =
     [
-        ("Set CreateIfMissing, or correct StorePath.", "Correct the path; `mfq produce` makes a store."),
+        ("Set CreateIfMissing, or correct StorePath.", "Correct the path; `mfq produce` creates a store."),
         ("or set DangerouslyAllowFileSystem if you know better", "or --dangerously-allow-file-system if you know better"),
         ("Put it on a local one, or set DangerouslyAllowFileSystem.", "Put it on a local one."),
         ("Close it, use ProducerMode.Shared on all sides, or raise LockTimeout.",
             "End that program, or wait for it with --lock-timeout."),
         ("Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.",
             "End that program, choose another name, or wait for it with --lock-timeout."),
-        ("Use a smaller SegmentSize", "Make the store with a smaller --segment-size"),
+        ("Use a smaller SegmentSize", "Create the store with a smaller --segment-size"),
         ("(MappedFileReader.Open needs no write)", "(`mfq consume` without --commit needs no write)"),
         ("Call MappedFileQueue.Delete again, then open it.", "Remove what is left of the directory, then try again."),
         ("Open it as MappedFileQueue<T>.",
@@ -28,22 +27,22 @@ internal static class OperatorWords
         ("Move the reader with Seek.", "Begin elsewhere with --from."),
         ("Dispose this queue and open the store again.", "Start the command again."),
         ("Open a new producer and produce the message again.", "Start the command again, from that message on."),
-        ("Look at ConfirmedOffset, or call Flush; do not produce it again.",
-            "`mfq info` shows what is confirmed; do not produce it again."),
+        ("Check ConfirmedOffset, or call Flush; do not produce the messages again.",
+            "`mfq info` shows what is confirmed; do not produce the messages again."),
         ("What lies before it can be read; restore the file.",
-            "What lies before it can be read; restore the file, or read on behind the damage with `mfq consume --skip-damage`."),
+            "What lies before it can be read; restore the file, or continue after the damage with `mfq consume --skip-damage`."),
         ("Consumers read up to the damage.",
-            "Consumers read up to the damage; `mfq consume --skip-damage` also reads what is whole behind it. Restore the file, "
+            "Consumers read up to the damage; `mfq consume --skip-damage` also reads what is intact after it. Restore the file, "
             + "or produce into a new store."),
         ("or read the pack by PackStore.OpenReader, which needs no lock.",
             "or only look: `mfq pack list`, `get`, `extract`, `verify` and `stat` need no lock."),
         ("Compact it, or make a pack with a larger VolumeSize.",
-            "Run `mfq pack compact`, or make a pack with a larger --volume-size."),
-        ("Let them take turns, or use ProducerMode.Shared.", "This is a defect of the program that calls."),
+            "Run `mfq pack compact`, or create a pack with a larger --volume-size."),
+        ("Let them take turns, or use ProducerMode.Shared.", "This is a defect of the calling program."),
         ("with AllowStaleValues the pack answers with what it knows", "with --allow-stale the pack answers with what it knows"),
     ];
 
-    /// <summary>The message with the remedy that can be carried out at a shell.</summary>
+    /// <summary>The message with the remedy that a user can carry out at a shell.</summary>
     public static string Of(string message) =>
         s_remedies.Aggregate(message, (text, remedy) => text.Replace(remedy.Library, remedy.Operator, StringComparison.Ordinal));
 }

@@ -3,15 +3,15 @@ using Spectre.Console;
 
 namespace MappedFileQueues.Tool.Output;
 
-/// <summary>Rows under a title: a drawn table on a terminal; aligned plain text, whole however long, when redirected.</summary>
+/// <summary>Rows under a title: a drawn table on a terminal; aligned plain text, never shortened, when redirected.</summary>
 internal sealed class Report(string title, params string[] columns)
 {
     private readonly List<string[]> _rows = [];
 
-    /// <summary>How many rows there are.</summary>
+    /// <summary>The number of rows.</summary>
     public int Count => _rows.Count;
 
-    /// <summary>Adds a row with a cell for each column.</summary>
+    /// <summary>Adds a row with one cell per column.</summary>
     public void Add(params string[] cells) => _rows.Add(cells);
 
     /// <summary>Writes the report to standard output.</summary>
@@ -23,10 +23,10 @@ internal sealed class Report(string title, params string[] columns)
             WriteTable();
     }
 
-    /// <summary>A count or a length with its thousands apart.</summary>
+    /// <summary>A count or a length with thousands separators.</summary>
     public static string Number(long value) => value.ToString("N0", CultureInfo.InvariantCulture);
 
-    /// <summary>A length in bytes, exact, and rounded beside it when it is a large one.</summary>
+    /// <summary>A length in bytes, exact; a large one is also shown rounded.</summary>
     public static string Bytes(long length) => length < 1_000_000
         ? $"{Number(length)} bytes"
         : string.Create(CultureInfo.InvariantCulture, $"{length:N0} bytes ({length / 1e6:N1} MB)");

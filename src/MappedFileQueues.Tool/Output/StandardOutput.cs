@@ -3,17 +3,15 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Tool.Output;
 
 /// <summary>
-/// Standard output for message bytes. The console's own stream swallows the error of a pipe whose reader has gone, and a
-/// command would then go on reading, and committing, for nobody; on a pipe this one throws, and the caller ends.
+/// Standard output for message bytes. The console's own stream swallows the error of a pipe whose reader has gone, and a command
+/// would then continue to read and commit for no reader. On a pipe this stream throws, and the caller ends.
 /// </summary>
 internal static class StandardOutput
 {
     private const int BufferLength = 64 * 1024;
     private const int UnixDescriptor = 1;
 
-    /// <summary>
-    /// Opens it, buffered; what is written goes out at <see cref="Stream.Flush()"/> or when the buffer is full.
-    /// </summary>
+    /// <summary>Opens it, buffered. The buffer is written at <see cref="Stream.Flush()"/> or when it is full.</summary>
     public static Stream Open() => new BufferedStream(OpenUnbuffered(), BufferLength);
 
     private static Stream OpenUnbuffered()
@@ -21,8 +19,8 @@ internal static class StandardOutput
         if (OperatingSystem.IsWindows())
             return Console.OpenStandardOutput();
 
-        // A FileStream writes to a regular file at positions of its own, and never moves the one that the next command of a
-        // shell script inherits; a regular file has no reader to lose, so there the console's stream is the right one.
+        // A FileStream writes to a regular file at its own positions, and never moves the position that the next command of a
+        // shell script inherits. A regular file has no reader to lose, so there the console's stream is the right one.
         FileStream stream = new(new SafeFileHandle(UnixDescriptor, ownsHandle: false), FileAccess.Write, bufferSize: 0);
         return stream.CanSeek ? Console.OpenStandardOutput() : stream;
     }

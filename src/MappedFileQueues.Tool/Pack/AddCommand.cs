@@ -12,21 +12,21 @@ internal static class AddCommand
 {
     public static Command Create()
     {
-        Argument<string> pack = new("PACK") { Description = "The pack's directory; it is made when it is missing." };
+        Argument<string> pack = new("PACK") { Description = "The pack's directory; created when it is missing." };
         Argument<string[]> paths = new("PATH")
         {
-            Description = "Files, and directories whose files are added under their relative paths, with /.",
+            Description = "Files, and directories whose files are added under their relative paths, separated by /.",
             Arity = ArgumentArity.OneOrMore,
         };
         Option<string> prefix = new("--prefix")
         {
-            Description = "Stands before each key.",
+            Description = "A text that precedes each key.",
             DefaultValueFactory = _ => "",
         };
-        Option<bool> durable = new("--durable") { Description = "Return only when all is on disk." };
+        Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
         Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
-            "add", "Put files into a pack, in place of those of the same key. What is there already stays as it is.")
+            "add", "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are.")
         {
             pack, paths, prefix, durable, output,
         };
@@ -80,12 +80,13 @@ internal static class AddCommand
         void Skip(string path)
         {
             skipped++;
-            ErrorLine.Write($"No regular file, left out: path={path}.", ExitCodes.Failure);
+            ErrorLine.Write($"Not a regular file, left out: path={path}.", ExitCodes.Failure);
         }
     }
 
     /// <summary>
-    /// Whether the pack has these bytes under this key: put once more they would only be garbage. What is damaged is put anew.
+    /// True if the pack holds these bytes under this key: putting them again would only produce garbage. A damaged object is put
+    /// again.
     /// </summary>
     private static bool IsThere(PackStore pack, string key, byte[] data)
     {
@@ -115,7 +116,7 @@ internal static class AddCommand
     }
 
     /// <summary>
-    /// The file's bytes; null for what is no regular file: a pipe would be waited for. The platform's own opening tells them
+    /// The file's bytes; null if it is not a regular file: reading a pipe would wait. The platform's own opening tells them
     /// apart, which the BCL's does not.
     /// </summary>
     private static byte[]? Read(PackFile file)

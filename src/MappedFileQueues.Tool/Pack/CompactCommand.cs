@@ -5,7 +5,7 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>`mfq pack compact`: frees what overwritten and deleted objects take.</summary>
+/// <summary>`mfq pack compact`: frees the room of overwritten and deleted objects.</summary>
 internal static class CompactCommand
 {
     public static Command Create()
@@ -13,7 +13,7 @@ internal static class CompactCommand
         Argument<string> pack = PackCommand.PackArgument();
         Option<double> garbage = new("--garbage")
         {
-            Description = "Replace volumes of which at least this part is garbage, 0 to 1.",
+            Description = "Replace volumes of which at least this share is garbage, 0 to 1.",
             HelpName = "PART",
             DefaultValueFactory = _ => 0.3,
         };
@@ -22,7 +22,7 @@ internal static class CompactCommand
             bool isOutside = result.Tokens is [{ Value: { } text }]
                 && double.TryParse(text, CultureInfo.InvariantCulture, out double part) && part is not (>= 0 and <= 1);
             if (isOutside)
-                result.AddError($"--garbage is a part, 0 to 1: {result.Tokens[0].Value}.");
+                result.AddError($"--garbage is a share, 0 to 1: {result.Tokens[0].Value}.");
         });
         Option<string> output = PackOutput.Option("one object, lengths in bytes.");
         Command command = new("compact", "Free the room of overwritten and deleted objects.") { pack, garbage, output };

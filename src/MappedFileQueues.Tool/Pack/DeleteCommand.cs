@@ -11,9 +11,9 @@ internal static class DeleteCommand
     {
         Argument<string> pack = PackCommand.PackArgument();
         Argument<string[]> keys = new("KEY") { Description = "The objects' keys.", Arity = ArgumentArity.OneOrMore };
-        Option<bool> durable = new("--durable") { Description = "Return only when all is on disk." };
+        Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
         Option<string> output = PackOutput.Option("one object with counts.");
-        Command command = new("delete", "Remove objects, damaged or not. Their room is freed by compact.")
+        Command command = new("delete", "Remove objects, damaged or not. Compaction frees their room.")
         {
             pack, keys, durable, output,
         };

@@ -5,27 +5,25 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>
-/// `mfq pack extract`: writes a pack's objects out as files, and nothing outside of the directory that was named.
-/// </summary>
+/// <summary>`mfq pack extract`: writes a pack's objects as files, and nothing outside the named directory.</summary>
 internal static class ExtractCommand
 {
     public static Command Create()
     {
         Argument<string> pack = PackCommand.PackArgument();
-        Argument<string> target = new("DIR") { Description = "Where the files go; it is made when it is missing." };
+        Argument<string> target = new("DIR") { Description = "The directory for the files; created when it is missing." };
         Option<string> prefix = new("--prefix")
         {
-            Description = "Only objects whose key begins so.",
+            Description = "Only objects whose key begins with this.",
             DefaultValueFactory = _ => "",
         };
-        Option<bool> overwrite = new("--overwrite") { Description = "Replace files that are there." };
+        Option<bool> overwrite = new("--overwrite") { Description = "Replace existing files." };
         Option<bool> allowStale = new("--allow-stale")
         {
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
         Option<string> output = PackOutput.Option("one object with counts.");
-        Command command = new("extract", "Write a pack's objects out as files. Keys that lead out of DIR are refused.")
+        Command command = new("extract", "Write a pack's objects as files. Keys that lead out of DIR are refused.")
         {
             pack, target, prefix, overwrite, allowStale, output,
         };
@@ -86,7 +84,7 @@ internal static class ExtractCommand
     }
 
     /// <summary>
-    /// Always a new file: what stands there is unlinked, not opened, so that a link of that name is never followed.
+    /// Always creates a new file: an existing one is unlinked, not opened, so a link of that name is never followed.
     /// </summary>
     private static void Write(string path, ReadOnlySpan<byte> data, bool overwrite)
     {

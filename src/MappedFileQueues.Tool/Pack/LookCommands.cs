@@ -6,7 +6,7 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>The commands that read a pack, without a lock and without a trace.</summary>
+/// <summary>The commands that read a pack without a lock, and leave no trace.</summary>
 internal static class LookCommands
 {
     public static Command List()
@@ -14,11 +14,11 @@ internal static class LookCommands
         Argument<string> pack = PackCommand.PackArgument();
         Option<string> prefix = new("--prefix")
         {
-            Description = "Only objects whose key begins so.",
+            Description = "Only objects whose key begins with this.",
             DefaultValueFactory = _ => "",
         };
-        Option<string> output = PackOutput.Option("an object a line.");
-        Command command = new("list", "Show the objects in the order in which they lie on disk: length in bytes, key.")
+        Option<string> output = PackOutput.Option("one object per line.");
+        Command command = new("list", "Show the objects in their order on disk: length in bytes, key.")
         {
             pack, prefix, output,
         };
@@ -70,7 +70,7 @@ internal static class LookCommands
     {
         Argument<string> pack = PackCommand.PackArgument();
         Option<string> output = PackOutput.Option("one object with all damage.");
-        Command command = new("verify", "Read every byte of a pack and say what is damaged.") { pack, output };
+        Command command = new("verify", "Read every byte of a pack and report damage.") { pack, output };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));

@@ -3,7 +3,7 @@ using System.Globalization;
 
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>`mfq pack`: many small files in few, on directories.</summary>
+/// <summary>`mfq pack`: keeps many small files in few large ones, in directories.</summary>
 internal static class PackCommand
 {
     private const long VolumeSizeMin = 4096;
@@ -34,20 +34,20 @@ internal static class PackCommand
         Argument<string> pack = PackArgument();
         Option<long> volumeSize = new("--volume-size")
         {
-            Description = "Length of a volume in bytes; it cannot be changed later.",
+            Description = "The length of a volume in bytes; it cannot be changed later.",
             HelpName = "BYTES",
             DefaultValueFactory = _ => new Packs.PackOptions().VolumeSize,
         };
         volumeSize.Validators.Add(result =>
         {
-            // What is no number is the parser's own error.
+            // The parser itself reports a value that is not a number.
             bool isOutside = result.Tokens is [{ Value: { } text }]
                 && long.TryParse(text, CultureInfo.InvariantCulture, out long size) && !IsVolumeSize(size);
             if (isOutside)
                 result.AddError(
                     $"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
         });
-        Command command = new("create", "Make an empty pack.") { pack, volumeSize };
+        Command command = new("create", "Create an empty pack.") { pack, volumeSize };
         command.SetAction(parsed =>
         {
             string path = parsed.GetRequiredValue(pack);

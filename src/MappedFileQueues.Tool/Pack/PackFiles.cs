@@ -1,18 +1,18 @@
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>A file on its way into a pack.</summary>
+/// <summary>A file to be put into a pack.</summary>
 /// <param name="Key">The relative path, with forward slashes.</param>
-/// <param name="Path">Where it lies.</param>
+/// <param name="Path">The path of the file.</param>
 internal readonly record struct PackFile(string Key, string Path);
 
 /// <summary>
-/// The files below what the user named. Symbolic links are not followed: one that leads up would never come to an end, and one
-/// that leads out would take in what nobody named.
+/// The files below what the user named. Symbolic links are not followed: one that leads up would never end, and one that leads
+/// out would include files that the user did not name.
 /// </summary>
 internal static class PackFiles
 {
     /// <summary>
-    /// A directory gives its files, by their paths relative to it; a file gives itself, by its name. The pack's own directory
+    /// A directory yields its files, by their paths relative to it; a file yields itself, by its name. The pack's own directory
     /// is left out.
     /// </summary>
     public static IEnumerable<PackFile> Of(string path, string prefix, string pack, Action<string> onSkipped)

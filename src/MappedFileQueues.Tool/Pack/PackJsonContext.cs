@@ -3,7 +3,7 @@ using MappedFileQueues.Packs;
 
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>What the commands of `mfq pack` write with `--output json`.</summary>
+/// <summary>The output of the commands of `mfq pack` with `--output json`.</summary>
 [JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
 [JsonSerializable(typeof(PackInfo))]
 [JsonSerializable(typeof(PackCompaction))]
@@ -14,26 +14,26 @@ namespace MappedFileQueues.Tool.Pack;
 [JsonSerializable(typeof(ListedObject))]
 internal sealed partial class PackJsonContext : JsonSerializerContext;
 
-/// <summary>What `add` has done.</summary>
-/// <param name="Added">How many files were put.</param>
-/// <param name="Unchanged">How many were in the pack already, byte for byte.</param>
-/// <param name="Skipped">What is no regular file.</param>
+/// <summary>The result of `add`.</summary>
+/// <param name="Added">The number of files that were put.</param>
+/// <param name="Unchanged">The number of files that were in the pack already, byte for byte.</param>
+/// <param name="Skipped">The number of entries that are not regular files.</param>
 /// <param name="Length">The bytes of the files that were put.</param>
 internal sealed record AddResult(long Added, long Unchanged, long Skipped, long Length);
 
-/// <summary>What `delete` has done.</summary>
-/// <param name="Deleted">How many objects are gone.</param>
-/// <param name="Missing">How many keys had none.</param>
+/// <summary>The result of `delete`.</summary>
+/// <param name="Deleted">The number of removed objects.</param>
+/// <param name="Missing">The number of keys without an object.</param>
 internal sealed record DeleteResult(long Deleted, long Missing);
 
-/// <summary>What `extract` has done.</summary>
-/// <param name="Extracted">How many files were written.</param>
-/// <param name="Failed">How many objects were not.</param>
+/// <summary>The result of `extract`.</summary>
+/// <param name="Extracted">The number of files that were written.</param>
+/// <param name="Failed">The number of objects that were not written.</param>
 /// <param name="Length">The bytes of the files that were written.</param>
 internal sealed record ExtractResult(long Extracted, long Failed, long Length);
 
 /// <summary>A line of `list`.</summary>
 /// <param name="Key">The key as text.</param>
 /// <param name="Length">The length of the data in bytes.</param>
-/// <param name="Sequence">A higher one was put later.</param>
+/// <param name="Sequence">The order of puts: a higher number was put later.</param>
 internal sealed record ListedObject(string Key, int Length, long Sequence);

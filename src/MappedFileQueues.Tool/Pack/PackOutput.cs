@@ -4,7 +4,7 @@ using System.Text.Json.Serialization.Metadata;
 
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>How a command of `mfq pack` says what it has done: to a reader, or to a program.</summary>
+/// <summary>How a command of `mfq pack` reports its result: to a person, or to a program.</summary>
 internal static class PackOutput
 {
     private const string Text = "text";
@@ -24,6 +24,6 @@ internal static class PackOutput
 
     public static bool IsJson(this ParseResult parsed, Option<string> output) => parsed.GetRequiredValue(output) == Json;
 
-    /// <summary>One object on a line of its own.</summary>
+    /// <summary>Writes one object on its own line.</summary>
     public static void Write<T>(T result, JsonTypeInfo<T> type) => Console.Out.WriteLine(JsonSerializer.Serialize(result, type));
 }

@@ -3,7 +3,9 @@ using System.Text;
 
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>Keys come from outside: one that holds control characters must not speak to the terminal.</summary>
+/// <summary>
+/// Makes keys safe to print: they come from outside, and control characters in them must not reach the terminal.
+/// </summary>
 internal static class PrintableKey
 {
     public static string Of(string key)

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tool.Pack;
 
 /// <summary>
-/// Whether a key may become a file below a directory. A pack may come from anywhere, and a key can be any bytes:
-/// `../../.profile`, or `link/file` where an earlier object, or somebody else, has left a link.
+/// Checks whether a key may become a file below a directory. A pack may come from anywhere, and a key can be any bytes:
+/// `../../.profile`, or `link/file` where an earlier object, or another program, has left a link.
 /// </summary>
 internal static class SafeName
 {
@@ -10,7 +10,7 @@ internal static class SafeName
 
     private static readonly string[] s_devicesOnWindows = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 
-    /// <summary>The key's parts; null, and the reason, when it cannot be a relative path that stays below.</summary>
+    /// <summary>The key's parts; null, and the reason, if it cannot be a relative path below the directory.</summary>
     public static string[]? TrySplit(string key, out string reason)
     {
         string[] parts = key.Split('/');
@@ -26,7 +26,7 @@ internal static class SafeName
     }
 
     /// <summary>
-    /// Makes the directories that lead to the file, and returns its path; null, and the reason, when something on the way is no
+    /// Creates the directories that lead to the file, and returns its path; null, and the reason, if a part of the path is not a
     /// directory of ours but a link or a file.
     /// </summary>
     public static string? TryMakeWay(string root, string[] parts, out string reason)
@@ -53,7 +53,7 @@ internal static class SafeName
         part.IndexOfAny(s_invalidOnWindows) >= 0 || part.Any(static letter => letter < ' ')
         || part[^1] is '.' or ' ' || IsDevice(part.Split('.')[0].TrimEnd(' '));
 
-    /// <summary>`COM1` to `LPT9` too, whatever stands behind a dot.</summary>
+    /// <summary>True for `COM1` to `LPT9` too, whatever follows a dot.</summary>
     private static bool IsDevice(string name) =>
         s_devicesOnWindows.Contains(name, StringComparer.OrdinalIgnoreCase)
         || (name.Length == 4 && !char.IsAsciiLetter(name[3]) && (name[..3].ToUpperInvariant() is "COM" or "LPT"));

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tool.Produce;
 
 /// <summary>
-/// Reads from a pipe or terminal, for which a read may wait without end, so that a signal ends the wait: the read goes on, on a
-/// thread that nobody waits for any more.
+/// Reads from a pipe or terminal, where a read may wait forever, so that a signal ends the wait. The read itself continues on a
+/// thread that nothing waits for any longer.
 /// </summary>
 internal sealed class InterruptibleStream(Stream source, CancellationToken interrupted) : Stream
 {

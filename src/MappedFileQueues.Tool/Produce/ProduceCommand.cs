@@ -6,34 +6,34 @@ using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Produce;
 
-/// <summary>`mfq produce`: lines, or made-up messages, into a store, which is made when it is missing.</summary>
+/// <summary>`mfq produce`: appends lines, or made-up messages, to a store, which is created when it is missing.</summary>
 internal static class ProduceCommand
 {
-    /// <summary>No frame is longer, whatever the segment length; a store with shorter segments says so itself.</summary>
+    /// <summary>No frame is longer, whatever the segment length; a store with shorter segments reports that itself.</summary>
     private const int MessageLengthMax = 1 << 28;
 
     private const int SizeDefault = 64;
 
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; made when it is missing.");
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; created when it is missing.");
         Option<string?> lines = ToolOptions.Path(
             "--lines",
-            "A message for each line of the file, without its newline; - is standard input, and the default.",
+            "Append one message for each line of the file, without its newline; - is standard input, and the default.",
             "FILE|-");
-        Option<long?> messages = ToolOptions.Number("--messages", "This many made-up messages instead.", 1, long.MaxValue);
+        Option<long?> messages = ToolOptions.Number("--messages", "Append this many made-up messages instead.", 1, long.MaxValue);
         Option<long?> size = ToolOptions.Number(
             "--size", $"The length of each made-up message in bytes; default {SizeDefault}.", 0, MessageLengthMax, "B");
         Option<long?> segmentSize = ToolOptions.Size(
             "--segment-size",
-            "The length of a segment file of a store that is made, in whole pages; the longest message is 8 bytes shorter. A "
-                + "store that is there keeps its own.",
+            "The length of a segment file of a new store, in whole pages; the longest message is 8 bytes shorter. An existing "
+                + "store keeps its own.",
             1,
             StoreMeta.SegmentLengthMax);
         Option<bool> behindDamage = ToolOptions.Flag(
             "--behind-damage",
-            "Append although the log is damaged before its end, and consumers that do not skip damage will not come here. "
-                + "Without it that is refused, as far as the last 256 MiB show it.");
+            "Append although the log is damaged before its end, so that consumers that do not skip damage will not get there. "
+                + "Without it the command refuses, if the last 256 MiB show the damage.");
         Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
 
@@ -59,7 +59,7 @@ internal static class ProduceCommand
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
             bool goesBehindDamage = parsed.GetValue(behindDamage);
 
-            // The input is opened first, so that a wrong name leaves no new store behind.
+            // The input is opened first, so that a wrong name leaves no new store.
             string file = parsed.GetValue(lines) ?? "-";
             using Stream? input = parsed.GetValue(messages) is not null ? null
                 : file == "-" ? Console.OpenStandardInput() : File.OpenRead(file);
@@ -81,7 +81,7 @@ internal static class ProduceCommand
             }
             catch (OperationCanceledException)
             {
-                // What was appended stays; a line that had begun was not.
+                // Appended lines stay; an unfinished line was not appended.
                 isInterrupted = true;
             }
 
@@ -95,17 +95,17 @@ internal static class ProduceCommand
         return command;
     }
 
-    /// <summary>Says, or refuses, that what is appended will not be read. The store is open, and recovered, by now.</summary>
+    /// <summary>Warns or fails if appended messages will not be read. The store is open, and recovered, by now.</summary>
     private static void RefuseDamage(string storePath, bool isAllowed)
     {
         if (DamageLook.Find(storePath) is not { } damage)
             return;
         string found = $"The log is damaged before its end: offset={damage.Offset}, file={damage.File}, "
-            + $"path={Path.GetFullPath(storePath)}. Consumers that do not skip damage will not come to what is appended.";
+            + $"path={Path.GetFullPath(storePath)}. Consumers that do not skip damage will not reach what is appended.";
         if (!isAllowed)
         {
             throw new ToolException(
-                $"{found} Nothing was appended: restore the file, or append all the same with --behind-damage.");
+                $"{found} Nothing was appended: restore the file, or append anyway with --behind-damage.");
         }
 
         ErrorLine.Write(found, ExitCodes.Success);
@@ -136,7 +136,7 @@ internal static class ProduceCommand
         {
             interrupted.ThrowIfCancellationRequested();
 
-            // Each begins with its number, twenty digits as far as they fit, so that a reader can see what is missing.
+            // Each begins with its number, with as many of twenty digits as fit, so that a reader can see what is missing.
             index.TryFormat(number, out _, "D20", CultureInfo.InvariantCulture);
             number[^Math.Min(number.Length, size)..].CopyTo(message);
             run.Add(message);

@@ -2,7 +2,7 @@ using System.Diagnostics;
 
 namespace MappedFileQueues.Tool.Produce;
 
-/// <summary>An open store that messages are appended to, and what was appended so far.</summary>
+/// <summary>An open store, and a count of the messages appended to it.</summary>
 internal sealed class ProduceRun : IDisposable
 {
     private readonly long _start = Stopwatch.GetTimestamp();
@@ -34,9 +34,9 @@ internal sealed class ProduceRun : IDisposable
     {
         if (message.Length > _lengthMax)
         {
-            throw new ToolException($"The message does not fit a segment: message={_count + 1}, length={message.Length}, "
+            throw new ToolException($"The message does not fit into a segment: message={_count + 1}, length={message.Length}, "
                 + $"longest={_lengthMax}; those before it are in the store. "
-                + "Split it, or make a store with a larger --segment-size.");
+                + "Split it, or create a store with a larger --segment-size.");
         }
 
         _lastOffset = _producer.Produce(message);
@@ -45,7 +45,7 @@ internal sealed class ProduceRun : IDisposable
         _length += message.Length;
     }
 
-    /// <summary>What was appended so far.</summary>
+    /// <summary>A summary of what was appended so far.</summary>
     public ProduceSummary Sum(bool isInterrupted) => new(
         _count,
         _length,

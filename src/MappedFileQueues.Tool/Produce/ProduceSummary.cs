@@ -3,17 +3,17 @@ using System.Text.Json.Serialization;
 
 namespace MappedFileQueues.Tool.Produce;
 
-/// <summary>What `mfq produce` has appended.</summary>
-/// <param name="Messages">How many messages.</param>
+/// <summary>The result of `mfq produce`.</summary>
+/// <param name="Messages">The number of messages.</param>
 /// <param name="Bytes">Their length, without headers.</param>
-/// <param name="FirstOffset">Where the first one begins; null without messages.</param>
-/// <param name="LastOffset">Where the last one begins; null without messages.</param>
-/// <param name="Seconds">How long it took.</param>
-/// <param name="IsInterrupted">Whether a signal came before all were appended.</param>
+/// <param name="FirstOffset">The offset of the first one; null without messages.</param>
+/// <param name="LastOffset">The offset of the last one; null without messages.</param>
+/// <param name="Seconds">The time it took.</param>
+/// <param name="IsInterrupted">True if a signal came before all were appended.</param>
 internal sealed record ProduceSummary(
     long Messages, long Bytes, long? FirstOffset, long? LastOffset, double Seconds, bool IsInterrupted)
 {
-    /// <summary>As a sentence.</summary>
+    /// <summary>The summary as a sentence.</summary>
     public override string ToString()
     {
         string what = Messages == 0

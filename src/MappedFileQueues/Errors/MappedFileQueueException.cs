@@ -1,79 +1,78 @@
 namespace MappedFileQueues;
 
 /// <summary>
-/// The base of every error that a store can raise. The message says what failed, then the values as key=value, then the
-/// remedy.
+/// The base of all errors that a store can raise. The message says what failed, then the values as key=value, then the remedy.
 /// </summary>
 public class MappedFileQueueException : IOException
 {
-    /// <summary>Makes the exception.</summary>
+    /// <summary>Creates the exception.</summary>
     /// <param name="message">What failed, the values, the remedy.</param>
-    /// <param name="inner">The cause, when there is one.</param>
+    /// <param name="inner">The cause, if there is one.</param>
     public MappedFileQueueException(string message, Exception? inner = null)
         : base(message, inner)
     {
     }
 }
 
-/// <summary>The bytes of the store are not what an intact store can hold.</summary>
+/// <summary>The store holds bytes that an intact store cannot hold.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 /// <param name="file">The damaged file.</param>
-/// <param name="offset">The offset in the log, or the position in <paramref name="file"/> where it is not a segment.</param>
+/// <param name="offset">The offset in the log, or the position in <paramref name="file"/> if that is not a segment.</param>
 public sealed class QueueCorruptException(string message, string file, long offset) : MappedFileQueueException(message)
 {
     /// <summary>The damaged file.</summary>
     public string File { get; } = file;
 
-    /// <summary>The offset in the log (in a segment), or the byte position in <see cref="File"/> (in any other file).</summary>
+    /// <summary>The offset in the log if the file is a segment; otherwise the byte position in <see cref="File"/>.</summary>
     public long Offset { get; } = offset;
 }
 
 /// <summary>
-/// The folder is not a store that this version and this caller can use: unknown version or feature, another message type,
-/// a 1.x folder, foreign files.
+/// The directory is not a store that this version and this caller can use: an unknown version or feature, another message type, a
+/// 1.x folder, or foreign files.
 /// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueueFormatException(string message) : MappedFileQueueException(message);
 
-/// <summary>There is no queue, no pack or no file at the path, and the call was not to make one.</summary>
+/// <summary>There is no queue, pack or file at the path, and the call may not create one.</summary>
 public sealed class QueueNotFoundException : MappedFileQueueException
 {
-    /// <summary>Makes the exception.</summary>
+    /// <summary>Creates the exception.</summary>
     /// <param name="message">What failed, the values, the remedy.</param>
-    /// <param name="path">The directory or file that is not there.</param>
-    /// <param name="inner">The cause, when there is one.</param>
+    /// <param name="path">The missing directory or file.</param>
+    /// <param name="inner">The cause, if there is one.</param>
     public QueueNotFoundException(string message, string path, Exception? inner = null)
         : base(message, inner) => Path = path;
 
-    /// <summary>The directory or file that is not there.</summary>
+    /// <summary>The missing directory or file.</summary>
     public string Path { get; }
 }
 
-/// <summary>Another process or queue holds a lock that this call needs; the message names the holder where it is known.</summary>
+/// <summary>Another process or queue holds a lock that this call needs. The message names the holder if it is known.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
-/// <param name="holderProcessIds">Who holds the lock; null when nobody knows.</param>
+/// <param name="holderProcessIds">The processes that hold the lock; null if unknown.</param>
 public sealed class QueueInUseException(string message, IReadOnlyList<int>? holderProcessIds = null)
     : MappedFileQueueException(message)
 {
     /// <summary>
-    /// The processes that held the lock when the call gave up, this one too when another object of it does; empty where the
-    /// system does not tell (it is Linux that does), or when what is in the way is no lock.
+    /// The processes that held the lock when the call gave up; this process is among them if another of its objects held it.
+    /// Empty when the obstacle is not a lock, or when the system does not tell the holders (only Linux does).
     /// </summary>
     public IReadOnlyList<int> HolderProcessIds { get; } = holderProcessIds ?? [];
 }
 
-/// <summary>The queue is full by its own limits.</summary>
+/// <summary>The queue has reached a limit of its own.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueueFullException(string message) : MappedFileQueueException(message);
 
-/// <summary>The operating system refused a file operation; a full disk too.</summary>
+/// <summary>The operating system refused a file operation, for example because the disk is full.</summary>
 public sealed class QueueDiskException : MappedFileQueueException
 {
-    /// <summary>Makes the exception.</summary>
+    /// <summary>Creates the exception.</summary>
     /// <param name="message">What failed, the values, the remedy.</param>
-    /// <param name="errno">The error number of the operating system; 0 when it gave none.</param>
+    /// <param name="errno">The operating system's error number; 0 if it gave none.</param>
     /// <param name="path">The file or directory.</param>
-    /// <param name="inner">The cause, when there is one.</param>
+    /// <param name="inner">The cause, if there is one.</param>
     public QueueDiskException(string message, int errno, string path, Exception? inner = null)
         : base(message, inner)
     {
@@ -81,37 +80,37 @@ public sealed class QueueDiskException : MappedFileQueueException
         Path = path;
     }
 
-    /// <summary>The error number of the operating system (errno on Unix); 0 when it gave none.</summary>
+    /// <summary>The operating system's error number (errno on Unix); 0 if it gave none.</summary>
     public int Errno { get; }
 
     /// <summary>The file or directory.</summary>
     public string Path { get; }
 
     /// <summary>
-    /// A sync failed: the kernel says so once and may have dropped the pages. Anything else (no descriptor left, no rights)
-    /// failed before the disk was asked, and may be tried again.
+    /// Whether a sync failed: the kernel reports that once and may have dropped the pages. Any other error (no descriptor left,
+    /// no permission) came before the disk was asked, so the operation may be tried again.
     /// </summary>
     internal bool MayHaveLostData { get; init; }
 }
 
 /// <summary>
-/// An earlier flush failed: nothing is confirmed any more until every process has closed the store and one opened it again.
+/// An earlier flush failed. Nothing more is confirmed until every process has closed the store and one has opened it again.
 /// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
-/// <param name="inner">The flush's own error, where this process led it.</param>
+/// <param name="inner">The flush's own error, if this process led the flush.</param>
 public sealed class QueuePoisonedException(string message, Exception? inner = null) : MappedFileQueueException(message, inner);
 
-/// <summary>The store under an open queue was deleted or replaced.</summary>
+/// <summary>The store was deleted or replaced while a queue had it open.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueueDeletedException(string message) : MappedFileQueueException(message);
 
-/// <summary>The offset is not a frame's start, not the tail, or lies outside of what the store still holds.</summary>
+/// <summary>The offset is neither a frame's start nor the tail, or the store no longer holds it.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class OffsetOutOfRangeException(string message) : MappedFileQueueException(message);
 
 /// <summary>
-/// This producer's claim was taken away (its owner was found dead, or it was fenced by command): the message was not
-/// published and never will be. Open a new producer and produce it again.
+/// This producer lost its claim: its owner was found dead, or a command fenced it. The message was not published and never will
+/// be. Open a new producer and produce it again.
 /// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class ProducerFencedException(string message) : MappedFileQueueException(message);

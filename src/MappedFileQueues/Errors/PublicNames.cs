@@ -3,8 +3,8 @@ using System.Diagnostics;
 namespace MappedFileQueues;
 
 /// <summary>
-/// What users know the types as, for <see cref="ObjectDisposedException.ObjectName"/>: the folders below those types cannot name
-/// them. Those of structs and of messages have one name.
+/// The names under which users know the types, for <see cref="ObjectDisposedException.ObjectName"/>. The folders below cannot
+/// refer to those types. The struct and message variants share a name.
 /// </summary>
 internal static class PublicNames
 {

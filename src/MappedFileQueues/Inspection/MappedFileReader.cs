@@ -5,8 +5,8 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Reads a store of either kind without leaving a trace: no name, no lock, nothing written, also on a read-only file system.
-/// It polls, backing off from 1 to 10 ms. One thread at a time.
+/// Reads a store of either kind without leaving a trace: it needs no name, takes no lock and writes nothing, and works on a
+/// read-only file system. It polls, backing off from 1 to 10 ms. One thread at a time may use it.
 /// </summary>
 public sealed unsafe class MappedFileReader : IDisposable
 {
@@ -19,42 +19,43 @@ public sealed unsafe class MappedFileReader : IDisposable
         _reader = new StoreReader(store, start, corruption, OnSkipped);
 
     /// <summary>
-    /// The reader has stepped over damage, as the policy that it was opened with says. Raised on the reading thread, inside of
-    /// its call; what a handler throws ends that call, which may be repeated. A handler may use the reader, and dispose it.
+    /// Raised when the reader has stepped over damage, as the policy it was opened with allows. It is raised on the reading
+    /// thread, inside its call. An exception of a handler ends that call, which may be repeated. A handler may use the reader and
+    /// may dispose it.
     /// </summary>
     public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
 
-    /// <summary>The next message to read, or the one that the last read gave.</summary>
+    /// <summary>The offset of the message that the last read gave, or else of the next message to read.</summary>
     public long Offset => _reader.Offset;
 
-    /// <summary>The offset behind the message that the last read gave.</summary>
+    /// <summary>The offset after the message that the last read gave.</summary>
     public long NextOffset => _reader.NextOffset;
 
-    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset => _reader.MessageOffset;
 
-    /// <summary>Bytes of the store's struct; 0 for a store of messages of any length.</summary>
+    /// <summary>The size of the store's struct in bytes; 0 for a store of messages of any length.</summary>
     public int StructSize => _reader.Meta.Kind == StoreKind.Struct ? _reader.Meta.StructSize : 0;
 
-    /// <summary>The damage behind which nothing is certain yet, where the last read found no message for that.</summary>
+    /// <summary>The damage that kept the last read from finding a message, because nothing after it is certain yet.</summary>
     internal QueueCorruptException? DamageAhead => _reader.DamageAhead;
 
     /// <summary>Opens a store for reading.</summary>
     /// <param name="path">The store's directory.</param>
-    /// <param name="start">Where to begin.</param>
+    /// <param name="start">Where to start.</param>
     /// <returns>The reader.</returns>
     /// <exception cref="QueueNotFoundException">There is no store.</exception>
-    /// <exception cref="QueueDiskException">No right to read it.</exception>
-    /// <exception cref="QueueFormatException">Its meta page is damaged or of another version.</exception>
-    /// <exception cref="OffsetOutOfRangeException">The exact start is no frame's start.</exception>
+    /// <exception cref="QueueDiskException">Permission to read the store is missing.</exception>
+    /// <exception cref="QueueFormatException">The store's meta page is damaged or of another version.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The exact start is not a frame's start.</exception>
     public static MappedFileReader Open(string path, QueueStart start = default) => Open(path, start, CorruptionPolicy.Throw);
 
     /// <inheritdoc cref="Open(string, QueueStart)"/>
     /// <param name="path">As there.</param>
     /// <param name="start">As there.</param>
-    /// <param name="corruption">What it does where the log is damaged. In a store that nobody has opened since the machine was
-    /// started it steps over damage below the last checkpoint only: what lies above may be cut off.</param>
-    /// <exception cref="ArgumentOutOfRangeException">The policy is not a defined one.</exception>
+    /// <param name="corruption">What the reader does where the log is damaged. In a store that has not been opened since the
+    /// machine was started, it steps over damage only below the last checkpoint: what lies above may be cut off.</param>
+    /// <exception cref="ArgumentOutOfRangeException">The policy is not defined.</exception>
     public static MappedFileReader Open(string path, QueueStart start, CorruptionPolicy corruption)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
@@ -72,13 +73,13 @@ public sealed unsafe class MappedFileReader : IDisposable
         }
     }
 
-    /// <summary>Reads the next message if there is one, reading on behind the last one.</summary>
+    /// <summary>Reads the message after the last one, if there is one, without waiting.</summary>
     /// <param name="message">The message, in the mapping; valid until the next read or Dispose.</param>
-    /// <returns>Whether there was one.</returns>
-    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
-    /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
-    /// <exception cref="OffsetOutOfRangeException">The messages here were removed, or cut off by a recovery.</exception>
-    /// <exception cref="QueueDiskException">The disk cannot give the message: its page, or its file; the place stays.</exception>
+    /// <returns>Whether there was a message.</returns>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the position stays. A <see cref="CorruptionPolicy"/> that
+    /// steps over damage throws only where nothing after the damage can be read and nothing may be appended there.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The messages here were removed, or a recovery cut them off.</exception>
+    /// <exception cref="QueueDiskException">The disk cannot deliver the message's page or file; the position stays.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
         bool found = _reader.TryRead(out byte* payload, out int length);
@@ -86,11 +87,11 @@ public sealed unsafe class MappedFileReader : IDisposable
         return found;
     }
 
-    /// <summary>Reads the next message, polling for it for a time.</summary>
+    /// <summary>Reads the next message, and polls for it up to a time limit.</summary>
     /// <param name="message">The message, in the mapping; valid until the next read or Dispose.</param>
-    /// <param name="timeout">How long; infinite is allowed.</param>
+    /// <param name="timeout">How long to poll; may be infinite.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
-    /// <returns>Whether there was one.</returns>
+    /// <returns>Whether there was a message.</returns>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default)
@@ -111,9 +112,9 @@ public sealed unsafe class MappedFileReader : IDisposable
         return true;
     }
 
-    /// <summary>Moves to a frame's start, the tail, the oldest or behind the newest message.</summary>
-    /// <param name="start">Where to.</param>
-    /// <exception cref="OffsetOutOfRangeException">The exact offset is no frame's start.</exception>
+    /// <summary>Moves to a frame's start, the tail, the oldest message or the end of the published messages.</summary>
+    /// <param name="start">Where to move.</param>
+    /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start.</exception>
     public void Seek(QueueStart start) => _reader.Seek(start);
 
     /// <summary>A snapshot of the store, read from its files.</summary>
@@ -121,7 +122,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     public MappedFileQueueInfo GetInfo() => _reader.GatherInfo();
 
     /// <summary>
-    /// Ends the reader, from any thread, once its call under way has ended. A span that another thread has out stays readable
+    /// Ends the reader, from any thread, after its running call has ended. A span that another thread still uses stays readable
     /// until that thread's next call.
     /// </summary>
     public void Dispose() => _reader.Dispose();

@@ -3,7 +3,7 @@ using MappedFileQueues.Format;
 
 namespace MappedFileQueues;
 
-/// <summary>As <see cref="MappedFileReader"/>, for the structs of one type.</summary>
+/// <summary>Like <see cref="MappedFileReader"/>, for the structs of one type.</summary>
 /// <typeparam name="T">The message: a struct without references.</typeparam>
 public sealed unsafe class MappedFileReader<T> : IDisposable
     where T : unmanaged

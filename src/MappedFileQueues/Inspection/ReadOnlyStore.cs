@@ -11,7 +11,7 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Inspection;
 
 /// <summary>
-/// A store seen by a reader that leaves no trace: everything is opened and mapped read-only, no lock is held, nobody counts it as
+/// A store seen by a reader that leaves no trace: it opens and maps everything read-only, holds no lock and does not count as
 /// attached. It cannot raise the waiters' flag, so it polls; it cannot repair, so it steps over a dead owner's claim.
 /// </summary>
 internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
@@ -57,21 +57,20 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         }
     }
 
-    /// <summary>Anew each time: retention raises it while we read.</summary>
+    /// <summary>Read anew each time: retention raises it while this store reads.</summary>
     public override long LowWater => OldestOffset.Find(Directory, Meta, _control);
 
     // P20 acquire: pairs with P20 full in SegmentMaker.
     public override long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
 
     /// <summary>
-    /// By the checkpoint alone, which has a checksum: the tail hint may be damaged, or older than a power cut that nobody has
-    /// recovered from yet.
+    /// Decided by the checkpoint alone, which has a checksum: the tail hint may be damaged, or older than a power cut that no
+    /// process has recovered from yet.
     /// </summary>
     public override bool HasPassed(long offset) => offset < _checkpoint && Window.StartOf(offset) >= LowWater;
 
     /// <summary>
-    /// In a store that was recovered in this boot what stands in the control page counts too; else the checkpoint alone, read
-    /// anew each time.
+    /// Reads the checkpoint anew each time. If the store was recovered in this boot, the control page counts too.
     /// </summary>
     public override long PassedTo
     {
@@ -95,14 +94,14 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     public override bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
 
-    /// <summary>The control page tells of this boot: memory is whole.</summary>
+    /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
     private bool IsRecovered => _control is not null
         && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(CurrentPlatform.Services));
 
-    /// <summary>Where a reader begins that wants only what comes from now on: behind the last published message.</summary>
+    /// <summary>The end of the published messages: where a reader starts that wants only later ones.</summary>
     public long FindLatest() => GatherInfo().PublishedOffset;
 
-    /// <summary>The state of the store now.</summary>
+    /// <summary>The current state of the store.</summary>
     public MappedFileQueueInfo GatherInfo() => StoreStatus.Gather(Directory, Meta, _control);
 
     /// <summary>Whether an offset is a frame's start or the tail, by a walk from its segment's first byte.</summary>
@@ -113,7 +112,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         long start = Window.StartOf(offset);
         if (offset == LowWater)
             return true;
-        // A segment file may be there long before the tail reaches it: the one before must lead up to its start.
+        // A segment file may exist long before the tail reaches it: the segment before it must lead up to its start.
         if (offset == start)
             start -= Meta.SegmentLength;
         using PlatformFile? file = Directory.Open(StoreNames.Segment(start), FileOpening.Read);
@@ -132,14 +131,14 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     }
 
     /// <summary>
-    /// Whether a recovery has cut the log since it was last noted: its end may have been removed and used again, and after a
-    /// poison its files are new ones, so that nobody ever appends to those that are mapped here.
+    /// Whether a recovery has cut the log since the last note. The end of the log may have been removed and reused, and after a
+    /// poison its files are new ones, so that nothing is ever appended to the files that are mapped here.
     /// </summary>
     public bool WasCut => _control is not null && _control.Epoch != _epoch && _control.IsColdBlockValid(Meta.StoreId);
 
     /// <summary>
-    /// Where the log was cut off lowest since the epoch that was noted last, as what was set aside says; the largest offset when
-    /// nothing was.
+    /// The lowest offset at which the log was cut since the noted epoch, according to the salvaged files; the largest offset if
+    /// there was no cut.
     /// </summary>
     public long FindCut()
     {
@@ -153,7 +152,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         return lowest;
     }
 
-    /// <summary>Notes the epoch that counts now.</summary>
+    /// <summary>Notes the current epoch.</summary>
     public void NoteCut()
     {
         _epoch = _control!.Epoch;
@@ -161,15 +160,15 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     }
 
     /// <summary>
-    /// By the rule of <see cref="HoleRepair"/>. The owner may have published and gone between the look and the probe: only an
-    /// unchanged header is stepped over.
+    /// Follows the rule of <see cref="HoleRepair"/>. The owner may have published and ended between the look and the probe, so
+    /// only an unchanged header is stepped over.
     /// </summary>
     public override HoleFate Repair(ulong* header, ulong claim, long offset)
     {
-        // Not recovered in this boot: what lies behind the claim is not trusted yet, and will be cut off.
+        // Not recovered in this boot: what lies after the claim is not trusted yet and will be cut off.
         if (!IsOfThisBoot)
             return HoleFate.Living;
-        // Found out since the look: the next one says so.
+        // Damage found since the look: the next look reports it.
         if (IsDamage(header, claim, offset))
             return HoleFate.Changed;
         ClaimOwner owner = HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? OwnGeneration(claim));
@@ -180,15 +179,15 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     }
 
     /// <summary>
-    /// By the rule of <see cref="HoleRepair"/>, with what there is to know: nothing but the checkpoint in a store that was not
-    /// recovered in this boot, and no generations in a copy of a store that lacks their table.
+    /// Follows the rule of <see cref="HoleRepair"/> with what is known here: only the checkpoint if the store was not recovered
+    /// in this boot, and no generations in a copy of a store without their table.
     /// </summary>
     public override bool IsDamage(ulong* header, ulong claim, long offset)
     {
         if (!IsOfThisBoot)
             return offset < _checkpoint;
         uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
-        // P18 acquire: whoever raised it saw all below it published; pairs with P18 full in FlushRound.
+        // P18 acquire: the flush that raised it saw everything below it published; pairs with P18 full in FlushRound.
         long confirmed = IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
         return HoleRepair.IsDamage(header, claim, offset, generation, Math.Max(_checkpoint, confirmed));
     }
@@ -210,10 +209,10 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     private long ReadCheckpoint() => new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
 
-    /// <summary>The store was recovered in this boot, as the control page says, or else the checkpoint.</summary>
+    /// <summary>Whether the store was recovered in this boot, according to the control page or else the checkpoint.</summary>
     private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(CurrentPlatform.Services);
 
-    /// <summary>Opened in the middle of a recovery, or after one that damage has left no page of: the checkpoint's.</summary>
+    /// <summary>The checkpoint's epoch counts when the control page is missing, damaged or in the middle of a recovery.</summary>
     private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
         ? _control.Epoch
         : new CheckpointFile(Directory, Meta.StoreId).Read()?.Epoch ?? 0;
@@ -227,7 +226,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     private static uint OwnGeneration(ulong claim) => SlotLayout.Generation(FrameHeader.HighHalf(claim));
 
-    /// <summary>Of the claim's slot; null when the table is missing.</summary>
+    /// <summary>The generation of the claim's slot; null when the table is missing.</summary>
     private uint? GenerationNow(ulong claim)
     {
         int slot = SlotLayout.Slot(FrameHeader.HighHalf(claim));

@@ -3,14 +3,15 @@ using MappedFileQueues.Inspection;
 
 namespace MappedFileQueues;
 
-/// <summary>Looks at a store without attaching to it and without touching it.</summary>
+/// <summary>Inspects a store without attaching to it or changing it.</summary>
 public static class StoreInspector
 {
     /// <summary>A snapshot of the store, read from its files.</summary>
     /// <param name="storePath">The store's directory.</param>
     /// <returns>The snapshot.</returns>
-    /// <exception cref="QueueDiskException">There is no store, or no right to read it.</exception>
-    /// <exception cref="QueueFormatException">Its meta page is damaged or of another version.</exception>
+    /// <exception cref="QueueNotFoundException">There is no store.</exception>
+    /// <exception cref="QueueDiskException">Permission to read the store is missing.</exception>
+    /// <exception cref="QueueFormatException">The store's meta page is damaged or of another version.</exception>
     public static MappedFileQueueInfo Inspect(string storePath)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(storePath);

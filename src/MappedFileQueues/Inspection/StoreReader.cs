@@ -4,8 +4,8 @@ using MappedFileQueues.Log.Reading;
 namespace MappedFileQueues.Inspection;
 
 /// <summary>
-/// Reads a store that it is not attached to: marks its calls, goes on behind a recovery, begins where it is told. One thread at a
-/// time; Dispose from any.
+/// Reads a store without attaching to it: marks its calls, continues after a recovery, starts where it is told. One thread at a
+/// time may use it; Dispose may come from any thread.
 /// </summary>
 internal sealed unsafe class StoreReader : IDisposable
 {
@@ -14,7 +14,7 @@ internal sealed unsafe class StoreReader : IDisposable
     private readonly CorruptionPolicy _corruption;
     private int _disposed;
 
-    /// <summary>Owns the store from here on, unless it throws.</summary>
+    /// <summary>Takes ownership of the store, unless it throws.</summary>
     public StoreReader(
         ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption, Action<QueueCorruptException, long, long> onSkipped)
     {
@@ -37,7 +37,7 @@ internal sealed unsafe class StoreReader : IDisposable
 
     public QueueCorruptException? DamageAhead => _reader.DamageAhead;
 
-    /// <summary>Reads the next message if there is one, reading on behind the last one.</summary>
+    /// <summary>Reads the message after the last one, if there is one.</summary>
     public bool TryRead(out byte* payload, out int length)
     {
         _reader.BeginLongCall();
@@ -51,7 +51,7 @@ internal sealed unsafe class StoreReader : IDisposable
                 ReadStatus status = _reader.TryRead(out payload, out length);
                 if (status == ReadStatus.Hole && _reader.TryRepairHole())
                     continue;
-                // Behind the look: a message that was appended after a recovery is seen only together with its epoch.
+                // After the look: a message appended after a recovery becomes visible only together with its epoch.
                 if (_store.WasCut)
                 {
                     GoOnBehindCut();
@@ -69,7 +69,7 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    /// <summary>Moves to a frame's start, the tail, the oldest or behind the newest message.</summary>
+    /// <summary>Moves to a frame's start, the tail, the oldest message or the end of the published messages.</summary>
     public void Seek(QueueStart start)
     {
         _reader.BeginCall();
@@ -115,7 +115,7 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    /// <summary>Waits for the call under way. A span that another thread has out stays readable until its next call.</summary>
+    /// <summary>Waits for the running call. A span that another thread still uses stays readable until its next call.</summary>
     public void Dispose()
     {
         if (Interlocked.Exchange(ref _disposed, 1) != 0)
@@ -127,8 +127,8 @@ internal sealed unsafe class StoreReader : IDisposable
     }
 
     /// <summary>
-    /// The store was recovered after a cut: goes on at the same place, if nothing was cut off below it. Behind a cut the
-    /// place may be a frame's start again, with other messages before it.
+    /// A recovery has cut the store: continues at the same offset if nothing below it was cut off. Above the cut, the offset may
+    /// be a frame's start again, with other messages before it.
     /// </summary>
     private void GoOnBehindCut()
     {

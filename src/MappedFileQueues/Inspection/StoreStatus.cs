@@ -9,8 +9,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Inspection;
 
 /// <summary>
-/// Gathers the state of a store from its files with reads alone: positioned reads of the headers, no mapping that would have to
-/// be kept from disappearing, no lock but probes.
+/// Gathers the state of a store from its files by reading only: it reads headers at positions, maps nothing that would have to be
+/// kept alive, and takes no lock except to probe.
 /// </summary>
 internal static unsafe class StoreStatus
 {
@@ -25,7 +25,7 @@ internal static unsafe class StoreStatus
 
         long oldest = OldestOffset.Find(directory, meta, control);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
-        // While a lone opener writes the page anew the word is zero for a moment.
+        // The word is zero for a moment while a process that opens the store alone rewrites the page.
         // P18 acquire: pairs with P18 full in FlushRound.
         long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Confirmed));
         List<MappedFileClaimInfo> claims = [];
@@ -61,7 +61,7 @@ internal static unsafe class StoreStatus
         };
     }
 
-    /// <summary>Ends with the last segment that was there at the beginning: a fast producer is not chased for ever.</summary>
+    /// <summary>Ends with the last segment that existed at the start, so that it never chases a fast producer.</summary>
     private static (long Published, long Tail) Walk(
         HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<MappedFileClaimInfo> claims)
     {
@@ -152,7 +152,7 @@ internal static unsafe class StoreStatus
             {
                 string path = folder.Length == 0 ? name : $"{folder}/{name}";
 
-                // Lock files are empty, and where locks are open files that nobody shares, even this look would clash with them.
+                // Lock files are empty. Where a lock is a file opened without sharing, even this look would conflict with it.
                 if (folders.Contains(path) || (folder == StoreNames.Locks && path != StoreNames.Slots))
                     continue;
                 using PlatformFile? file = directory.Open(path, FileOpening.Read);

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// Words an error of the system: what failed, the values, the remedy. Both implementations speak in the error numbers of
-/// Linux, so that callers can test for a full disk without knowing the platform.
+/// Phrases an error of the system: what failed, the values, the remedy. Both implementations use the error numbers of Linux, so
+/// that callers can test for a full disk without knowing the platform.
 /// </summary>
 internal static class DiskErrors
 {
@@ -18,7 +18,7 @@ internal static class DiskErrors
     /// <summary>The device failed.</summary>
     public const int EIO = 5;
 
-    /// <summary>Try again; also a lock that another holds, and a futex word that has changed.</summary>
+    /// <summary>Try again; also a lock that another open holds, and a futex word that has changed.</summary>
     public const int EAGAIN = 11;
 
     /// <summary>Out of memory or of mappings.</summary>
@@ -42,7 +42,7 @@ internal static class DiskErrors
     /// <summary>A directory where a file was wanted.</summary>
     public const int EISDIR = 21;
 
-    /// <summary>Invalid argument; also what the file system does not know.</summary>
+    /// <summary>Invalid argument; also an operation that the file system does not know.</summary>
     public const int EINVAL = 22;
 
     /// <summary>Too many open files in the system.</summary>
@@ -81,12 +81,12 @@ internal static class DiskErrors
     /// <summary>The disk quota is used up.</summary>
     public const int EDQUOT = 122;
 
-    /// <summary>Makes the exception.</summary>
+    /// <summary>Creates the exception.</summary>
     /// <param name="failed">What failed, as the beginning of a sentence: "Cannot open the file".</param>
     /// <param name="path">The file or directory.</param>
     /// <param name="errno">The error number.</param>
     /// <param name="systemText">The system's own words for it.</param>
-    /// <param name="inner">The cause, when there is one.</param>
+    /// <param name="inner">The cause, if there is one.</param>
     public static QueueDiskException Make(string failed, string path, int errno, string systemText, Exception? inner = null) =>
         new($"{failed}: path={path}, errno={errno} ({systemText}). {Remedy(errno)}", errno, path, inner);
 
@@ -94,21 +94,21 @@ internal static class DiskErrors
     {
         ENOSPC => "Free space on that file system, then try again; nothing that was published is lost.",
         EDQUOT => "Free space or raise the quota of this user, then try again; nothing that was published is lost.",
-        EACCES or EPERM => "Give this user read and write rights to the store directory and what is in it, or run as its owner.",
+        EACCES or EPERM => "Give this user read and write rights to the store directory and its contents, or run as its owner.",
         EROFS => "Mount the file system writable, or only read the store (MappedFileReader.Open needs no write).",
         EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer queues and readers open.",
         ENFILE => "The whole system has too many open files: close some, or raise fs.file-max.",
         ENOTDIR => "A part of the path is a file, or not a directory: name a directory, or move the file away.",
-        EISDIR => "A directory stands where the store keeps a file: move it away, or name another store directory.",
+        EISDIR => "A directory has the name of a file of the store: move it away, or name another store directory.",
         EFBIG => "Use a smaller SegmentSize, or raise the limit of file sizes (ulimit -f, or the file system's own).",
         ENOENT => "Check the path; a part of the store may have been removed while it was in use.",
         EEXIST => "Something of that name is in the way: move it away, or name another store directory.",
         ENAMETOOLONG => "Use a shorter store path or consumer name.",
-        ELOOP => "The path runs in a circle of symbolic links: repair the links.",
-        EIO => "The device failed: look at the kernel's log, close every user of the store, check the disk, then open again.",
+        ELOOP => "The path contains a loop of symbolic links: repair the links.",
+        EIO => "The device failed: check the kernel's log, close every user of the store, check the disk, then open again.",
         ENOMEM => "Use a smaller SegmentSize, free memory, or raise vm.max_map_count and the memory limit.",
         ENOLCK or ENODEV or EINVAL or ENOSYS or EOPNOTSUPP =>
             "The file system may lack what a store needs: put it on a local one (ext4, xfs, btrfs, tmpfs).",
-        _ => "Look the error number up for this system, and check the file system that holds the path.",
+        _ => "Look up the error number for this system, and check the file system that holds the path.",
     };
 }

@@ -11,14 +11,14 @@ internal enum FileOpening
     /// <summary>Read and write; null when missing.</summary>
     ReadWrite,
 
-    /// <summary>Read and write, made when missing.</summary>
+    /// <summary>Read and write; created when missing.</summary>
     ReadWriteOrCreate,
 
-    /// <summary>Read and write, made now; null when something stands there already.</summary>
+    /// <summary>Read and write; created now. Null when something has that name already.</summary>
     CreateNew,
 }
 
-/// <summary>Shared or alone.</summary>
+/// <summary>Shared or exclusive.</summary>
 internal enum LockKind
 {
     /// <summary>Together with other shared holders.</summary>
@@ -29,9 +29,9 @@ internal enum LockKind
 }
 
 /// <summary>
-/// A directory that is held open: names are relative to it ("queue.meta", "commitlog/0….log"), so that a folder that is
-/// renamed or replaced under an open store is never mixed up with it (Portable keeps only the path). Errors of the system
-/// are <see cref="QueueDiskException"/> with errno and path; a missing file is null or false, as each member says.
+/// A directory that is held open. Names are relative to it ("queue.meta", "commitlog/0….log"), so a directory that is renamed or
+/// replaced under an open store is never mixed up with it (Portable keeps only the path). Errors of the system are
+/// <see cref="QueueDiskException"/> with errno and path; a missing file is null or false, as each member says.
 /// </summary>
 internal abstract class HeldDirectory : IDisposable
 {
@@ -39,38 +39,41 @@ internal abstract class HeldDirectory : IDisposable
     public abstract string Path { get; }
 
     /// <summary>
-    /// Opens a file; null as <see cref="FileOpening"/> says. New files get the mode that <see cref="OperatingSystemServices
-    /// .OpenDirectory"/> was told. What is no regular file (a folder, a named pipe) is an error.
+    /// Opens a file; null as <see cref="FileOpening"/> says. New files get the mode given to
+    /// <see cref="OperatingSystemServices.OpenDirectory"/>. Anything but a regular file (a directory, a named pipe) is an error.
     /// </summary>
     public abstract PlatformFile? Open(string name, FileOpening opening);
 
     /// <summary>
-    /// From now on what is made here gets the mode of this file, unless <see cref="OperatingSystemServices.OpenDirectory"/> was
-    /// told another one: whoever made that file has decided for all who share the directory, and a file that one of them makes
-    /// under a narrower umask would lock the others out (SQLite does the same for the journal of a database). Does nothing when
-    /// it is missing.
+    /// Gives everything created here from now on the mode of this file, unless
+    /// <see cref="OperatingSystemServices.OpenDirectory"/> was given another one. The process that created that file has decided
+    /// for all processes that share the directory: a file created under a narrower umask would lock the others out (SQLite does
+    /// the same for the journal of a database). Does nothing when the file is missing.
     /// </summary>
     public virtual void AdoptModeOf(string name)
     {
     }
 
     /// <summary>
-    /// Gives a file another name unless that name is taken; false when it is taken. Never replaces. Portable on Unix: one step
-    /// only among the threads of this process; between processes the caller holds a lock (`prepare`) that all renamers hold.
+    /// Gives a file another name unless that name is taken; false when it is taken. Never replaces a file. On Portable on Unix
+    /// this is one step only among the threads of this process; between processes the caller holds a lock (`prepare`) that all
+    /// renaming processes hold.
     /// </summary>
     public abstract bool RenameWithoutReplacing(string from, string to);
 
-    /// <summary>Gives a file another name, replacing what stood there.</summary>
+    /// <summary>Gives a file another name, replacing any file of that name.</summary>
     public abstract void Rename(string from, string to);
 
-    /// <summary>Removes a file; false when it was not there (Portable: of two who remove it at once both may get true).</summary>
+    /// <summary>
+    /// Removes a file; false when it was not there (Portable: if two callers remove it at once, both may get true).
+    /// </summary>
     public abstract bool Delete(string name);
 
-    /// <summary>Makes a subdirectory unless it is there; true when this call made it.</summary>
+    /// <summary>Creates a subdirectory unless it is there; true when this call created it.</summary>
     public abstract bool CreateSubdirectory(string name);
 
     /// <summary>
-    /// The names (not paths) of the files and folders in a subdirectory ("" = this one), in ordinal order; empty when it is
+    /// The names (not paths) of the files and directories in a subdirectory ("" = this one), in ordinal order; empty when it is
     /// missing.
     /// </summary>
     public abstract IReadOnlyList<string> List(string subdirectory);
@@ -78,10 +81,10 @@ internal abstract class HeldDirectory : IDisposable
     /// <summary>Makes the entries of a subdirectory ("" = this one) survive a power cut; does nothing on Portable.</summary>
     public abstract void FlushEntries(string subdirectory);
 
-    /// <summary>As the other, for those who have to tell others of an error before anything else happens.</summary>
-    /// <param name="subdirectory">Which.</param>
-    /// <param name="failed">Called when the disk failed to take the entries, before the exception is made where that is
-    /// possible. Must not throw.</param>
+    /// <summary>Like the other overload, for a caller that has to tell others of an error before anything else happens.</summary>
+    /// <param name="subdirectory">Which subdirectory.</param>
+    /// <param name="failed">Called when the disk failed to take the entries; before the exception is created, where that is
+    /// possible. It must not throw.</param>
     public virtual void FlushEntries(string subdirectory, Action failed)
     {
         try
@@ -96,35 +99,35 @@ internal abstract class HeldDirectory : IDisposable
     }
 
     /// <summary>
-    /// Takes a kernel lock on the file, made when missing (its content means nothing), without waiting; null when another
-    /// open of it, in this process or any other, holds it against this kind. The system drops it when the process dies.
-    /// Linux compares the inodes of descriptor and path afterwards and tries again when they differ.
-    /// Cannot be opened at all (EMFILE, EACCES, ...) is a <see cref="QueueDiskException"/>: unknown, never "free".
+    /// Takes a kernel lock on the file without waiting. The file is created when missing; its content means nothing. Null when
+    /// another open of it, in this process or any other, holds the lock against this kind. The system drops the lock when the
+    /// process dies. Linux then compares the inodes of descriptor and path and tries again when they differ. A file that cannot
+    /// be opened at all (EMFILE, EACCES, ...) is a <see cref="QueueDiskException"/>: unknown, never "free".
     /// </summary>
     public abstract PlatformLock? TryLock(string name, LockKind kind);
 
-    /// <summary>A lock that is to be taken often; made without taking it.</summary>
+    /// <summary>A lock that will be taken often; created without taking it.</summary>
     public virtual RepeatedLock OpenRepeatedLock(string name) => new(this, name);
 
     /// <summary>
-    /// Looks whether anyone holds the lock exclusively, by a shared lock without waiting: the lock taken, to be disposed after
-    /// use, when nobody does; null when somebody does. Makes no file: a missing file is a lock that nobody holds (a dummy
-    /// is returned). Errors as <see cref="TryLock"/>.
+    /// Checks whether the lock is held exclusively, by taking a shared lock without waiting. Returns the taken lock, to be
+    /// disposed after use, when it is not; null when it is. Creates no file: nothing holds the lock of a missing file (a dummy is
+    /// returned). Errors as for <see cref="TryLock"/>.
     /// </summary>
     public abstract PlatformLock? Probe(string name);
 
     /// <summary>
-    /// The process ids that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty. For
-    /// people, not for decisions.
+    /// The ids of the processes that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty.
+    /// For messages, not for decisions.
     /// </summary>
     public abstract IReadOnlyList<int> LockHolders(string name);
 
-    /// <summary>The error for a lock that somebody else holds, which names who that is.</summary>
+    /// <summary>The error for a lock that is held elsewhere; it names the holder.</summary>
     /// <param name="lockName">The lock's file.</param>
-    /// <param name="what">What cannot be had.</param>
+    /// <param name="what">What the caller cannot have.</param>
     /// <param name="remedy">What the user can do.</param>
-    /// <param name="place">What it is about, as the message says it; null for the directory.</param>
-    /// <param name="waited">How long it was waited for; null for not at all.</param>
+    /// <param name="place">What the message is about, in its own words; null for the directory.</param>
+    /// <param name="waited">How long the caller waited; null for not at all.</param>
     public QueueInUseException InUse(
         string lockName, string what, string remedy, string? place = null, TimeSpan? waited = null)
     {
@@ -143,26 +146,26 @@ internal abstract class HeldDirectory : IDisposable
     public abstract FileIdentity? Identify(string name);
 
     /// <summary>
-    /// The name of the file system when it is a network or FUSE one (NFS, CIFS, SMB2, FUSE, 9P, ...), on which shared
-    /// mappings or locks between processes are not dependable; else null.
+    /// The name of the file system if it is a network or FUSE one (NFS, CIFS, SMB2, FUSE, 9P, ...), on which shared mappings or
+    /// locks between processes are not dependable; null otherwise.
     /// </summary>
     public abstract string? UnsafeFileSystem { get; }
 
-    /// <summary>True when the path is still this directory, not deleted or replaced; Portable: when it exists.</summary>
+    /// <summary>True when the path is still this directory, not deleted or replaced; Portable: when the path exists.</summary>
     public abstract bool IsStillInPlace { get; }
 
-    /// <summary>Lets go of the directory; open files, locks and mappings stay.</summary>
+    /// <summary>Closes the directory; open files, locks and mappings stay.</summary>
     public abstract void Dispose();
 }
 
-/// <summary>The mode of what is made in a directory, on Unix.</summary>
+/// <summary>The mode of new files and directories on Unix.</summary>
 internal static class CreateModes
 {
-    /// <summary>What a file may have.</summary>
+    /// <summary>The rights that a file may have.</summary>
     public const UnixFileMode FileBits = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead
         | UnixFileMode.GroupWrite | UnixFileMode.OtherRead | UnixFileMode.OtherWrite;
 
-    /// <summary>What a directory may have.</summary>
+    /// <summary>The rights that a directory may have.</summary>
     public const UnixFileMode DirectoryBits =
         FileBits | UnixFileMode.UserExecute | UnixFileMode.GroupExecute | UnixFileMode.OtherExecute;
 
@@ -170,15 +173,17 @@ internal static class CreateModes
     public const UnixFileMode OwnersDirectory = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
 
     /// <summary>
-    /// What a new file asks for when no mode was named: as much as the directory grants, but nothing that others may write. The
-    /// system takes away what the umask forbids.
+    /// The mode that a new file asks for when no mode was given: as much as the directory grants, but no right of others to
+    /// write. The system takes away what the umask forbids.
     /// </summary>
     public static UnixFileMode FileIn(UnixFileMode directory) => directory & FileBits & ~UnixFileMode.OtherWrite;
 
     /// <summary>The same for a directory in it.</summary>
     public static UnixFileMode DirectoryIn(UnixFileMode directory) => directory & DirectoryBits & ~UnixFileMode.OtherWrite;
 
-    /// <summary>The mode of a directory whose files have this mode: whoever may read or write these may enter it.</summary>
+    /// <summary>
+    /// The mode of a directory whose files have this mode: every user that may read or write the files may enter it.
+    /// </summary>
     public static UnixFileMode DirectoryOf(UnixFileMode file)
     {
         UnixFileMode mode = file & FileBits;
@@ -192,25 +197,27 @@ internal static class CreateModes
     }
 }
 
-/// <summary>What tells two files apart that bear the same name one after the other.</summary>
+/// <summary>Distinguishes two files that have the same name one after the other.</summary>
 /// <param name="Device">The device.</param>
 /// <param name="Inode">The inode.</param>
 internal readonly record struct FileIdentity(ulong Device, ulong Inode);
 
-/// <summary>A held kernel lock. Disposing lets it go; a second dispose does nothing.</summary>
+/// <summary>A held kernel lock. Disposing releases it; a second dispose does nothing.</summary>
 internal abstract class PlatformLock : IDisposable
 {
     /// <summary>
-    /// Turns the exclusive lock into a shared one. The kernel's own downgrade may drop the lock for a moment, so it is
-    /// only done under the store's `open` lock. Portable closes and opens again. When it throws, nothing is held any more.
+    /// Turns the exclusive lock into a shared one. The kernel's own downgrade may drop the lock for a moment, so this is only
+    /// done under the store's `open` lock. Portable closes the file and opens it again. When this throws, nothing is held any
+    /// longer.
     /// </summary>
     public abstract void Downgrade();
 
     /// <summary>
-    /// The lock's name still means the file that is locked: it does until the whole store is deleted. Portable: some file.
+    /// True while the lock's name still means the locked file, which it does until the whole store is deleted. Portable: while
+    /// any file has that name.
     /// </summary>
     public virtual bool IsInPlace => true;
 
-    /// <summary>Lets the lock go; the file stays (only the deletion of the store unlinks lock files).</summary>
+    /// <summary>Releases the lock; the file stays (only the deletion of the store unlinks lock files).</summary>
     public abstract void Dispose();
 }

@@ -3,22 +3,22 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// Waits for a kernel lock that its holders keep for a moment only. A holder that is stopped (SIGSTOP, a debugger, a frozen
-/// container) keeps it for as long as it likes; so every such wait ends by itself, sleeps meanwhile, and can be cut short.
+/// Waits for a kernel lock that its holders keep only for a moment. A stopped holder (SIGSTOP, a debugger, a frozen container)
+/// keeps it for any length of time. So every such wait ends by itself, sleeps meanwhile, and can be cut short.
 /// </summary>
 internal static class LockWait
 {
-    /// <summary>How long, where no option of the user's says more.</summary>
+    /// <summary>How long to wait where no option of the user says more.</summary>
     public static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
 
     private const int PauseMsMax = 10;
 
     /// <summary>Takes the lock; null when the time is up.</summary>
-    /// <param name="directory">Where the lock's file lies.</param>
+    /// <param name="directory">The directory of the lock's file.</param>
     /// <param name="name">The lock's file.</param>
-    /// <param name="kind">Shared or alone.</param>
+    /// <param name="kind">Shared or exclusive.</param>
     /// <param name="timeout">How long to wait.</param>
-    /// <param name="look">Called before each pause; what it throws ends the wait.</param>
+    /// <param name="look">Called before each pause; an exception from it ends the wait.</param>
     public static PlatformLock? TryTake(
         HeldDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look)
     {
@@ -34,14 +34,14 @@ internal static class LockWait
         }
     }
 
-    /// <summary>The pauses of one wait: some that only give way to others, then longer and longer sleeps.</summary>
+    /// <summary>The pauses of one wait: first some that only yield, then longer and longer sleeps.</summary>
     internal struct Pause(TimeSpan timeout)
     {
         private readonly Deadline _deadline = new(timeout);
         private SpinWait _spinner = new();
         private int _pauseMs = 1;
 
-        /// <summary>The time is up.</summary>
+        /// <summary>True when the time is up.</summary>
         public readonly bool IsOver => _deadline.IsOver;
 
         /// <summary>One pause.</summary>

@@ -6,76 +6,77 @@ internal abstract class PlatformFile : IDisposable
     /// <summary>The full path under which it was opened, for messages.</summary>
     public abstract string Path { get; }
 
-    /// <summary>The length in bytes, asked anew each time.</summary>
+    /// <summary>The length in bytes, read anew each time.</summary>
     public abstract long Length { get; }
 
     /// <summary>Blocks on disk in bytes (st_blocks × 512); Portable: <see cref="Length"/>.</summary>
     public abstract long AllocatedLength { get; }
 
-    /// <summary>Which file this is; Portable: always the same value.</summary>
+    /// <summary>Identifies this file; Portable: always the same value.</summary>
     public abstract FileIdentity Identity { get; }
 
     /// <summary>
-    /// When the file was made, in UTC; null where that is not known (some file systems; Portable on Unix, where the BCL gives the
-    /// last change instead).
+    /// The creation time of the file, in UTC; null where it is unknown (some file systems; Portable on Unix, where the BCL gives
+    /// the last change instead).
     /// </summary>
     public virtual DateTimeOffset? Birth => null;
 
-    /// <summary>Whether the file may have other names (hard links) than the one it was opened by; Portable: false.</summary>
+    /// <summary>True if the file may have other names (hard links) than the one it was opened by; Portable: false.</summary>
     public virtual bool HasOtherNames => false;
 
     /// <summary>
-    /// Takes the file for this open alone, under whatever name others open it, without waiting; false when another open has
-    /// done so. Only those who ask count: readers and writers who do not are not kept away. Held until this is disposed or the
-    /// process ends. Where the system has no such lock, and on Portable, it is always true.
+    /// Takes the file for this open alone, whatever name others open it by, without waiting; false when another open has done so.
+    /// This affects only opens that ask: other readers and writers are not kept away. Held until this is disposed or the process
+    /// ends. Where the system has no such lock, and on Portable, it is always true.
     /// </summary>
     public virtual bool TryTakeAlone() => true;
 
-    /// <summary>Sets the length; what is added reads as zeros and has no blocks.</summary>
+    /// <summary>Sets the length; the added part reads as zeros and has no blocks.</summary>
     public abstract void SetLength(long length);
 
     /// <summary>
     /// Gives the range blocks of zeros in one step of the system, inside the file's length, without changing what is written
-    /// there: safe beside others that do the same or that store into the range. False where there is no such step (Portable;
-    /// on Linux a file system without fallocate, ext2 say): then nothing was changed. On a full disk a <see
-    /// cref="QueueDiskException"/> with errno 28 (ENOSPC), the file's length unchanged.
+    /// there. This is safe beside others that do the same or that store into the range. False where there is no such step
+    /// (Portable; on Linux a file system without fallocate, for example ext2): then nothing was changed. On a full disk a
+    /// <see cref="QueueDiskException"/> with errno 28 (ENOSPC), the file's length unchanged.
     /// </summary>
     public abstract bool TryAllocate(long offset, long length);
 
     /// <summary>
-    /// As <see cref="TryAllocate"/>; where there is no such step it looks for what reads as zeros and writes zeros there. The
-    /// caller promises that nobody stores into the range meanwhile, but for parts that a finished call of this object covered: a
-    /// store between the look and the write would be lost. So it is for files that nobody else uses yet. Idempotent.
+    /// Like <see cref="TryAllocate"/>; where there is no such step it finds what reads as zeros and writes zeros there. The
+    /// caller promises that nothing stores into the range meanwhile, except into parts that a finished call of this object
+    /// covered: a store between the read and the write would be lost. So this is for files that have no other user yet.
+    /// Idempotent.
     /// </summary>
     public abstract void Allocate(long offset, long length);
 
     /// <summary>
     /// Gives the file blocks for a range that may lie beyond its end, in one step; its length stays. False where there is no such
-    /// step (Portable; a file system without fallocate): then nothing was changed. A full disk as <see cref="TryAllocate"/>.
+    /// step (Portable; a file system without fallocate): then nothing was changed. On a full disk as <see cref="TryAllocate"/>.
     /// </summary>
     public virtual bool TryReserve(long offset, long length) => false;
 
     /// <summary>
     /// Makes the range zeros without writing them (blocks marked as never written), and the file long enough to hold it. False
-    /// where there is no such step (Portable; tmpfs). A full disk as <see cref="TryAllocate"/>, but the length may have grown.
+    /// where there is no such step (Portable; tmpfs). On a full disk as <see cref="TryAllocate"/>, but the length may have grown.
     /// </summary>
     public virtual bool TryZeroRange(long offset, long length) => false;
 
     /// <summary>
-    /// The first place at or behind an offset that may hold anything but zeros; <see cref="long.MaxValue"/> when there is none.
-    /// What was stored through a mapping and not written yet is found. Portable: the offset itself.
+    /// The first position at or after an offset that may hold anything but zeros; <see cref="long.MaxValue"/> when there is none.
+    /// It also finds data that was stored through a mapping and is not written yet. Portable: the offset itself.
     /// </summary>
     public virtual long FindData(long offset) => offset;
 
     /// <summary>Reads at a position without the mapping; fewer bytes only at the end of the file.</summary>
     public abstract int ReadAt(Span<byte> destination, long position);
 
-    /// <summary>Writes all of it at a position.</summary>
+    /// <summary>Writes all bytes at a position.</summary>
     public abstract void WriteAt(ReadOnlySpan<byte> source, long position);
 
     /// <summary>
     /// Copies [<paramref name="from"/>, <paramref name="end"/>) to the beginning of an empty file. Stretches of zeros are left
-    /// out: they become holes. Ends early where this file does.
+    /// out and become holes. Ends early where this file does.
     /// </summary>
     public void CopyNonZero(PlatformFile copy, long from, long end)
     {
@@ -95,14 +96,14 @@ internal abstract class PlatformFile : IDisposable
 
     /// <summary>
     /// Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable msync or FlushToDisk). EINTR
-    /// is retried; any other error is thrown, once. A file system that takes no writes any more is an error too: it may have
-    /// lost what was stored before.
+    /// is retried; any other error is thrown, once. A file system that takes no more writes is an error too: it may have lost
+    /// what was stored before.
     /// </summary>
     public abstract void FlushData();
 
-    /// <summary>As the other, for those who have to tell others of an error before anything else happens.</summary>
-    /// <param name="failed">Called when the system has reported an error, before the exception is made where that is
-    /// possible (Portable gets a finished one from the BCL). Must not throw.</param>
+    /// <summary>Like the other overload, for a caller that has to tell others of an error before anything else happens.</summary>
+    /// <param name="failed">Called when the system has reported an error; before the exception is created, where that is possible
+    /// (Portable gets a finished one from the BCL). It must not throw.</param>
     public virtual void FlushData(Action failed)
     {
         try
@@ -118,27 +119,27 @@ internal abstract class PlatformFile : IDisposable
 
     /// <summary>
     /// Asks the system to begin writing a range to the disk, and waits for nothing (sync_file_range; Portable: nothing). It
-    /// promises nothing and takes no error from a later <see cref="FlushData()"/>. Never fails: it is a hint.
+    /// promises nothing and takes no error from a later <see cref="FlushData()"/>. A hint; never fails.
     /// </summary>
     public virtual void StartWriteBack(long offset, long length)
     {
     }
 
-    /// <summary>Asks the system to begin to read this part, and does not wait. A hint: nothing happens where it cannot.</summary>
+    /// <summary>Asks the system to begin reading this part, and does not wait. A hint; never fails.</summary>
     public virtual void AdviseWillNeed(long offset, long length)
     {
     }
 
     /// <summary>
-    /// Brings a range that is not in the page cache yet there in single pages, see <see cref="MappedView.StopReadAhead"/>.
-    /// Portable: nothing. Never fails: it is a hint.
+    /// Brings a range that is not in the page cache there in single pages; see <see cref="MappedView.StopReadAhead"/>. Portable:
+    /// nothing. A hint; never fails.
     /// </summary>
     public virtual void CacheSinglePages(long offset, long length)
     {
     }
 
-    /// <summary>As <see cref="FlushData()"/>; its error says that data may be lost.</summary>
-    /// <param name="failed">As of <see cref="FlushData(Action)"/>.</param>
+    /// <summary>Like <see cref="FlushData()"/>, but its error says that data may be lost.</summary>
+    /// <param name="failed">As for <see cref="FlushData(Action)"/>.</param>
     public void Sync(Action? failed = null)
     {
         try
@@ -155,20 +156,18 @@ internal abstract class PlatformFile : IDisposable
     }
 
     /// <summary>
-    /// Maps [0, <paramref name="length"/>) shared; a file that is not that long is a <see cref="QueueCorruptException"/>. The
-    /// view outlives this object.
+    /// Maps [0, <paramref name="length"/>) shared; a shorter file is a <see cref="QueueCorruptException"/>. The view outlives
+    /// this object.
     /// </summary>
     public abstract MappedView Map(long length, bool writable);
 
     /// <summary>
-    /// Maps [0, <paramref name="length"/>) for reading here and there, whatever the file's length is; what it grows by is seen. A
-    /// look beyond its end ends the process. Null on Portable, where nothing tells whether a look is safe.
+    /// Maps [0, <paramref name="length"/>) for random reads, whatever the file's length is; growth of the file becomes visible.
+    /// An access beyond the file's end ends the process. Null on Portable, where nothing tells whether an access is safe.
     /// </summary>
     public virtual MappedView? MapAhead(long length) => null;
 
-    /// <summary>
-    /// A look at a hole through a mapping gives it a block, and fails on a full disk: so it is on tmpfs.
-    /// </summary>
+    /// <summary>True if reading a hole through a mapping gives it a block, and fails on a full disk, as on tmpfs.</summary>
     public virtual bool LooksFillHoles => false;
 
     /// <summary>Closes the file; views stay.</summary>

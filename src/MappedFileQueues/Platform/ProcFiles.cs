@@ -3,14 +3,14 @@ using System.Globalization;
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// What Linux tells through /proc, read with the BCL alone, so that the portable implementation on Linux gives the same boot
-/// id and start times as the other one: both may have the same store open.
+/// What Linux tells through /proc, read with the BCL alone, so that the portable implementation on Linux gives the same boot id
+/// and start times as the other one: both may have the same store open.
 /// </summary>
 internal static class ProcFiles
 {
 #if MFQ_STEPS
     /// <summary>
-    /// Lets the tests' child processes live in another boot: to a store that is a power cut, or a machine that crashed.
+    /// Makes the tests' child processes see another boot: to a store that is a power cut, or a machine that crashed.
     /// </summary>
     private const string BootIdVariable = "MFQ_TEST_BOOT_ID";
 
@@ -27,7 +27,7 @@ internal static class ProcFiles
     }
 
 #if MFQ_PLANTED
-    /// <summary>Whether a process stands still (SIGSTOP, a debugger): no reason to take it for dead.</summary>
+    /// <summary>True if a process is stopped (SIGSTOP, a debugger): no reason to take it for dead.</summary>
     public static bool IsStopped(int processId)
     {
         string? stat = ReadOrNull(string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/stat"));
@@ -45,8 +45,8 @@ internal static class ProcFiles
     }
 
     /// <summary>
-    /// Field 22 of /proc/PID/stat. The second field is the command name in parentheses, which may hold spaces and parentheses
-    /// itself, so counting starts behind the last one: there follows the state, which is field 3.
+    /// Field 22 of /proc/PID/stat. The second field is the command name in parentheses, which may itself hold spaces and
+    /// parentheses, so counting starts after the last one: the next field is the state, field 3.
     /// </summary>
     internal static long ParseStartTime(string stat)
     {

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// Which file it is, among all that one file system has and had: inodes are used again, times of birth hardly.
+/// Identifies a file among all that one file system has and had: inodes are reused, creation times hardly ever coincide.
 /// </summary>
 /// <param name="Inode">The inode.</param>
 /// <param name="Birth">Nanoseconds since 1970; 0 where the file system does not know.</param>
@@ -16,25 +16,25 @@ internal abstract class ReadableFile : IDisposable
     /// <summary>The full path under which it was opened, for messages.</summary>
     public abstract string Path { get; }
 
-    /// <summary>The length in bytes, asked anew each time.</summary>
+    /// <summary>The length in bytes, read anew each time.</summary>
     public abstract long Length { get; }
 
-    /// <summary>Which file this is, whatever it is called; null where that is not known (Portable).</summary>
+    /// <summary>Identifies this file, whatever its name; null where that is unknown (Portable).</summary>
     public virtual FileMark? Mark => null;
 
-    /// <summary>When it was last written to, in nanoseconds since 1970; Portable: 0.</summary>
+    /// <summary>The time of the last write, in nanoseconds since 1970; Portable: 0.</summary>
     public virtual long Modified => 0;
 
     /// <summary>Reads at a position; fewer bytes only where the file ends at that moment.</summary>
     public abstract int ReadAt(Span<byte> destination, long position);
 
     /// <summary>
-    /// Reads what the system holds in memory already, without waiting for a disk. 0 when that is nothing, at the end of the file,
+    /// Reads what the system already holds in memory, without waiting for a disk. 0 when that is nothing, at the end of the file,
     /// and where the system cannot tell (Portable: always). Never fails: a read that may wait meets the error again.
     /// </summary>
     public abstract int ReadCachedAt(Span<byte> destination, long position);
 
-    /// <summary>Whether the system has the byte in memory now; false where it cannot tell. May begin to read it.</summary>
+    /// <summary>True if the system has the byte in memory now; false where it cannot tell. May begin to read it.</summary>
     public virtual bool IsCached(long position)
     {
         Span<byte> one = stackalloc byte[1];
@@ -42,24 +42,24 @@ internal abstract class ReadableFile : IDisposable
     }
 
     /// <summary>
-    /// Says that the file will be read by <see cref="ReadUncachedAt"/>: the system reads nothing ahead from then on, and <see
-    /// cref="IsCached"/> begins no reading.
+    /// Announces that the file will be read by <see cref="ReadUncachedAt"/>: from then on the system reads nothing ahead, and
+    /// <see cref="IsCached"/> begins no reading.
     /// </summary>
     public virtual void PrepareUncachedReads()
     {
     }
 
     /// <summary>
-    /// Reads straight from the disk, past the memory of the system. Position, length and the memory read to are multiples of
-    /// 4096. 0 when the system has the first byte in memory; fewer bytes, 0 among them, where the file ends, and where the
-    /// system cannot (Portable: always). Never fails: a read of the rest meets the error again.
+    /// Reads straight from the disk, past the system's memory. Position, length and the destination's address are multiples of
+    /// 4096. 0 when the system has the first byte in memory; fewer bytes, possibly 0, where the file ends, and where the system
+    /// cannot do it (Portable: always). Never fails: a read of the rest meets the error again.
     /// </summary>
     public virtual int ReadUncachedAt(Span<byte> destination, long position) => 0;
 
     /// <summary>
-    /// Forgets what stands in memory that will be read to, and asks the system to make it of large pages: each page is one piece
-    /// of a read past the cache, and disks of virtual machines take long for many (0.9 GB/s instead of 2.7; docs/FILES.md). The
-    /// memory is whole pages, and of no use to others. A hint; never fails.
+    /// Discards the contents of memory that will be read into, and asks the system to back it with large pages. Each page is one
+    /// piece of a read past the cache, and disks of virtual machines are slow with many pieces (0.9 GB/s instead of 2.7;
+    /// docs/FILES.md). The memory is whole pages, and nothing else uses it. A hint; never fails.
     /// </summary>
     public virtual void RenewAsLargePages(Span<byte> memory)
     {
@@ -68,30 +68,30 @@ internal abstract class ReadableFile : IDisposable
     /// <summary>Tells the system that the file will be read from front to back. A hint; never fails.</summary>
     public abstract void AdviseSequential();
 
-    /// <summary>Asks the system to begin to read the range now. A hint; never fails; Portable: nothing.</summary>
+    /// <summary>Asks the system to begin reading the range now. A hint; never fails. Portable: nothing.</summary>
     public abstract void AdviseWillNeed(long position, long length);
 
     /// <summary>
-    /// Maps a range for reading, whatever the file's length is; the position is a multiple of a page. A look beyond the end of
+    /// Maps a range for reading, whatever the file's length is; the position is a multiple of a page. An access beyond the end of
     /// the file ends the process. Null where the system refuses (too many mappings, a file of /proc), and on Portable, where
-    /// nothing tells whether a look is safe. The view outlives this object.
+    /// nothing tells whether an access is safe. The view outlives this object.
     /// </summary>
     public virtual MappedView? TryMap(long position, long length) => null;
 
     /// <summary>Closes the file.</summary>
     public abstract void Dispose();
 
-    /// <summary>The error for anything else that the system refused.</summary>
+    /// <summary>The error for anything else that the system refuses.</summary>
     protected static QueueDiskException Refused(
         string failed, string path, int errno, string systemText, Exception? inner = null) =>
         new($"{failed}: path={path}, errno={errno} ({systemText}). {Remedy(errno)}", errno, path, inner);
 
     private static string Remedy(int errno) => errno switch
     {
-        DiskErrors.EACCES or DiskErrors.EPERM => "Give this user the right to read the file and to pass through its folders.",
-        DiskErrors.EISDIR or DiskErrors.EINVAL => "Name a regular file; folders, pipes and devices cannot be read ahead.",
+        DiskErrors.EACCES or DiskErrors.EPERM => "Give this user the right to read the file and to enter its directories.",
+        DiskErrors.EISDIR or DiskErrors.EINVAL => "Name a regular file; directories, pipes and devices cannot be read ahead.",
         DiskErrors.EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer files open.",
-        DiskErrors.EIO => "The device failed: look at the kernel's log and check the disk.",
-        _ => "Look the error number up for this system, and check the file system that holds the path.",
+        DiskErrors.EIO => "The device failed: check the kernel's log and the disk.",
+        _ => "Look up the error number for this system, and check the file system that holds the path.",
     };
 }

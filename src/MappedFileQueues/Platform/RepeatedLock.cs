@@ -1,27 +1,28 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// An exclusive kernel lock that one object takes and lets go again and again. Where the system allows it the file stays open
-/// in between; here, by the BCL's means, each taking opens it anew. For one thread at a time.
+/// An exclusive kernel lock that one object takes and releases again and again. Where the system allows it, the file stays open
+/// in between. This implementation has only the BCL and opens the file each time it takes the lock. One thread at a time may use
+/// it.
 /// </summary>
 internal class RepeatedLock(HeldDirectory directory, string name) : IDisposable
 {
     private PlatformLock? _held;
 
-    /// <summary>Takes the lock without waiting; false when another holds it.</summary>
+    /// <summary>Takes the lock without waiting; false when another open holds it.</summary>
     public virtual bool TryTake()
     {
         _held = directory.TryLock(name, LockKind.Exclusive);
         return _held is not null;
     }
 
-    /// <summary>Lets the lock go.</summary>
-    public virtual void LetGo()
+    /// <summary>Releases the lock.</summary>
+    public virtual void Release()
     {
         _held?.Dispose();
         _held = null;
     }
 
-    /// <summary>Lets the lock go, and the file.</summary>
-    public virtual void Dispose() => LetGo();
+    /// <summary>Releases the lock and closes the file.</summary>
+    public virtual void Dispose() => Release();
 }

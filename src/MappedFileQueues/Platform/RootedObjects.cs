@@ -1,14 +1,14 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// Objects that nobody may finalize while they are in use, whoever forgets to dispose them: the finalizer of a handle inside
-/// would unmap, or let a lock go, behind the back of those that are still at work. Any thread.
+/// Keeps objects in use from being finalized when nothing disposes them: the finalizer of a handle inside them would unmap memory
+/// or release a lock that is still in use. Any thread.
 /// </summary>
 internal sealed class RootedObjects
 {
     private readonly Lock _lock = new();
 
-    // Of objects, because for that type the runtime has code ready: nothing of it is compiled when a store is opened.
+    // The type argument is object because the runtime has code for it ready: nothing of it is compiled when a store is opened.
     private readonly HashSet<object> _objects = [];
 
     public void Add(object used)
@@ -17,7 +17,7 @@ internal sealed class RootedObjects
             _objects.Add(used);
     }
 
-    /// <summary>True for the first call alone.</summary>
+    /// <summary>True only for the first call.</summary>
     public bool TryRemove(object used)
     {
         lock (_lock)

@@ -1,18 +1,18 @@
 namespace MappedFileQueues.Platform;
 
 /// <summary>
-/// A file that comes into being, or is replaced, as a whole: a crash leaves what stood under the name before, or all of the new
-/// file, never a part. First <see cref="Write"/>, then <see cref="Install"/>; what a crash leaves under the temporary name is
-/// removed by the next write, or by the opener that lists the folder.
+/// Creates or replaces a file as a whole: a crash leaves the former file, or all of the new one, never a part. First
+/// <see cref="Write"/>, then <see cref="Install"/>. What a crash leaves under the temporary name is removed by the next write, or
+/// by the opener that lists the directory.
 /// </summary>
 internal static class WholeFile
 {
-    /// <summary>Ends the name of every file that is still being made; a lone opener removes such files.</summary>
+    /// <summary>The end of the name of every unfinished file; a lone opener removes such files.</summary>
     public const string TemporarySuffix = ".tmp";
 
-    /// <summary>Fills a new file under the temporary name and syncs it. When that fails, that name is free again.</summary>
-    /// <param name="directory">Where.</param>
-    /// <param name="name">The name that the file will get.</param>
+    /// <summary>Fills a new file under the temporary name and syncs it. On an error the temporary file is removed.</summary>
+    /// <param name="directory">The directory of the file.</param>
+    /// <param name="name">The final name of the file.</param>
     /// <param name="fill">Writes the contents; the file is empty, and is closed afterwards.</param>
     /// <param name="suffix">What the temporary name adds to the name.</param>
     public static void Write(
@@ -32,10 +32,10 @@ internal static class WholeFile
         }
     }
 
-    /// <summary>Gives the temporary file its name, in place of what stood there, and syncs the folder's entries.</summary>
-    /// <param name="directory">Where.</param>
+    /// <summary>Gives the temporary file its final name, replacing the former file, and syncs the directory's entries.</summary>
+    /// <param name="directory">The directory of the file.</param>
     /// <param name="name">The name.</param>
-    /// <param name="renamed">Called between the two, for tests that kill there.</param>
+    /// <param name="renamed">Called between the two steps, for tests that kill there.</param>
     public static void Install(HeldDirectory directory, string name, Action? renamed = null)
     {
         directory.Rename(name + TemporarySuffix, name);
@@ -44,7 +44,7 @@ internal static class WholeFile
         directory.FlushEntries(slash < 0 ? "" : name[..slash]);
     }
 
-    /// <summary>Removes a temporary file for a caller that has an error in hand already.</summary>
+    /// <summary>Removes a temporary file for a caller that already has an error to report.</summary>
     public static void TryDelete(HeldDirectory directory, string name)
     {
         try
@@ -53,7 +53,7 @@ internal static class WholeFile
         }
         catch (QueueDiskException)
         {
-            // It is of no use to anybody, and the next write of it tries again.
+            // The file is of no use any longer, and the next write of it tries again.
         }
     }
 }

@@ -7,14 +7,14 @@ internal static class ZeroFill
     private const int ChunkLength = 64 * 1024;
 
     /// <summary>
-    /// For what is written in pieces of this the system takes large pieces of memory, and what comes over it later costs half as
-    /// much as over pieces of 64 KiB (docs/BENCHMARKS.md).
+    /// The system allots large pieces of memory to writes of this length, and later writes over them cost half as much as over
+    /// pieces of 64 KiB (docs/BENCHMARKS-HISTORY.md).
     /// </summary>
     private const int WriteLength = 256 * 1024;
 
     private static readonly byte[] s_zeros = new byte[WriteLength];
 
-    /// <summary>Refuses a range that is not inside the file.</summary>
+    /// <summary>Throws for a range that is not inside the file.</summary>
     public static void CheckRange(long offset, long length, long fileLength)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
@@ -23,7 +23,7 @@ internal static class ZeroFill
         ArgumentOutOfRangeException.ThrowIfGreaterThan(length, fileLength - offset);
     }
 
-    /// <summary>A file that somebody has cut off must not be mapped: going beyond its end kills the process.</summary>
+    /// <summary>The error for a truncated file, which must not be mapped: an access beyond its end kills the process.</summary>
     public static QueueCorruptException TooShort(string path, long fileLength, long wanted) =>
         new(
             $"The file is shorter than its contents need: file={path}, length={fileLength}, needed={wanted}."
@@ -43,8 +43,8 @@ internal static class ZeroFill
     }
 
     /// <summary>
-    /// Writes zeros to those blocks of [start, end) that read as zeros. A store of another thread or process into such a block
-    /// between the look and the write would be lost: the caller promises that nobody uses them yet.
+    /// Writes zeros to those blocks of [start, end) that read as zeros. If another thread or process stored into such a block
+    /// between the read and the write, the store would be lost: the caller promises that nothing uses them yet.
     /// </summary>
     public static void WriteWhereZero(PlatformFile file, long start, long end)
     {

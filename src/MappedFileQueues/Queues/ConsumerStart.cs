@@ -8,8 +8,8 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Where a consumer begins: at its stored offset, or, when it is new, where the caller says. A stored offset is believed only
-/// after a look: a valid frame at it, the tail, or a walk from its segment's first byte.
+/// Finds where a consumer starts: at its stored offset or, if it is new, where the caller says. A stored offset is trusted only
+/// after a check: a valid frame lies there, it is the tail, or a walk from its segment's first byte reaches it.
 /// </summary>
 internal static unsafe class ConsumerStart
 {
@@ -27,7 +27,7 @@ internal static unsafe class ConsumerStart
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
             || IsWholeFrame(store, offset) || FrameStarts.Contains(store, policy, offset))
             return offset;
-        // Its frame is damaged: it begins where the damage does, steps over that, and says so.
+        // Its frame is damaged: start at the damage, step over it and report it.
         long damage = FrameStarts.FindDamageOver(store, policy, offset);
         if (damage >= 0)
             return damage;
@@ -37,7 +37,7 @@ internal static unsafe class ConsumerStart
             StoreNames.Cursor(name), 0);
     }
 
-    /// <summary>Where a new consumer or reader begins.</summary>
+    /// <summary>Finds where a new consumer or reader starts.</summary>
     public static long FindNew(LogAttachment attachment, QueueStart start, CorruptionPolicy policy)
     {
         LogStore store = attachment.Store;
@@ -52,10 +52,10 @@ internal static unsafe class ConsumerStart
         return offset;
     }
 
-    /// <summary>The hint may stand above a hole; what is confirmed does not.</summary>
+    /// <summary>The tail hint may stand above a hole; the confirmed offset does not.</summary>
     private static long SafeWalkStart(LogStore store) => store.ConfirmedOffset;
 
-    /// <summary>A frame whose checksum fits covers its own offset: no other bytes pass for it.</summary>
+    /// <summary>The checksum of a frame covers its offset, so no other bytes pass for the frame.</summary>
     private static bool IsWholeFrame(LogStore store, long offset)
     {
         if (offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)

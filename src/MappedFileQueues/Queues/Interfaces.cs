@@ -7,13 +7,13 @@ namespace MappedFileQueues;
 public interface IMappedFileProducer<T>
     where T : struct
 {
-    /// <summary>Where the next message will be written.</summary>
+    /// <summary>The offset at which the next message will be written.</summary>
     long Offset { get; }
 
-    /// <summary>Everything before it is on disk.</summary>
+    /// <summary>Everything before it is on disk, whichever process flushed it.</summary>
     long ConfirmedOffset { get; }
 
-    /// <summary>Sets where an empty store begins.</summary>
+    /// <summary>Sets the offset at which an empty store starts.</summary>
     /// <param name="offset">A multiple of 8.</param>
     void AdjustOffset(long offset);
 
@@ -27,26 +27,26 @@ public interface IMappedFileProducer<T>
 public interface IMappedFileConsumer<T>
     where T : struct
 {
-    /// <summary>The next message to read.</summary>
+    /// <summary>The offset of the next message to read.</summary>
     long Offset { get; }
 
-    /// <summary>Moves the consumer.</summary>
+    /// <summary>Moves the consumer to an offset.</summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="InvalidOperationException">A message was consumed and not committed.</exception>
     void AdjustOffset(long offset);
 
-    /// <summary>Waits for the next message; again without <see cref="Commit"/> gives the same one.</summary>
+    /// <summary>Waits for the next message. Until <see cref="Commit"/>, every call gives the same message.</summary>
     /// <param name="message">The message.</param>
     void Consume(out T message);
 
-    /// <summary>The message in hand is done.</summary>
+    /// <summary>Marks the current message as done.</summary>
     void Commit();
 }
 
 /// <summary>The producer's side of a message queue, as in Stream 1.x.</summary>
 public interface IMappedFileProducer
 {
-    /// <summary>Where the next message will be written.</summary>
+    /// <summary>The offset at which the next message will be written.</summary>
     long Offset { get; }
 
     /// <summary>Appends a message.</summary>
@@ -56,32 +56,32 @@ public interface IMappedFileProducer
     /// <summary>Serializes and appends a message.</summary>
     /// <typeparam name="T">The message's type.</typeparam>
     /// <param name="message">The message.</param>
-    /// <param name="serializer">Turns it into bytes.</param>
+    /// <param name="serializer">Turns the message into bytes.</param>
     void Produce<T>(T message, IMessageSerializer<T> serializer);
 }
 
 /// <summary>The consumer's side of a message queue, as in Stream 1.x.</summary>
 public interface IMappedFileConsumer
 {
-    /// <summary>The next message to read.</summary>
+    /// <summary>The offset of the next message to read.</summary>
     long Offset { get; }
 
-    /// <summary>Moves the consumer.</summary>
+    /// <summary>Moves the consumer to an offset.</summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="InvalidOperationException">A message was consumed and not committed.</exception>
     void AdjustOffset(long offset);
 
-    /// <summary>Waits for the next message; valid until the next call on this consumer.</summary>
+    /// <summary>Waits for the next message, which is valid until the next call on this consumer.</summary>
     /// <returns>The message, in the mapping.</returns>
     ReadOnlySpan<byte> Consume();
 
     /// <summary>Waits for the next message and deserializes it.</summary>
     /// <typeparam name="T">The message's type.</typeparam>
-    /// <param name="deserializer">Reads it from bytes.</param>
+    /// <param name="deserializer">Creates the message from bytes.</param>
     /// <returns>The message.</returns>
     T Consume<T>(IMessageDeserializer<T> deserializer);
 
-    /// <summary>The message in hand is done.</summary>
+    /// <summary>Marks the current message as done.</summary>
     void Commit();
 }
 
@@ -89,27 +89,27 @@ public interface IMappedFileConsumer
 /// <typeparam name="T">The message's type.</typeparam>
 public interface IMessageSerializer<in T>
 {
-    /// <summary>Serializes. The result is copied before the next call.</summary>
+    /// <summary>Serializes a message. The result is copied before the next call.</summary>
     /// <param name="message">The message.</param>
-    /// <returns>Its bytes.</returns>
+    /// <returns>The message's bytes.</returns>
     ReadOnlySpan<byte> Serialize(T message);
 }
 
-/// <summary>A serializer that writes into the queue's own buffer, so that nothing is allocated a message.</summary>
+/// <summary>A serializer that writes into the queue's own buffer, so that a message allocates nothing.</summary>
 /// <typeparam name="T">The message's type.</typeparam>
 public interface IBufferedMessageSerializer<in T> : IMessageSerializer<T>
 {
-    /// <summary>Serializes into the destination. By default by the other method.</summary>
+    /// <summary>Serializes into the destination. The default implementation copies the result of the other method.</summary>
     /// <param name="message">The message.</param>
-    /// <param name="destination">Where the bytes go.</param>
+    /// <param name="destination">Receives the bytes.</param>
     void Serialize(T message, IBufferWriter<byte> destination) => destination.Write(Serialize(message));
 }
 
-/// <summary>Turns bytes back into messages, as in Stream 1.x.</summary>
+/// <summary>Turns bytes into messages, as in Stream 1.x.</summary>
 /// <typeparam name="T">The message's type.</typeparam>
 public interface IMessageDeserializer<out T>
 {
-    /// <summary>Deserializes. The buffer lies in the mapping and is valid during the call.</summary>
+    /// <summary>Deserializes a message. The buffer lies in the mapping and is valid only during the call.</summary>
     /// <param name="buffer">The message's bytes.</param>
     /// <returns>The message.</returns>
     T Deserialize(ReadOnlySpan<byte> buffer);

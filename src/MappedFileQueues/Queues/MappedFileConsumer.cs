@@ -5,7 +5,7 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Reads the messages of a queue under a name whose offset is stored. Threads, allocation and safety as for
+/// Reads the messages of a queue under a name whose offset is stored. Threads, allocation and safety are as for
 /// <see cref="MappedFileConsumer{T}"/>.
 /// </summary>
 public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
@@ -24,28 +24,28 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <summary>The name; "" is the default consumer.</summary>
     public string Name => _core.Name;
 
-    /// <summary>The next message to read: the one in hand, until Commit or Advance.</summary>
+    /// <summary>The offset of the next message to read: the current message until Commit or Advance.</summary>
     public long Offset => _reader.Offset;
 
-    /// <summary>The stored offset: what lies before it is done.</summary>
+    /// <summary>The stored offset. Everything before it is done.</summary>
     public long CommittedOffset => _core.CommittedOffset;
 
-    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset => _reader.MessageOffset;
 
     /// <summary>
-    /// Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose. Again
-    /// without Commit or Advance gives the same one.
+    /// Waits for the next message and returns it in place. It is valid until Commit, Advance, the next read or Dispose. Until
+    /// Commit or Advance, every call gives the same message.
     /// </summary>
     /// <returns>The message, in the mapping; may be empty.</returns>
-    /// <exception cref="ObjectDisposedException">Disposed, also while waiting.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
-    /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
+    /// <exception cref="ObjectDisposedException">The consumer is disposed, also during the wait.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the position stays. A <see cref="CorruptionPolicy"/> that
+    /// steps over damage throws only where nothing after the damage can be read and nothing may be appended there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
-    /// <exception cref="QueueDiskException">The disk cannot give the message: its page, or its file; the place stays.</exception>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="QueueDiskException">The disk cannot deliver the message's page or file; the position stays.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
-    /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for
+    /// <exception cref="InvalidOperationException">An open claim of this thread is in the way, so the call would wait for
     /// itself.</exception>
     public ReadOnlySpan<byte> Consume() => Consume(CancellationToken.None);
 
@@ -58,11 +58,9 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return message;
     }
 
-    /// <summary>
-    /// Waits for the next message and deserializes it. When the deserializer throws, Commit skips that message.
-    /// </summary>
+    /// <summary>Waits for the next message and deserializes it. If the deserializer throws, Commit skips that message.</summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
-    /// <param name="deserializer">Reads it from bytes that lie in the mapping.</param>
+    /// <param name="deserializer">Creates the message from bytes that lie in the mapping.</param>
     /// <returns>The message.</returns>
     public TMessage Consume<TMessage>(IMessageDeserializer<TMessage> deserializer)
     {
@@ -70,27 +68,27 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return deserializer.Deserialize(Consume());
     }
 
-    /// <summary>Reads the next message if there is one; does not wait.</summary>
-    /// <param name="message">The message; valid as Consume says.</param>
-    /// <returns>Whether there was one.</returns>
+    /// <summary>Reads the next message if there is one, without waiting.</summary>
+    /// <param name="message">The message, valid as for Consume.</param>
+    /// <returns>Whether there was a message.</returns>
     public bool TryConsume(out ReadOnlySpan<byte> message) => TryGet(TimeSpan.Zero, CancellationToken.None, out message);
 
-    /// <summary>Reads the next message, waiting for it for a time.</summary>
-    /// <param name="message">The message; valid as Consume says.</param>
-    /// <param name="timeout">How long; infinite is allowed.</param>
+    /// <summary>Reads the next message, and waits for it up to a time limit.</summary>
+    /// <param name="message">The message, valid as for Consume.</param>
+    /// <param name="timeout">How long to wait; may be infinite.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
-    /// <returns>Whether there was one.</returns>
+    /// <returns>Whether there was a message.</returns>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
     public bool TryConsume(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
         TryGet(timeout, cancellationToken, out message);
 
     /// <summary>
-    /// Waits for one message and enumerates those that are there, each where it lies, reading on behind it; Commit commits
-    /// those that were enumerated.
+    /// Waits for one message, then enumerates all that are there, each in place, and continues after them. Commit commits the
+    /// enumerated messages.
     /// </summary>
-    /// <param name="countMax">The most messages that are enumerated.</param>
-    /// <param name="cancellationToken">Ends the wait for the first one.</param>
-    /// <returns>To be enumerated once, by foreach.</returns>
+    /// <param name="countMax">The largest number of messages to enumerate.</param>
+    /// <param name="cancellationToken">Ends the wait for the first message.</param>
+    /// <returns>The messages, for one foreach.</returns>
     public MessageBatch ConsumeBatch(int countMax = int.MaxValue, CancellationToken cancellationToken = default)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(countMax);
@@ -98,20 +96,23 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return new MessageBatch(this, countMax, cancellationToken);
     }
 
-    /// <summary>Reads on behind the message in hand without committing.</summary>
+    /// <summary>Moves past the current message without committing it.</summary>
     public void Advance() => _core.Advance();
 
-    /// <summary>Everything read so far, and the message in hand, is done. Survives the death of this process at once.</summary>
+    /// <summary>
+    /// Marks everything read so far as done, including the current message. The commit survives the death of this process at
+    /// once.
+    /// </summary>
     public void Commit() => _core.Commit();
 
-    /// <summary>Everything before an offset is done; the reading place stays.</summary>
-    /// <param name="nextOffset">A frame's start at or before what was read.</param>
-    /// <exception cref="OffsetOutOfRangeException">It is not.</exception>
+    /// <summary>Marks everything before an offset as done. The reading position stays.</summary>
+    /// <param name="nextOffset">A frame's start, at or before the end of what was read.</param>
+    /// <exception cref="OffsetOutOfRangeException">The offset is not such a start.</exception>
     public void Commit(long nextOffset) => _core.Commit(nextOffset);
 
-    /// <summary>As <see cref="Commit()"/>; durable, it also survives a power cut when it returns.</summary>
+    /// <summary>Like <see cref="Commit()"/>. A durable commit also survives a power cut once the call has returned.</summary>
     /// <param name="durable">Whether the stored offset is flushed to the disk.</param>
-    /// <exception cref="QueueDiskException">The flush failed: the commit is stored, and may not survive a power cut.</exception>
+    /// <exception cref="QueueDiskException">The flush failed: the commit is stored but may not survive a power cut.</exception>
     public void Commit(bool durable)
     {
         _core.Commit();
@@ -119,9 +120,12 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
             _core.FlushCursor();
     }
 
-    /// <summary>As Commit(durable: true), with the flush on a pool thread. The commit itself is stored at once.</summary>
-    /// <param name="cancellationToken">Cancelled before the call, nothing is committed; afterwards it counts no more.</param>
-    /// <returns>Completes when the stored offset is on disk.</returns>
+    /// <summary>
+    /// Like Commit(durable: true), but flushes on a pool thread. The commit itself is stored before the call returns.
+    /// </summary>
+    /// <param name="cancellationToken">When cancelled before the call, nothing is committed. Later cancellation has no
+    /// effect.</param>
+    /// <returns>A task that completes when the stored offset is on disk.</returns>
     public ValueTask CommitAsync(CancellationToken cancellationToken = default)
     {
         if (cancellationToken.IsCancellationRequested)
@@ -130,7 +134,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return new ValueTask(Task.Run(_core.FlushCursor, CancellationToken.None));
     }
 
-    /// <summary>Back to the committed offset.</summary>
+    /// <summary>Moves back to the committed offset.</summary>
     public void Rewind() => _core.Rewind();
 
     /// <summary>Waits for the next message without blocking a thread.</summary>
@@ -139,19 +143,21 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
     public ValueTask<ReadOnlyMemory<byte>> ConsumeAsync(CancellationToken cancellationToken = default)
     {
-        // What is there costs no state machine. A reader that a pending call owns is not looked at.
+        // A message that is there costs no state machine. A reader that a pending call owns is left alone.
         if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryCopy(out ReadOnlyMemory<byte> message))
             return new ValueTask<ReadOnlyMemory<byte>>(message);
         return WaitAndConsumeAsync(cancellationToken);
     }
 
-    /// <summary>Waits until TryConsume would find a message: the loop that copies and allocates nothing.</summary>
+    /// <summary>Waits until TryConsume would find a message. A loop of the two neither copies nor allocates.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
-    /// <returns>Always true; a disposed consumer throws.</returns>
+    /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
         !_reader.IsBarred && _core.IsMessageThere() ? new ValueTask<bool>(true) : WaitUntilThereAsync(cancellationToken);
 
-    /// <summary>All messages from here on, for ever, as copies; one is committed when the next is asked for.</summary>
+    /// <summary>
+    /// Enumerates all messages from here on, without end, as copies. Asking for the next message commits the one before.
+    /// </summary>
     /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>
     /// <returns>The messages.</returns>
     public async IAsyncEnumerable<ReadOnlyMemory<byte>> ReadAllAsync(
@@ -165,11 +171,11 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     }
 
     /// <summary>
-    /// Moves the consumer and stores the place. A message in hand counts as not read; the interface of 1.x refuses to move until
-    /// it is committed.
+    /// Moves the consumer to an offset and stores it. A message in hand counts as not read; the interface of 1.x refuses to move
+    /// until it is committed.
     /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
-    /// <exception cref="OffsetOutOfRangeException">It is neither, or was removed.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The offset is neither, or its messages were removed.</exception>
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
@@ -183,13 +189,13 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         AdjustOffset(offset);
     }
 
-    /// <summary>Moves behind the last published message and stores the place.</summary>
+    /// <summary>Moves to the end of the published messages and stores that offset.</summary>
     public void SeekToEnd() => Seek(QueueStart.Latest);
 
-    /// <summary>Moves to the oldest message that the store holds and stores the place.</summary>
+    /// <summary>Moves to the oldest message in the store and stores its offset.</summary>
     public void SeekToStart() => Seek(QueueStart.Earliest);
 
-    /// <summary>Ends the consumer and lets its name go.</summary>
+    /// <summary>Ends the consumer and releases its name.</summary>
     public void Dispose()
     {
         _core.Dispose();
@@ -217,7 +223,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     {
         bool found = TryConsume(out ReadOnlySpan<byte> message);
         copy = message.ToArray();
-        // The message stays in hand; but a Dispose on another thread has nothing to keep mapped for it.
+        // The message remains current, but a Dispose on another thread need not keep anything mapped for it.
         _reader.ForgetSpan();
         return found;
     }
@@ -243,7 +249,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private void Seek(QueueStart start) => _queue.Seek(_core, start);
 }
 
-/// <summary>Messages that were there, one after the other, each where it lies in the mapping.</summary>
+/// <summary>The messages that are there, one after the other, each in place in the mapping.</summary>
 public ref struct MessageBatch
 {
     private readonly MappedFileConsumer _consumer;
@@ -260,14 +266,14 @@ public ref struct MessageBatch
         _waits = true;
     }
 
-    /// <summary>The message; valid until the next MoveNext or call on the consumer.</summary>
+    /// <summary>The current message; valid until the next MoveNext or the next call on the consumer.</summary>
     public ReadOnlySpan<byte> Current { get; private set; }
 
-    /// <summary>For foreach.</summary>
-    /// <returns>This.</returns>
+    /// <summary>Supports foreach.</summary>
+    /// <returns>This batch.</returns>
     public readonly MessageBatch GetEnumerator() => this;
 
-    /// <summary>Reads on; waits for the first message only.</summary>
+    /// <summary>Moves to the next message. Waits for the first message only.</summary>
     /// <returns>Whether there is a message.</returns>
     public bool MoveNext()
     {

@@ -5,9 +5,9 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Reads the structs of a queue under a name whose offset is stored. One thread at a time; Dispose may come from any thread
-/// and ends waiting calls with <see cref="ObjectDisposedException"/>. Reading allocates nothing. A consumer that dies loses no
-/// message: the next one of its name begins at the committed offset.
+/// Reads the structs of a queue under a name whose offset is stored. One thread at a time may use it; Dispose may come from any
+/// thread and ends waiting calls with <see cref="ObjectDisposedException"/>. Reading allocates nothing. A consumer that dies
+/// loses no message: the next one with its name starts at the committed offset.
 /// </summary>
 /// <typeparam name="T">The message: a struct without references.</typeparam>
 public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
@@ -27,25 +27,25 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>The name; "" is the default consumer.</summary>
     public string Name => _core.Name;
 
-    /// <summary>The next message to read: the one in hand, until Commit or Advance.</summary>
+    /// <summary>The offset of the next message to read: the current message until Commit or Advance.</summary>
     public long Offset => _reader.Offset;
 
-    /// <summary>The stored offset: what lies before it is done.</summary>
+    /// <summary>The stored offset. Everything before it is done.</summary>
     public long CommittedOffset => _core.CommittedOffset;
 
-    /// <summary>Where the message that was read last began; -1 before the first.</summary>
+    /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset => _reader.MessageOffset;
 
-    /// <summary>Waits for the next message; again without Commit or Advance gives the same one.</summary>
+    /// <summary>Waits for the next message. Until Commit or Advance, every call gives the same message.</summary>
     /// <param name="message">The message.</param>
-    /// <exception cref="ObjectDisposedException">Disposed, also while waiting.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged here; the place stays. With another
-    /// <see cref="CorruptionPolicy"/> only where nothing behind the damage can be read, and nobody may append there.</exception>
+    /// <exception cref="ObjectDisposedException">The consumer is disposed, also during the wait.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged here; the position stays. A <see cref="CorruptionPolicy"/> that
+    /// steps over damage throws only where nothing after the damage can be read and nothing may be appended there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed.</exception>
-    /// <exception cref="QueueDiskException">The disk cannot give the message: its page, or its file; the place stays.</exception>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="QueueDiskException">The disk cannot deliver the message's page or file; the position stays.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
-    /// <exception cref="InvalidOperationException">This thread has an open claim in the way and would wait for
+    /// <exception cref="InvalidOperationException">An open claim of this thread is in the way, so the call would wait for
     /// itself.</exception>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Consume(out T message)
@@ -64,24 +64,24 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             Wait(Timeout.InfiniteTimeSpan, cancellationToken, out message);
     }
 
-    /// <summary>Reads the next message if there is one; does not wait.</summary>
+    /// <summary>Reads the next message if there is one, without waiting.</summary>
     /// <param name="message">The message.</param>
-    /// <returns>Whether there was one.</returns>
+    /// <returns>Whether there was a message.</returns>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryConsume(out T message) =>
         _reader.TryCopyInCall(out message) || Wait(TimeSpan.Zero, CancellationToken.None, out message);
 
-    /// <summary>Reads the next message, waiting for it for a time.</summary>
+    /// <summary>Reads the next message, and waits for it up to a time limit.</summary>
     /// <param name="message">The message.</param>
-    /// <param name="timeout">How long; infinite is allowed.</param>
+    /// <param name="timeout">How long to wait; may be infinite.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
-    /// <returns>Whether there was one.</returns>
+    /// <returns>Whether there was a message.</returns>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
     public bool TryConsume(out T message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
         _reader.TryCopyInCall(out message) || Wait(timeout, cancellationToken, out message);
 
     /// <summary>
-    /// Waits for the next message and gives it where it lies; valid until Commit, Advance, the next read or Dispose.
+    /// Waits for the next message and returns it in place. It is valid until Commit, Advance, the next read or Dispose.
     /// </summary>
     /// <returns>The message, in the mapping.</returns>
     public unsafe ref readonly T Peek()
@@ -90,31 +90,34 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         return ref Unsafe.AsRef<T>(payload);
     }
 
-    /// <summary>Waits for one message, takes those that are there, and reads on behind them; Commit commits them all.</summary>
-    /// <param name="destination">Where they go; its length is the most that are taken.</param>
-    /// <param name="cancellationToken">Ends the wait for the first one.</param>
-    /// <returns>How many; 0 only for an empty destination.</returns>
-    /// <remarks>When it throws, none is taken: the next call begins with the first message of this one.</remarks>
+    /// <summary>Waits for one message, takes all that are there, and continues after them. Commit commits them all.</summary>
+    /// <param name="destination">Receives the messages; its length is the largest number taken.</param>
+    /// <param name="cancellationToken">Ends the wait for the first message.</param>
+    /// <returns>The number of messages; 0 only for an empty destination.</returns>
+    /// <remarks>If the call throws, it takes no message: the next call starts with the first message of this one.</remarks>
     public int ConsumeBatch(Span<T> destination, CancellationToken cancellationToken = default)
     {
         return destination.IsEmpty ? 0 : _core.TakeBatch(destination, cancellationToken);
     }
 
-    /// <summary>Reads on behind the message in hand without committing.</summary>
+    /// <summary>Moves past the current message without committing it.</summary>
     public void Advance() => _core.Advance();
 
-    /// <summary>Everything read so far, and the message in hand, is done. Survives the death of this process at once.</summary>
+    /// <summary>
+    /// Marks everything read so far as done, including the current message. The commit survives the death of this process at
+    /// once.
+    /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Commit() => _core.Commit();
 
-    /// <summary>Everything before an offset is done; the reading place stays.</summary>
-    /// <param name="nextOffset">A frame's start at or before what was read.</param>
-    /// <exception cref="OffsetOutOfRangeException">It is not.</exception>
+    /// <summary>Marks everything before an offset as done. The reading position stays.</summary>
+    /// <param name="nextOffset">A frame's start, at or before the end of what was read.</param>
+    /// <exception cref="OffsetOutOfRangeException">The offset is not such a start.</exception>
     public void Commit(long nextOffset) => _core.Commit(nextOffset);
 
-    /// <summary>As <see cref="Commit()"/>; durable, it also survives a power cut when it returns.</summary>
+    /// <summary>Like <see cref="Commit()"/>. A durable commit also survives a power cut once the call has returned.</summary>
     /// <param name="durable">Whether the stored offset is flushed to the disk.</param>
-    /// <exception cref="QueueDiskException">The flush failed: the commit is stored, and may not survive a power cut.</exception>
+    /// <exception cref="QueueDiskException">The flush failed: the commit is stored but may not survive a power cut.</exception>
     public void Commit(bool durable)
     {
         _core.Commit();
@@ -122,9 +125,12 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             _core.FlushCursor();
     }
 
-    /// <summary>As Commit(durable: true), with the flush on a pool thread. The commit itself is stored at once.</summary>
-    /// <param name="cancellationToken">Cancelled before the call, nothing is committed; afterwards it counts no more.</param>
-    /// <returns>Completes when the stored offset is on disk.</returns>
+    /// <summary>
+    /// Like Commit(durable: true), but flushes on a pool thread. The commit itself is stored before the call returns.
+    /// </summary>
+    /// <param name="cancellationToken">When cancelled before the call, nothing is committed. Later cancellation has no
+    /// effect.</param>
+    /// <returns>A task that completes when the stored offset is on disk.</returns>
     public ValueTask CommitAsync(CancellationToken cancellationToken = default)
     {
         if (cancellationToken.IsCancellationRequested)
@@ -133,7 +139,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         return new ValueTask(Task.Run(_core.FlushCursor, CancellationToken.None));
     }
 
-    /// <summary>Back to the committed offset.</summary>
+    /// <summary>Moves back to the committed offset.</summary>
     public void Rewind() => _core.Rewind();
 
     /// <summary>Waits for the next message without blocking a thread.</summary>
@@ -142,19 +148,19 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
     public ValueTask<T> ConsumeAsync(CancellationToken cancellationToken = default)
     {
-        // What is there costs no state machine. A reader that a pending call owns is not looked at.
+        // A message that is there costs no state machine. A reader that a pending call owns is left alone.
         if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryConsume(out T message))
             return new ValueTask<T>(message);
         return WaitAndConsumeAsync(cancellationToken);
     }
 
-    /// <summary>Waits until TryConsume or Peek would find a message: the loop that copies and allocates nothing.</summary>
+    /// <summary>Waits until TryConsume or Peek would find a message. A loop of the two neither copies nor allocates.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
-    /// <returns>Always true; a disposed consumer throws.</returns>
+    /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
         !_reader.IsBarred && _core.IsMessageThere() ? new ValueTask<bool>(true) : WaitUntilThereAsync(cancellationToken);
 
-    /// <summary>All messages from here on, for ever; one is committed when the next is asked for.</summary>
+    /// <summary>Enumerates all messages from here on, without end. Asking for the next message commits the one before.</summary>
     /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>
     /// <returns>The messages.</returns>
     public async IAsyncEnumerable<T> ReadAllAsync([EnumeratorCancellation] CancellationToken cancellationToken = default)
@@ -167,11 +173,11 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     }
 
     /// <summary>
-    /// Moves the consumer and stores the place. A message in hand counts as not read; the interface of 1.x refuses to move until
-    /// it is committed.
+    /// Moves the consumer to an offset and stores it. A message in hand counts as not read; the interface of 1.x refuses to move
+    /// until it is committed.
     /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
-    /// <exception cref="OffsetOutOfRangeException">It is neither, or was removed.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The offset is neither, or its messages were removed.</exception>
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
@@ -185,13 +191,16 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         AdjustOffset(offset);
     }
 
-    /// <summary>Moves behind the last published message and stores the place.</summary>
+    /// <summary>Moves to the end of the published messages and stores that offset.</summary>
     public void SeekToEnd() => Seek(QueueStart.Latest);
 
-    /// <summary>Moves to the oldest message that the store holds and stores the place.</summary>
+    /// <summary>Moves to the oldest message in the store and stores its offset.</summary>
     public void SeekToStart() => Seek(QueueStart.Earliest);
 
-    /// <summary>Ends the consumer and lets its name go. See the type for spans and references that are out.</summary>
+    /// <summary>
+    /// Ends the consumer and releases its name. A reference from Peek that another thread still uses stays readable until that
+    /// thread's next call.
+    /// </summary>
     public void Dispose()
     {
         _core.Dispose();

@@ -8,8 +8,8 @@ using MappedFileQueues.Log.Frames;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Appends messages of any length. Threads, allocation and safety as for <see cref="MappedFileProducer{T}"/>. A message fits
-/// when its length + 8 is at most the segment's length, and 256 MiB.
+/// Appends messages of any length. Threads, allocation and safety are as for <see cref="MappedFileProducer{T}"/>. A message fits
+/// when its length + 8 is at most the segment's length and at most 256 MiB.
 /// </summary>
 public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
 {
@@ -29,32 +29,32 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         _hasFlushes = _core.HasFlushes;
     }
 
-    /// <summary>Where the next message will be written, as far as is known now.</summary>
+    /// <summary>The offset at which the next message will be written, as far as is known now.</summary>
     public long Offset => _core.Appender.TailOffset;
 
-    /// <summary>Everything before it is on disk, by whose flush ever.</summary>
+    /// <summary>Everything before it is on disk, whichever process flushed it.</summary>
     public long ConfirmedOffset => _core.ConfirmedOffset;
 
-    /// <summary>The largest message in bytes.</summary>
+    /// <summary>The length of the largest message in bytes.</summary>
     public int MessageLengthMax => _core.Appender.PayloadLimit;
 
-    /// <summary>Appends a message, which may be empty; returns its offset.</summary>
+    /// <summary>Appends a message, which may be empty, and returns its offset.</summary>
     /// <param name="buffer">The message.</param>
     /// <returns>The message's offset.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The message does not fit a segment; nothing was written.</exception>
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or before it, so that nothing was
-    /// flushed for two intervals; nothing was appended.</exception>
-    /// <exception cref="QueueInUseException">Another process keeps the lock under which segments are made; nothing was
+    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or damage before it has prevented
+    /// flushes for two intervals; nothing was appended.</exception>
+    /// <exception cref="QueueInUseException">Another process keeps the lock for creating segments; nothing was
     /// appended.</exception>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the
-    /// same.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
+    /// nevertheless.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     /// <remarks>
-    /// When the level is Group, or a counted flush is due, and that flush fails, QueueDiskException (who led it) and
-    /// QueuePoisonedException (who waited) say nothing against the message: it may be published all the same.
+    /// At the level Group, or when a counted flush is due, that flush may fail. Its leader then throws QueueDiskException and its
+    /// waiters throw QueuePoisonedException; the message may be published nevertheless.
     /// </remarks>
     public long Produce(ReadOnlySpan<byte> buffer)
     {
@@ -68,10 +68,11 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
 
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})"/>
     /// <param name="buffer">The message.</param>
-    /// <param name="options">For this call alone.</param>
-    /// <exception cref="OperationCanceledException">Cancelled: before anything was written, or while the call waited for its
-    /// flush; its message says so, and the message stays appended then.</exception>
-    /// <exception cref="TimeoutException">The flush did not end in time; the message stays appended.</exception>
+    /// <param name="options">Options of this call alone.</param>
+    /// <exception cref="OperationCanceledException">Cancelled before anything was written, or while the call waited for its
+    /// flush. The exception's message says which; in the second case the message stays appended.</exception>
+    /// <exception cref="TimeoutException">The flush did not end in time. The message stays appended; its durability is
+    /// unknown.</exception>
     public long Produce(ReadOnlySpan<byte> buffer, in ProduceOptions options)
     {
         _core.Check(options);
@@ -81,20 +82,19 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Serializes and appends a message. The serializer runs before anything is claimed, so what it throws leaves the log as
-    /// it was. With an
-    /// <see cref="IBufferedMessageSerializer{T}"/> nothing is allocated once the thread's buffer has grown.
+    /// Serializes and appends a message. The serializer runs before anything is claimed, so an exception in it leaves the log
+    /// unchanged. With an <see cref="IBufferedMessageSerializer{T}"/> nothing is allocated once the thread's buffer has grown.
     /// </summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
     /// <param name="message">The message.</param>
-    /// <param name="serializer">Turns it into bytes.</param>
+    /// <param name="serializer">Turns the message into bytes.</param>
     /// <returns>The message's offset.</returns>
     public long Produce<TMessage>(TMessage message, IMessageSerializer<TMessage> serializer)
     {
         ArgumentNullException.ThrowIfNull(serializer);
         if (serializer is not IBufferedMessageSerializer<TMessage> buffered)
             return Produce(serializer.Serialize(message));
-        // Taken while in use: a serializer that produces another message gets a buffer of its own.
+        // The buffer is taken while in use: a serializer that produces another message gets a buffer of its own.
         ArrayBufferWriter<byte> scratch = t_scratch ?? new ArrayBufferWriter<byte>(512);
         t_scratch = null;
         try
@@ -110,13 +110,13 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Appends a message that the callback writes in place, in the mapping. What it throws abandons the message. In Shared
-    /// mode readers wait at the message until the callback returns, so it should be short.
+    /// Appends a message that the callback writes in place, in the mapping. An exception in the callback abandons the message. In
+    /// Shared mode readers wait at the message until the callback returns, so it should be short.
     /// </summary>
-    /// <typeparam name="TState">What the callback is given.</typeparam>
+    /// <typeparam name="TState">The type of the state.</typeparam>
     /// <param name="length">The message's length in bytes.</param>
-    /// <param name="state">What the callback is given.</param>
-    /// <param name="fill">Writes all of the span; what it leaves out is zero or older bytes.</param>
+    /// <param name="state">Passed to the callback.</param>
+    /// <param name="fill">Writes the whole span; bytes that it leaves out are zero or older bytes.</param>
     /// <returns>The message's offset.</returns>
     public long Produce<TState>(int length, TState state, SpanAction<byte, TState> fill)
         where TState : allows ref struct
@@ -129,20 +129,19 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Reserves a message for filling in place. An open claim stops every reader at its place for as long as it is open, and
-    /// this thread's other calls on this queue throw. Dispose without Publish abandons it. Dangerous: it must be ended on the
-    /// thread that opened it.
+    /// Reserves a message to fill in place. While the claim is open, every reader stops at it and this thread's other calls on
+    /// this queue throw. Dispose without Publish abandons it. Dangerous: the thread that opened the claim must end it.
     /// </summary>
-    /// <param name="lengthMax">The most bytes that will be published.</param>
+    /// <param name="lengthMax">The largest number of bytes that will be published.</param>
     /// <returns>The claim.</returns>
-    /// <exception cref="ArgumentOutOfRangeException">It does not fit a segment.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The length does not fit a segment.</exception>
     public MessageClaim DangerousClaim(int lengthMax)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(lengthMax);
         return new MessageClaim(_core, lengthMax);
     }
 
-    /// <summary>Appends a message; false when the queue is full by its own limits (this version has none).</summary>
+    /// <summary>Appends a message. Returns false when the queue has reached a limit of its own (this version has none).</summary>
     /// <param name="buffer">The message.</param>
     /// <returns>Whether it was appended.</returns>
     public bool TryProduce(ReadOnlySpan<byte> buffer)
@@ -151,9 +150,9 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         return true;
     }
 
-    /// <summary>Appends messages that become readable all at once, or not at all.</summary>
-    /// <param name="messages">The messages; none does nothing.</param>
-    /// <returns>The first one's offset; the tail when there is none.</returns>
+    /// <summary>Appends messages that become readable all at once or not at all.</summary>
+    /// <param name="messages">The messages; an empty span appends nothing.</param>
+    /// <returns>The first message's offset; the tail when there is none.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
     public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
@@ -169,12 +168,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Appends a message at once; the result completes at the durability level: at PageCache and Interval it is complete, at
-    /// Group it completes when a flush has covered the message. Allocates nothing. Await the result once.
+    /// Appends a message before it returns. The result is complete at PageCache and Interval; at Group it completes when a flush
+    /// has covered the message. Allocates nothing. Await the result once.
     /// </summary>
     /// <param name="buffer">The message.</param>
-    /// <param name="cancellationToken">Cancelled before the call, nothing is written; afterwards the message stays appended,
-    /// and its durability is not known yet.</param>
+    /// <param name="cancellationToken">When cancelled before the call, nothing is written. When cancelled later, the message
+    /// stays appended; its durability is unknown.</param>
     /// <returns>The message's offset.</returns>
     public ValueTask<long> ProduceAsync(ReadOnlyMemory<byte> buffer, CancellationToken cancellationToken = default)
     {
@@ -188,43 +187,43 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Completes when everything before <paramref name="upTo"/>, and the message that begins there, is on disk, as far as it is
-    /// published at the call: <c>FlushAsync(Produce(m))</c> covers m. At every level; calls at one time share a flush. Allocates
-    /// nothing. Await the result once.
+    /// Completes when everything published before <paramref name="upTo"/>, and the message that starts there, is on disk:
+    /// <c>FlushAsync(Produce(m))</c> covers m. Only what is published at the call counts. Works at every level. Calls at the same
+    /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
-    /// <param name="upTo">An offset; what Produce returned covers that message.</param>
-    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
+    /// <param name="upTo">An offset; the offset that Produce returned covers that message.</param>
+    /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
     /// <returns>The new confirmed offset.</returns>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
 
     /// <summary>
-    /// Completes when everything that is published at the call is on disk, whichever process published it. At every level; calls
-    /// at one time share a flush. Allocates nothing. Await the result once.
+    /// Completes when everything published before the call, by any process, is on disk. Works at every level. Calls at the same
+    /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
-    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
+    /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
     /// <returns>The new confirmed offset.</returns>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
 
     /// <summary>
-    /// Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.
+    /// Allocates and touches room for a number of bytes of the log ahead of the tail, so that appends meet no page fault.
     /// </summary>
-    /// <param name="bytes">Frames, that is messages with 8 bytes of header each, rounded up to 8.</param>
-    /// <exception cref="QueueDiskException">The disk has not that much room.</exception>
+    /// <param name="bytes">The length of the frames: each message plus 8 bytes of header, rounded up to 8.</param>
+    /// <exception cref="QueueDiskException">The disk does not have that much room.</exception>
     public void Prepare(long bytes) => _core.Prepare(bytes);
 
-    /// <summary>Lets an empty store begin at another offset.</summary>
+    /// <summary>Sets the offset at which an empty store starts.</summary>
     /// <param name="offset">A multiple of 8.</param>
-    /// <exception cref="InvalidOperationException">The store is not empty any more.</exception>
+    /// <exception cref="InvalidOperationException">The store is no longer empty.</exception>
     public void AdjustOffset(long offset) => _core.AdjustOffset(offset);
 
     void IMappedFileProducer.Produce(ReadOnlySpan<byte> buffer) => Produce(buffer);
 
     void IMappedFileProducer.Produce<T>(T message, IMessageSerializer<T> serializer) => Produce(message, serializer);
 
-    /// <summary>Ends the producer: calls under way end first. An open claim of this thread is abandoned.</summary>
+    /// <summary>Ends the producer after its running calls have ended. Abandons an open claim of this thread.</summary>
     public void Dispose() => _core.Dispose(this);
 
     private long Append(ReadOnlySpan<byte> buffer)
@@ -235,7 +234,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
             : _shared!.Append(ref payload, buffer.Length);
     }
 
-    /// <summary>What a message costs more at Group, or with counted flushes, is kept out of the path of the others.</summary>
+    /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long ProduceAndConfirm(ReadOnlySpan<byte> buffer)
     {

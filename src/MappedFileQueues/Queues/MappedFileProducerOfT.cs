@@ -5,8 +5,8 @@ using MappedFileQueues.Log.Appending;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Appends structs. In <see cref="ProducerMode.Shared"/> any number of threads may use one producer; in
-/// <see cref="ProducerMode.Exclusive"/> one at a time. Appending allocates nothing. A message that Produce returned from
+/// Appends structs. <see cref="ProducerMode.Shared"/> allows any number of threads on one producer,
+/// <see cref="ProducerMode.Exclusive"/> one at a time. Appending allocates nothing. Once Produce has returned, its message
 /// survives the death of every process.
 /// </summary>
 /// <typeparam name="T">The message: a struct without references.</typeparam>
@@ -26,28 +26,28 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         _hasFlushes = _core.HasFlushes;
     }
 
-    /// <summary>Where the next message will be written, as far as is known now.</summary>
+    /// <summary>The offset at which the next message will be written, as far as is known now.</summary>
     public long Offset => _core.Appender.TailOffset;
 
-    /// <summary>Everything before it is on disk, by whose flush ever.</summary>
+    /// <summary>Everything before it is on disk, whichever process flushed it.</summary>
     public long ConfirmedOffset => _core.ConfirmedOffset;
 
-    /// <summary>Appends a message; returns its offset.</summary>
-    /// <param name="message">The message; <c>Produce(ref x)</c> and <c>Produce(in x)</c>.</param>
+    /// <summary>Appends a message and returns its offset.</summary>
+    /// <param name="message">The message, as <c>Produce(ref x)</c> or <c>Produce(in x)</c>.</param>
     /// <returns>The message's offset.</returns>
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or before it, so that nothing was
-    /// flushed for two intervals; nothing was appended.</exception>
-    /// <exception cref="QueueInUseException">Another process keeps the lock under which segments are made; nothing was
+    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or damage before it has prevented
+    /// flushes for two intervals; nothing was appended.</exception>
+    /// <exception cref="QueueInUseException">Another process keeps the lock for creating segments; nothing was
     /// appended.</exception>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed; the message may be published all the
-    /// same.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
+    /// nevertheless.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     /// <remarks>
-    /// When the level is Group, or a counted flush is due, and that flush fails, QueueDiskException (who led it) and
-    /// QueuePoisonedException (who waited) say nothing against the message: it may be published all the same.
+    /// At the level Group, or when a counted flush is due, that flush may fail. Its leader then throws QueueDiskException and its
+    /// waiters throw QueuePoisonedException; the message may be published nevertheless.
     /// </remarks>
     public long Produce(ref readonly T message)
     {
@@ -64,10 +64,11 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
 
     /// <inheritdoc cref="Produce(ref readonly T)"/>
     /// <param name="message">The message.</param>
-    /// <param name="options">For this call alone.</param>
-    /// <exception cref="OperationCanceledException">Cancelled: before anything was written, or while the call waited for its
-    /// flush; its message says so, and the message stays appended then.</exception>
-    /// <exception cref="TimeoutException">The flush did not end in time; the message stays appended.</exception>
+    /// <param name="options">Options of this call alone.</param>
+    /// <exception cref="OperationCanceledException">Cancelled before anything was written, or while the call waited for its
+    /// flush. The exception's message says which; in the second case the message stays appended.</exception>
+    /// <exception cref="TimeoutException">The flush did not end in time. The message stays appended; its durability is
+    /// unknown.</exception>
     public long Produce(in T message, in ProduceOptions options)
     {
         _core.Check(options);
@@ -76,7 +77,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         return offset;
     }
 
-    /// <summary>Appends a message; false when the queue is full by its own limits (this version has none).</summary>
+    /// <summary>Appends a message. Returns false when the queue has reached a limit of its own (this version has none).</summary>
     /// <param name="message">The message.</param>
     /// <returns>Whether it was appended.</returns>
     public bool TryProduce(in T message)
@@ -85,9 +86,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         return true;
     }
 
-    /// <summary>Appends messages that become readable all at once, or not at all.</summary>
-    /// <param name="messages">The messages; none does nothing.</param>
-    /// <returns>The first one's offset; the tail when there is none.</returns>
+    /// <summary>Appends messages that become readable all at once or not at all.</summary>
+    /// <param name="messages">The messages; an empty span appends nothing.</param>
+    /// <returns>The first message's offset; the tail when there is none.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
     public long ProduceBatch(ReadOnlySpan<T> messages)
@@ -104,12 +105,12 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     }
 
     /// <summary>
-    /// Appends a message at once; the result completes at the durability level: at PageCache and Interval it is complete, at
-    /// Group it completes when a flush has covered the message. Allocates nothing. Await the result once.
+    /// Appends a message before it returns. The result is complete at PageCache and Interval; at Group it completes when a flush
+    /// has covered the message. Allocates nothing. Await the result once.
     /// </summary>
     /// <param name="message">The message.</param>
-    /// <param name="cancellationToken">Cancelled before the call, nothing is written; afterwards the message stays appended,
-    /// and its durability is not known yet.</param>
+    /// <param name="cancellationToken">When cancelled before the call, nothing is written. When cancelled later, the message
+    /// stays appended; its durability is unknown.</param>
     /// <returns>The message's offset.</returns>
     public ValueTask<long> ProduceAsync(T message, CancellationToken cancellationToken = default)
     {
@@ -123,41 +124,41 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     }
 
     /// <summary>
-    /// Completes when everything before <paramref name="upTo"/>, and the message that begins there, is on disk, as far as it is
-    /// published at the call: <c>FlushAsync(Produce(m))</c> covers m. At every level; calls at one time share a flush. Allocates
-    /// nothing. Await the result once.
+    /// Completes when everything published before <paramref name="upTo"/>, and the message that starts there, is on disk:
+    /// <c>FlushAsync(Produce(m))</c> covers m. Only what is published at the call counts. Works at every level. Calls at the same
+    /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
-    /// <param name="upTo">An offset; what Produce returned covers that message.</param>
-    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
+    /// <param name="upTo">An offset; the offset that Produce returned covers that message.</param>
+    /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
     /// <returns>The new confirmed offset.</returns>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
 
     /// <summary>
-    /// Completes when everything that is published at the call is on disk, whichever process published it. At every level; calls
-    /// at one time share a flush. Allocates nothing. Await the result once.
+    /// Completes when everything published before the call, by any process, is on disk. Works at every level. Calls at the same
+    /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
-    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
+    /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
     /// <returns>The new confirmed offset.</returns>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
 
     /// <summary>
-    /// Allocates and touches room for this many bytes of the log ahead of the tail, so that appends meet no page fault.
+    /// Allocates and touches room for a number of bytes of the log ahead of the tail, so that appends meet no page fault.
     /// </summary>
-    /// <param name="bytes">Frames, that is messages with 8 bytes of header each, rounded up to 8.</param>
-    /// <exception cref="QueueDiskException">The disk has not that much room.</exception>
+    /// <param name="bytes">The length of the frames: each message plus 8 bytes of header, rounded up to 8.</param>
+    /// <exception cref="QueueDiskException">The disk does not have that much room.</exception>
     public void Prepare(long bytes) => _core.Prepare(bytes);
 
-    /// <summary>Lets an empty store begin at another offset.</summary>
+    /// <summary>Sets the offset at which an empty store starts.</summary>
     /// <param name="offset">A multiple of 8.</param>
-    /// <exception cref="InvalidOperationException">The store is not empty any more.</exception>
+    /// <exception cref="InvalidOperationException">The store is no longer empty.</exception>
     public void AdjustOffset(long offset) => _core.AdjustOffset(offset);
 
     void IMappedFileProducer<T>.Produce(ref T message) => Produce(ref message);
 
-    /// <summary>Ends the producer: calls under way end first. An open claim of this thread is abandoned.</summary>
+    /// <summary>Ends the producer after its running calls have ended. Abandons an open claim of this thread.</summary>
     public void Dispose() => _core.Dispose(this);
 
     private static long FrameLength => FrameHeader.FrameLength(sizeof(T));
@@ -170,7 +171,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
             : _shared!.Append(ref payload, sizeof(T));
     }
 
-    /// <summary>What a message costs more at Group, or with counted flushes, is kept out of the path of the others.</summary>
+    /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long ProduceAndConfirm(ref byte payload)
     {

@@ -6,8 +6,8 @@ using MappedFileQueues.Log.Reading;
 namespace MappedFileQueues;
 
 /// <summary>
-/// A persistent queue of messages of any length: a directory of memory-mapped files that any process appends to and any process
-/// reads. All members may be called from any thread. Two queues on one path in one process are as good as in two.
+/// A persistent queue of messages of any length: a directory of memory-mapped files that any process may append to and read. All
+/// members may be called from any thread. Opening a path twice in one process works as in two processes.
 /// </summary>
 public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
 {
@@ -17,27 +17,28 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     private MappedFileProducer? _producer;
     private MappedFileConsumer? _consumer;
 
-    /// <summary>Opens the store, making it when it is missing and the options allow it.</summary>
-    /// <param name="options">Copied.</param>
+    /// <summary>Opens the store. Creates it if it is missing and the options allow that.</summary>
+    /// <param name="options">The options; the queue copies them.</param>
     /// <exception cref="ArgumentException">An option is out of range.</exception>
-    /// <exception cref="QueueFormatException">Not a store of messages, another version, a 1.x folder, foreign files, a network
-    /// file system.</exception>
-    /// <exception cref="QueueNotFoundException">There is no store, and the options do not allow to make one.</exception>
-    /// <exception cref="QueueDiskException">No rights, read-only, a file in its place, a full disk.</exception>
-    /// <exception cref="QueueInUseException">Another opener does not come to an end.</exception>
+    /// <exception cref="QueueFormatException">The directory holds no store of messages, a store of another version, a 1.x folder
+    /// or foreign files, or lies on a network file system.</exception>
+    /// <exception cref="QueueNotFoundException">There is no store, and the options do not allow creating one.</exception>
+    /// <exception cref="QueueDiskException">Permission is missing, the file system is read-only, a file stands at the path, or
+    /// the disk is full.</exception>
+    /// <exception cref="QueueInUseException">Another process is opening the store and does not finish.</exception>
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
-    /// <exception cref="MappedFileQueueException">The system gives no thread (not at PageCache, which needs none).</exception>
+    /// <exception cref="MappedFileQueueException">The system gives no thread (PageCache needs none).</exception>
     public MappedFileQueue(MappedFileQueueOptions options) =>
         _core = new QueueCore(options, StoreKind.Messages, 0, 0, skipped => CorruptionSkipped?.Invoke(this, skipped));
 
     /// <summary>
-    /// A consumer of this queue has stepped over damage, as <see cref="MappedFileQueueOptions.Corruption"/> says. Raised on the
-    /// reading thread, inside of its call, once for each place and consumer; what a handler throws ends that call, which may be
-    /// repeated. A handler may use the consumer, and dispose it.
+    /// Raised when a consumer of this queue has stepped over damage, as <see cref="MappedFileQueueOptions.Corruption"/> allows.
+    /// It is raised once for each position and consumer, on the reading thread, inside its call. An exception of a handler ends
+    /// that call, which may be repeated. A handler may use the consumer and may dispose it.
     /// </summary>
     public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
 
-    /// <summary>The shared producer, made on first use.</summary>
+    /// <summary>The shared producer, created on first use.</summary>
     public MappedFileProducer Producer
     {
         get
@@ -47,7 +48,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
         }
     }
 
-    /// <summary>The default consumer (name ""), made on first use.</summary>
+    /// <summary>The default consumer (name ""), created on first use.</summary>
     public MappedFileConsumer Consumer
     {
         get
@@ -57,42 +58,44 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
         }
     }
 
-    /// <summary>Everything before it is on disk, by whose flush ever.</summary>
+    /// <summary>Everything before it is on disk, whichever process flushed it.</summary>
     public long ConfirmedOffset => _core.ConfirmedOffset;
 
-    /// <summary>Makes a queue of messages.</summary>
-    /// <param name="options">Copied.</param>
+    /// <summary>Opens a queue of messages.</summary>
+    /// <param name="options">The options; the queue copies them.</param>
     /// <returns>The queue.</returns>
     public static MappedFileQueue Create(MappedFileQueueOptions options) => new(options);
 
-    /// <summary>Makes a queue of structs.</summary>
+    /// <summary>Opens a queue of structs.</summary>
     /// <typeparam name="T">The message.</typeparam>
-    /// <param name="options">Copied.</param>
+    /// <param name="options">The options; the queue copies them.</param>
     /// <returns>The queue.</returns>
     public static MappedFileQueue<T> Create<T>(MappedFileQueueOptions options)
         where T : unmanaged => new(options);
 
-    /// <summary>Deletes a store with all its messages; refused while anyone is attached. A missing store is no error.</summary>
+    /// <summary>
+    /// Deletes a store with all its messages; refused while a process is attached. A missing store is not an error.
+    /// </summary>
     /// <param name="storePath">The store's directory.</param>
-    /// <exception cref="QueueInUseException">Somebody is attached; the message names who.</exception>
-    /// <exception cref="QueueFormatException">The folder holds no store.</exception>
+    /// <exception cref="QueueInUseException">A process is attached; the message names it.</exception>
+    /// <exception cref="QueueFormatException">The directory holds no store.</exception>
     public static void Delete(string storePath)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(storePath);
         StoreDeletion.Delete(Path.GetFullPath(storePath));
     }
 
-    /// <summary>Opens a producer of its own. In Shared mode any number of them; in Exclusive mode only one, anywhere.</summary>
-    /// <returns>The producer; disposed with the queue at the latest.</returns>
-    /// <exception cref="QueueInUseException">The producers' lock is held against this mode; the message names the
-    /// holder.</exception>
+    /// <summary>Opens another producer. Shared mode allows any number; Exclusive mode allows one across all processes.</summary>
+    /// <returns>The producer; the queue disposes it at the latest when it is disposed itself.</returns>
+    /// <exception cref="QueueInUseException">A producer elsewhere holds the producers' lock in a conflicting mode; the message
+    /// names the holder.</exception>
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
     public MappedFileProducer OpenProducer() => _core.Open(() => new MappedFileProducer(_core));
 
     /// <summary>Opens a consumer under a name.</summary>
-    /// <param name="name">Up to 100 of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
-    /// <param name="start">Where it begins when the name is new.</param>
-    /// <returns>The consumer; disposed with the queue at the latest.</returns>
+    /// <param name="name">Up to 100 characters of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
+    /// <param name="start">Where it starts when the name is new.</param>
+    /// <returns>The consumer; the queue disposes it at the latest when it is disposed itself.</returns>
     /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
     /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
     public MappedFileConsumer OpenConsumer(string name, QueueStart start = default) =>
@@ -100,13 +103,13 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
 
     /// <inheritdoc cref="OpenConsumer(string, QueueStart)"/>
     /// <param name="name">As there.</param>
-    /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
-    /// is meant.</param>
+    /// <param name="options">Where it starts when the name is new, and what it sees. A bare <c>default</c> selects the other
+    /// overload.</param>
     [OverloadResolutionPriority(-1)]
     public MappedFileConsumer OpenConsumer(string name, ConsumerOptions options) =>
         _core.OpenConsumer(name, options, MakeConsumer);
 
-    /// <summary>Opens a consumer under a name, waiting until nobody else holds it.</summary>
+    /// <summary>Opens a consumer under a name, and waits until no other consumer holds it.</summary>
     /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
     /// <param name="start">As <see cref="OpenConsumer(string, QueueStart)"/>.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
@@ -117,16 +120,16 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
 
     /// <inheritdoc cref="OpenConsumerAsync(string, QueueStart, CancellationToken)"/>
     /// <param name="name">As there.</param>
-    /// <param name="options">Where it begins when the name is new, and what it sees. Of a bare <c>default</c> the other overload
-    /// is meant.</param>
+    /// <param name="options">Where it starts when the name is new, and what it sees. A bare <c>default</c> selects the other
+    /// overload.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     [OverloadResolutionPriority(-1)]
     public ValueTask<MappedFileConsumer> OpenConsumerAsync(
         string name, ConsumerOptions options, CancellationToken cancellationToken = default) =>
         _core.OpenConsumerAsync(name, options, MakeConsumer, cancellationToken);
 
-    /// <summary>Opens a reader: no name, no lock, no trace.</summary>
-    /// <param name="start">Where it begins.</param>
+    /// <summary>Opens a reader, which needs no name, takes no lock and leaves no trace.</summary>
+    /// <param name="start">Where it starts.</param>
     /// <returns>The reader; the caller disposes it.</returns>
     public MappedFileReader OpenReader(QueueStart start = default)
     {
@@ -134,19 +137,19 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
         return MappedFileReader.Open(_core.Store.Path, start, _core.Corruption);
     }
 
-    /// <summary>Makes everything that was published before the call survive a power cut, for all processes.</summary>
+    /// <summary>Flushes everything that was published before the call, by any process, so that it survives a power cut.</summary>
     /// <returns>The new confirmed offset.</returns>
-    /// <exception cref="QueueDiskException">The flush failed: the queue is poisoned in all processes.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier flush had failed.</exception>
+    /// <exception cref="QueueDiskException">The flush failed, and the queue is poisoned in all processes.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier flush failed.</exception>
     public long Flush() => _core.Flush();
 
     /// <summary>
-    /// Completes when everything that is published at the call is on disk, whichever process published it. At every level; calls
-    /// at one time share a flush. Allocates nothing. Await the result once.
+    /// Completes when everything published before the call, by any process, is on disk. Works at every level. Calls at the same
+    /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
-    /// <param name="cancellationToken">Ends the wait; a flush that began goes on.</param>
+    /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
     /// <returns>The new confirmed offset.</returns>
-    /// <exception cref="QueuePoisonedException">A flush of some process has failed.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
         _core.FlushAsync(long.MaxValue, cancellationToken);
@@ -155,11 +158,11 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <returns>The snapshot.</returns>
     public MappedFileQueueInfo GetInfo() => _core.GetInfo();
 
-    /// <summary>Ends the producers and consumers of this queue and lets go of the store.</summary>
+    /// <summary>Disposes the producers and consumers of this queue and closes the store.</summary>
     public void Dispose() => _core.Dispose();
 
     /// <inheritdoc cref="Dispose"/>
-    /// <returns>Completes when it is done.</returns>
+    /// <returns>A task that completes when the queue is disposed.</returns>
     public ValueTask DisposeAsync() => new(Task.Run(_core.Dispose));
 
     private MappedFileConsumer MakeConsumer(LogConsumer consumer) => new(_core, consumer);

@@ -13,7 +13,7 @@ public unsafe ref struct MessageClaim
     internal MessageClaim(ProducerCore core, int lengthMax)
     {
         _core = core;
-        // Its publish will wait for the flush, and this thread must not do that beside a claim of its own.
+        // Publish will wait for the flush, and a thread that holds another claim must not do that.
         if (core.HasFlushes)
             core.ThrowIfOwnClaimIsOpen();
         _lane = core.Appender.Claim(lengthMax);
@@ -21,13 +21,13 @@ public unsafe ref struct MessageClaim
         Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
     }
 
-    /// <summary>Where the message goes. Not to be used after Publish or Dispose.</summary>
+    /// <summary>The bytes of the message. Do not use the span after Publish or Dispose.</summary>
     public Span<byte> Span { get; private set; }
 
-    /// <summary>Makes the first <paramref name="length"/> bytes a message; returns its offset.</summary>
-    /// <param name="length">At most what was claimed.</param>
+    /// <summary>Publishes the first <paramref name="length"/> bytes as a message and returns its offset.</summary>
+    /// <param name="length">At most the claimed length.</param>
     /// <returns>The message's offset.</returns>
-    /// <exception cref="InvalidOperationException">It was published or abandoned before.</exception>
+    /// <exception cref="InvalidOperationException">The claim was published or abandoned before.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     public long Publish(int length)
     {
@@ -45,13 +45,13 @@ public unsafe ref struct MessageClaim
         return offset;
     }
 
-    /// <summary>Abandons the claim unless it was published: nobody reads anything of it.</summary>
+    /// <summary>Abandons the claim unless it was published. No reader sees anything of it.</summary>
     public void Dispose()
     {
         AppendLane? lane = _lane;
         _lane = null;
         Span = default;
-        // False for a copy of a claim that has ended, and for one that was fenced.
+        // False for a copy of an ended claim and for a fenced claim.
         if (lane is not null && lane.TryEndClaim(_number))
             _core.Appender.AbandonClaim(lane);
     }

@@ -6,7 +6,7 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues;
 
 /// <summary>
-/// What the producers of both kinds of queue share: the appender of their mode, flushes behind an append, the end.
+/// What the producers of both kinds of queue share: the appender for their mode, the flush after an append, and disposal.
 /// </summary>
 internal sealed class ProducerCore
 {
@@ -29,23 +29,23 @@ internal sealed class ProducerCore
 
     public LogAppender Appender { get; }
 
-    /// <summary>The appender when the mode is Exclusive, else null; and the other way round.</summary>
+    /// <summary>The appender when the mode is Exclusive, else null.</summary>
     public ExclusiveAppender? Exclusive { get; }
 
     public SharedAppender? Shared { get; }
 
     /// <summary>
-    /// Something is to be done behind an append: the level is Group, or flushes are counted. Producers ask it once, so that the
-    /// others pay nothing a message.
+    /// Whether an append may be followed by a flush: the level is Group, or flushes are counted. Producers read it once, so that
+    /// other messages pay nothing.
     /// </summary>
     public bool HasFlushes => _level == DurabilityLevel.Group || _flushEvery > 0;
 
     public long ConfirmedOffset => _queue.ConfirmedOffset;
 
-    /// <summary>Before an append that will wait for its flush: this thread must not wait for a claim of its own.</summary>
+    /// <summary>Called before an append that will wait for its flush: this thread must not wait for a claim of its own.</summary>
     public void ThrowIfOwnClaimIsOpen() => _queue.Store.Producers.ThrowIfOwnClaimIsOpen();
 
-    /// <summary>Looks at a call's options before anything is written.</summary>
+    /// <summary>Checks a call's options before anything is written.</summary>
     public void Check(in ProduceOptions options)
     {
         options.CancellationToken.ThrowIfCancellationRequested();
@@ -61,10 +61,10 @@ internal sealed class ProducerCore
     }
 
     /// <summary>
-    /// Waits for the flush that the level, or the count, asks for. The messages are published already, also when this throws.
+    /// Waits for the flush that the level or the count asks for. The messages are published by then, even if this throws.
     /// </summary>
-    /// <param name="end">The offset behind the last one.</param>
-    /// <param name="count">How many.</param>
+    /// <param name="end">The offset after the last message.</param>
+    /// <param name="count">The number of messages.</param>
     public void Confirm(long end, long count)
     {
         if (IsFlushDue(_level, count))
@@ -72,8 +72,8 @@ internal sealed class ProducerCore
     }
 
     /// <inheritdoc cref="Confirm(long, long)"/>
-    /// <param name="end">The offset behind the last one.</param>
-    /// <param name="count">How many.</param>
+    /// <param name="end">The offset after the last message.</param>
+    /// <param name="count">The number of messages.</param>
     /// <param name="options">Checked before.</param>
     public void Confirm(long end, long count, in ProduceOptions options)
     {
@@ -83,11 +83,11 @@ internal sealed class ProducerCore
         _queue.WaitForFlush(end, patience);
     }
 
-    /// <summary>As <see cref="Confirm(long, long)"/> of one message, without blocking; the result is its offset.</summary>
+    /// <summary>Like <see cref="Confirm(long, long)"/> for one message, without blocking. The result is its offset.</summary>
     public ValueTask<long> ConfirmAsync(long offset, long end, CancellationToken cancellationToken) =>
         IsFlushDue(_level, 1) ? _queue.WaitForFlushAsync(end, offset, cancellationToken) : ValueTask.FromResult(offset);
 
-    /// <summary>Covers the message that begins at the offset: nothing of a frame is confirmed without the rest.</summary>
+    /// <summary>Covers the message that starts at the offset: a frame is confirmed whole or not at all.</summary>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(upTo);
@@ -109,12 +109,13 @@ internal sealed class ProducerCore
         _queue.Prepare(Appender, bytes);
     }
 
-    /// <summary>Ends the producer, whose public face the queue forgets.</summary>
+    /// <summary>Ends the producer. The queue forgets its public face.</summary>
     public void Dispose(IDisposable face)
     {
-        // Before the lock: who holds it may be waiting for this thread's claim, without a limit if LockTimeout has none.
+        // Before the lock: the thread that holds it may wait for this thread's claim, without a limit if LockTimeout has none.
         Appender.FenceOwnClaim();
-        // A second caller, the queue's own end say, returns only when the first is through: afterwards the store is unmapped.
+        // A second caller (for example the queue's Dispose) returns only after the first has finished: then the store is
+        // unmapped.
         lock (_disposing)
         {
             if (_disposed)

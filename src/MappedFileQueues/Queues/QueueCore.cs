@@ -14,9 +14,7 @@ using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
-/// <summary>
-/// What both kinds of queue are made of: an attached store, and the producers and consumers that were opened on it.
-/// </summary>
+/// <summary>The core of both kinds of queue: an attached store, and the producers and consumers opened on it.</summary>
 internal sealed class QueueCore : IDisposable
 {
     private readonly Lock _lock = new();
@@ -47,7 +45,7 @@ internal sealed class QueueCore : IDisposable
 
     public DurabilityLevel Level { get; }
 
-    /// <summary>Of consumers and readers that do not name their own.</summary>
+    /// <summary>The policy of consumers and readers that do not name their own.</summary>
     public CorruptionPolicy Corruption { get; }
 
     public long ConfirmedOffset
@@ -65,7 +63,7 @@ internal sealed class QueueCore : IDisposable
         return _gate.Begin();
     }
 
-    /// <summary>Opens what has to be closed before the store.</summary>
+    /// <summary>Opens a child that must be closed before the store.</summary>
     public T Open<T>(Func<T> open)
         where T : IDisposable
     {
@@ -73,10 +71,10 @@ internal sealed class QueueCore : IDisposable
         return Add(open());
     }
 
-    /// <summary>Takes a consumer's name, waiting as long as LockTimeout says.</summary>
+    /// <summary>Takes a consumer's name, and waits for it up to LockTimeout.</summary>
     /// <param name="name">The name.</param>
-    /// <param name="options">Where it begins, and what it sees.</param>
-    /// <param name="face">Makes what users see of it.</param>
+    /// <param name="options">Where it starts, and what it sees.</param>
+    /// <param name="face">Creates its public face.</param>
     public T OpenConsumer<T>(string name, ConsumerOptions options, Func<LogConsumer, T> face)
         where T : IDisposable
     {
@@ -93,7 +91,7 @@ internal sealed class QueueCore : IDisposable
         }
     }
 
-    /// <summary>The same; waits for the name until cancelled.</summary>
+    /// <summary>The same, but waits for the name until cancelled.</summary>
     public async ValueTask<T> OpenConsumerAsync<T>(
         string name, ConsumerOptions options, Func<LogConsumer, T> face, CancellationToken cancellationToken)
         where T : IDisposable
@@ -161,7 +159,7 @@ internal sealed class QueueCore : IDisposable
         Attachment.Flusher.WaitFor(goal, patience);
     }
 
-    /// <summary>The same without blocking; the result is the offset that the caller names.</summary>
+    /// <summary>The same without blocking. The result is the offset that the caller passes.</summary>
     public ValueTask<long> WaitForFlushAsync(long goal, long offset, CancellationToken cancellationToken)
     {
         using CallGate.Call call = BeginCall();
@@ -174,7 +172,7 @@ internal sealed class QueueCore : IDisposable
         return Attachment.OpenAppender();
     }
 
-    /// <summary>Moves the place where the next message goes.</summary>
+    /// <summary>Moves the offset at which the next message goes.</summary>
     public void MoveOrigin(LogAppender appender, long offset)
     {
         using CallGate.Call call = BeginCall();
@@ -188,17 +186,17 @@ internal sealed class QueueCore : IDisposable
         appender.Prepare(bytes);
     }
 
-    /// <summary>Moves a consumer, and stores its place.</summary>
+    /// <summary>Moves a consumer and stores its position.</summary>
     public void Seek(LogConsumer consumer, QueueStart start)
     {
         using CallGate.Call call = BeginCall();
         consumer.Move(ConsumerStart.FindNew(Attachment, start, consumer.Policy));
     }
 
-    /// <summary>Waits for the goal in the list that the flush thread serves. In a call.</summary>
+    /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
     private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
     {
-        // First: a call in the list that nobody serves would never end.
+        // First: a call in a list that no thread serves would never end.
         Attachment.FlushThread.EnsureStarted();
         ValueTask<long> pending = Attachment.FlushThread.Pending.Add(goal, offset, cancellationToken);
         Attachment.FlushThread.Notice();
@@ -213,7 +211,7 @@ internal sealed class QueueCore : IDisposable
     }
 
     /// <summary>
-    /// Producers and consumers first, then the calls that belong to neither; nothing is unmapped under any of them.
+    /// Closes producers and consumers first, then the calls that belong to neither. Nothing is unmapped under a running call.
     /// </summary>
     public void Dispose()
     {
@@ -228,7 +226,7 @@ internal sealed class QueueCore : IDisposable
         }
 
         Attachment.BeginClosing();
-        // What throws keeps nothing else from its end: a queue that is half closed would hold its locks for ever.
+        // An exception must not keep the rest from closing: a half-closed queue would hold its locks forever.
         Exception? first = null;
         foreach (IDisposable child in children)
         {
@@ -271,8 +269,8 @@ internal sealed class QueueCore : IDisposable
     }
 
     /// <summary>
-    /// Whether a consumer holds the name. `info` asks the same question by a shared lock, which keeps the name from being taken
-    /// for a moment and is no reason to refuse it.
+    /// Whether a consumer holds the name. `info` probes the name with a shared lock, which blocks taking it for a moment but is
+    /// no reason to refuse it.
     /// </summary>
     private bool IsHeld(string name)
     {

@@ -8,7 +8,7 @@ internal readonly struct Deadline(TimeSpan timeout)
 {
     private readonly long _began = timeout == Timeout.InfiniteTimeSpan ? 0 : Stopwatch.GetTimestamp();
 
-    /// <summary>The time is up.</summary>
+    /// <summary>True when the time is up.</summary>
     public bool IsOver => timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(_began) >= timeout;
 
     /// <summary>The time left, but at most <paramref name="most"/>; negative when the time is up.</summary>

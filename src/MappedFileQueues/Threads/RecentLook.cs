@@ -3,8 +3,8 @@ using System.Diagnostics;
 namespace MappedFileQueues.Threads;
 
 /// <summary>
-/// When something that hardly ever changes was last checked. A check costs system calls and may be outdated a moment later, so
-/// for callers that come thousands of times a second it counts for 10 ms. For one thread at a time.
+/// When something that hardly ever changes was last checked. A check costs system calls and may be outdated a moment later, so a
+/// check counts for 10 ms, for callers that come thousands of times a second. One thread at a time may use it.
 /// </summary>
 internal struct RecentLook
 {
@@ -20,6 +20,6 @@ internal struct RecentLook
         return _taken != 0 && Stopwatch.GetElapsedTime(_taken, now) < LastsFor;
     }
 
-    /// <summary>A check that began then found nothing changed.</summary>
+    /// <summary>Records that a check found nothing changed; it began at the given time.</summary>
     public void Note(long began) => _taken = began;
 }

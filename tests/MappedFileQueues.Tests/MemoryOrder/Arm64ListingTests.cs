@@ -49,7 +49,7 @@ public sealed partial class Arm64ListingTests
         { "P17", "ProducerAdmission:Prepare", @"stlr\s+x" },
         { "P18", "LogStore:get_ConfirmedOffset", @"ldap?u?r\s+x" },
         { "P19", "FlushRound:Run", @"stlr\s+x" },
-        { "P24", "FlushLead:Leave", "swpal" },
+        { "P24", "FlushLead:Release", "swpal" },
         { "P24", "FlushLead:get_IsTaken", @"ldap?u?r\s+w" },
         { "P20", "SegmentMaker:TryEnsureAllocated", @"ldap?u?r\s+x" },
         { "P20", "SharedWord:RaiseTo", "casal" },

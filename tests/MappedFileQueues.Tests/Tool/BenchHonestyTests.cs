@@ -32,7 +32,7 @@ public sealed class BenchHonestyTests
             if (bench.WaitForExit(s_deadline) == 0 && attempt < Attempts)
                 continue;
             bench.ExpectExit(1, s_deadline);
-            Assert.Contains("are not those that were written", bench.ErrorText, StringComparison.Ordinal);
+            Assert.Contains("differ from those written", bench.ErrorText, StringComparison.Ordinal);
             return;
         }
     }

@@ -3,21 +3,21 @@ using System.Buffers;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// Characters of a text line that would not show as themselves where the line is read: ends of lines, which would begin a line
-/// of somebody else's making; ESC and others that command a terminal; invisible ones and those that turn the direction of text.
-/// The tab is none. They come out as a line's end with an indentation, or as `\u001B`. Those of U+200B and above are the ones
-/// that the framework's console escapes.
+/// Characters of a text line that would not appear as themselves to a reader of the line: line ends, which would let foreign text
+/// start a line of its own; ESC and others that control a terminal; invisible characters and those that change the direction of
+/// text. The tab is not one of them. They are written as a line end with an indentation, or as `\u001B`. Those from U+200B on are
+/// the ones that the framework's console escapes.
 /// </summary>
 internal static class ControlCharacters
 {
-    /// <summary>The first bytes of all of them, and of others: 0xC2 and 0xE2 begin longer ones.</summary>
+    /// <summary>The first bytes of all of them, and of other characters: 0xC2 and 0xE2 also begin harmless ones.</summary>
     private static readonly SearchValues<byte> s_suspects = SearchValues.Create(
         [.. Enumerable.Range(0, 0x20).Where(code => code != '\t').Select(code => (byte)code), 0x7F, 0xC2, 0xE2]);
 
-    /// <summary>Whether there is any.</summary>
+    /// <summary>True if the text holds any of them.</summary>
     public static bool AreIn(ReadOnlySpan<byte> utf8) => IndexIn(utf8) >= 0;
 
-    /// <summary>Appends text without them: after the end of a line stand four spaces.</summary>
+    /// <summary>Appends the text without them; four spaces follow each line end.</summary>
     public static void WriteEscaped(LineBuffer target, ReadOnlySpan<byte> utf8)
     {
         for (int at = IndexIn(utf8); at >= 0; at = IndexIn(utf8))
@@ -59,7 +59,7 @@ internal static class ControlCharacters
         }
     }
 
-    /// <summary>The length in bytes of the one at the start; 0 when there is none.</summary>
+    /// <summary>The length in bytes of the character at the start, if it is one of them; otherwise 0.</summary>
     private static int LengthAtStart(ReadOnlySpan<byte> utf8, out int code)
     {
         switch (utf8)

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Hosting;
 /// <summary>See <see cref="LogLineFormat.Json"/>.</summary>
 internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvider? scopes) : LineFormatter(scopes)
 {
-    /// <summary>The name of what an entry or a scope says.</summary>
+    /// <summary>The name of the message of an entry or a scope.</summary>
     public static readonly JsonEncodedText MessageName = JsonEncodedText.Encode("message");
 
     private static readonly JsonEncodedText s_time = JsonEncodedText.Encode("time");
@@ -22,7 +22,7 @@ internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvide
     private static readonly JsonEncodedText[] s_levels =
         [.. Enum.GetNames<LogLevel>().Select(name => JsonEncodedText.Encode(name))];
 
-    /// <summary>Writes the line, with its end, from the message that stands in the writer.</summary>
+    /// <summary>Writes the line, with its end, around the message that the writer holds.</summary>
     public void Write<TState>(
         LineWriter writer, in LogEntry entry, StateReader<TState>? reader, ref readonly TState state)
     {
@@ -51,7 +51,7 @@ internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvide
         writer.Line.Write((byte)'\n');
     }
 
-    /// <summary>Writes `template`, where one stands among them, and `values`.</summary>
+    /// <summary>Writes `template`, if one is among the pairs, and `values`.</summary>
     public static void WritePairs(LineWriter writer, Utf8JsonWriter json, List<KeyValuePair<string, object?>> pairs)
     {
         int template = pairs.FindIndex(static pair => pair is { Key: MessageWriter.TemplateKey, Value: string });
@@ -143,7 +143,7 @@ internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvide
                 json.WriteNumberValue(number);
                 break;
             default:
-                // The message is in the line already: its buffer is free.
+                // The message is already in the line, so its buffer is free.
                 writer.Message.Clear();
                 MessageWriter.WriteValue(writer.Message, value, null);
                 json.WriteStringValue(writer.Message.Written);

@@ -10,12 +10,12 @@ internal sealed class LineBuffer : IBufferWriter<byte>
     private const int CapacityFirst = 1024;
     private const int CharsOnStack = 256;
 
-    /// <summary>The room for what says itself how long it is; longer text becomes a string first.</summary>
+    /// <summary>The room for values that tell their own length; longer text becomes a string first.</summary>
     private const int FormattedLengthMax = 256;
 
     private byte[] _bytes = new byte[CapacityFirst];
 
-    /// <summary>What is written so far.</summary>
+    /// <summary>The text written so far.</summary>
     public Span<byte> Written => _bytes.AsSpan(0, Length);
 
     /// <summary>Its length in bytes.</summary>
@@ -25,7 +25,7 @@ internal sealed class LineBuffer : IBufferWriter<byte>
 
     public void Clear() => Length = 0;
 
-    /// <summary>Takes back what was written behind a place.</summary>
+    /// <summary>Takes back what was written after a position.</summary>
     public void Truncate(int length) => Length = length;
 
     public void Advance(int count) => Length += count;
@@ -57,7 +57,7 @@ internal sealed class LineBuffer : IBufferWriter<byte>
     public void Write(ReadOnlySpan<char> text) =>
         Length += Encoding.UTF8.GetBytes(text, GetSpan(Encoding.UTF8.GetMaxByteCount(text.Length)));
 
-    /// <summary>A number, a time and the like, as the invariant culture writes it.</summary>
+    /// <summary>Writes a number, a time and the like, as the invariant culture formats it.</summary>
     public void Write<T>(T value, string? format = null)
         where T : IUtf8SpanFormattable, IFormattable
     {
@@ -73,12 +73,12 @@ internal sealed class LineBuffer : IBufferWriter<byte>
         if (!value.TryFormat(room, out int written, format, CultureInfo.InvariantCulture))
             return false;
         if ((uint)written > (uint)room.Length)
-            throw new FormatException("A value says that it has written more than the room that it was given.");
+            throw new FormatException("A value reports that it has written more than the room it was given.");
         Length += written;
         return true;
     }
 
-    /// <summary>The same for what has only its chars to offer.</summary>
+    /// <summary>The same for a value that offers only chars.</summary>
     public void WriteChars(ISpanFormattable value, string? format)
     {
         Span<char> chars = stackalloc char[CharsOnStack];
@@ -88,7 +88,7 @@ internal sealed class LineBuffer : IBufferWriter<byte>
             Write(value.ToString(format, CultureInfo.InvariantCulture));
     }
 
-    /// <summary>Inserts spaces at a place.</summary>
+    /// <summary>Inserts spaces at a position.</summary>
     public void Pad(int at, int count)
     {
         _ = GetSpan(count);

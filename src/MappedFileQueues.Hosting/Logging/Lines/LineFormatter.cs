@@ -5,6 +5,6 @@ namespace MappedFileQueues.Hosting;
 /// <summary>Makes the line around a message: text, or JSON.</summary>
 internal abstract class LineFormatter(IExternalScopeProvider? scopes)
 {
-    /// <summary>Where scopes come from; null when they are not written.</summary>
+    /// <summary>The source of scopes; null when they are not written.</summary>
     public IExternalScopeProvider? Scopes { get; } = scopes;
 }

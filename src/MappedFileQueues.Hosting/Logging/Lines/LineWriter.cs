@@ -4,7 +4,7 @@ using System.Text.Json;
 
 namespace MappedFileQueues.Hosting;
 
-/// <summary>What a thread needs to make a line, kept between lines.</summary>
+/// <summary>The buffers that a thread needs to make a line, kept between lines.</summary>
 internal sealed class LineWriter
 {
     // The lines go into files, not into web pages: letters of all languages stay as they are.
@@ -15,20 +15,20 @@ internal sealed class LineWriter
     /// <summary>The line.</summary>
     public LineBuffer Line { get; } = new();
 
-    /// <summary>Its message, which is made first.</summary>
+    /// <summary>The line's message, which is made first.</summary>
     public LineBuffer Message { get; } = new();
 
     /// <summary>The names and values that are being written.</summary>
     public List<KeyValuePair<string, object?>> Pairs { get; } = [];
 
-    /// <summary>What it keeps, in bytes.</summary>
+    /// <summary>The size of the kept buffers in bytes.</summary>
     public int Capacity =>
         Line.Capacity + Message.Capacity + (Pairs.Capacity * Unsafe.SizeOf<KeyValuePair<string, object?>>());
 
-    /// <summary>Whether a scope has been written to this line.</summary>
+    /// <summary>True if a scope has been written to this line.</summary>
     public bool HasScopes { get; set; }
 
-    /// <summary>A writer of JSON into the line, at its beginning.</summary>
+    /// <summary>Starts a JSON writer at the beginning of the line.</summary>
     public Utf8JsonWriter StartJson()
     {
         if (_json is null)

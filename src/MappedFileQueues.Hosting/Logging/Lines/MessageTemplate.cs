@@ -5,20 +5,22 @@ using System.Text;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// A message template (`User {Name} has {Count,5:N0} items`), taken apart once: text in UTF-8, and holes. It is taken apart where
-/// the framework does it, so that a name may hold spaces and doubled braces. Templates that the framework refuses do not come
-/// here: it throws in the caller, before any provider is asked.
+/// A message template (`User {Name} has {Count,5:N0} items`), parsed once into UTF-8 text and holes. It is split where the
+/// framework splits it, so a name may hold spaces and doubled braces. Templates that the framework refuses do not come here: it
+/// throws in the caller, before it calls any provider.
 /// </summary>
 internal sealed class MessageTemplate
 {
-    /// <summary>Who logs interpolated strings makes a new template with each call; these are not worth keeping.</summary>
+    /// <summary>
+    /// A program that logs interpolated strings makes a new template with each call; these are not worth keeping.
+    /// </summary>
     private const int CachedCountMax = 1024;
 
     private static readonly ConcurrentDictionary<string, MessageTemplate> s_cache = new(StringComparer.Ordinal);
 
     private MessageTemplate(string source, Part[] parts) => (Source, Parts) = (source, parts);
 
-    /// <summary>What it was made from.</summary>
+    /// <summary>The string that was parsed.</summary>
     public string Source { get; }
 
     /// <summary>Text and holes in their order.</summary>
@@ -52,8 +54,8 @@ internal sealed class MessageTemplate
     }
 
     /// <summary>
-    /// The next brace that is no text: one of a run of odd length, the last of opening and the first of closing ones. The
-    /// template's length where there is none.
+    /// The next brace that is not text: one of a run of odd length, the last of opening and the first of closing ones. The
+    /// template's length if there is none.
     /// </summary>
     private static int FindBrace(string template, char brace, int from)
     {
@@ -94,6 +96,6 @@ internal sealed class MessageTemplate
         return new Part([], hole[..nameEnd].ToString(), alignment, format);
     }
 
-    /// <summary>A piece of text, or a hole when it has a name.</summary>
+    /// <summary>A piece of text, or a hole if it has a name.</summary>
     internal readonly record struct Part(byte[] Text, string? Name, int Alignment, string? Format);
 }

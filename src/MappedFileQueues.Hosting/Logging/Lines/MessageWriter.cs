@@ -7,23 +7,24 @@ namespace MappedFileQueues.Hosting;
 /// <summary>Makes a message from template and values, as Microsoft.Extensions.Logging does, but without a string.</summary>
 internal static class MessageWriter
 {
-    /// <summary>The name under which a template stands among the values.</summary>
+    /// <summary>The name of the template among the values.</summary>
     public const string TemplateKey = "{OriginalFormat}";
 
     private static readonly ListStateReader<IReadOnlyList<KeyValuePair<string, object?>>> s_scopeReader = new();
 
     /// <summary>
-    /// Writes the message; false when nobody can know that the caller's formatter would say the same: then it must be asked.
+    /// Writes the message. False when it is unknown whether the caller's formatter would produce the same text: then the
+    /// formatter must be called.
     /// </summary>
     public static bool TryRender<TState>(
         LineBuffer target, StateReader<TState>? reader, ref readonly TState state, Func<TState, Exception?, string> formatter) =>
         reader is not null && reader.Knows(formatter) && TryRender(target, reader, in state);
 
-    /// <summary>Writes what a scope of the framework's own kinds says; false when it has no template.</summary>
+    /// <summary>Writes the message of a scope of the framework's own kinds; false when it has no template.</summary>
     public static bool TryRender(LineBuffer target, IReadOnlyList<KeyValuePair<string, object?>> scope) =>
         TryRender(target, s_scopeReader, in scope);
 
-    /// <summary>The template, which stands last in the list; null when there is none.</summary>
+    /// <summary>The template, which is the last in the list; null when there is none.</summary>
     public static string? TemplateOf<TState>(StateReader<TState> reader, ref readonly TState state, int count)
     {
         if (count == 0)
@@ -33,8 +34,8 @@ internal static class MessageWriter
     }
 
     /// <summary>
-    /// A value as text: what the framework writes for a hole of a template. A value that throws leaves the exception's name and
-    /// message in its place, and never the method.
+    /// Writes a value as text, as the framework does for a hole of a template. If a value throws, the exception's name and
+    /// message take its place; the exception never leaves this method.
     /// </summary>
     public static void WriteValue(LineBuffer target, object? value, string? format)
     {
@@ -50,7 +51,7 @@ internal static class MessageWriter
                     target.Write(text);
                     break;
 
-                // Known without a search among the many interfaces of a number.
+                // Recognized here, without a search among the many interfaces of a number.
                 case int number:
                     target.Write(number, format);
                     break;
@@ -73,7 +74,7 @@ internal static class MessageWriter
     }
 
     /// <summary>
-    /// Values one behind the other, as the framework writes an array; an item that has items itself is not opened.
+    /// Writes values one after the other, as the framework writes an array; an item that has items itself is not opened.
     /// </summary>
     public static void WriteItems(LineBuffer target, IEnumerable items)
     {
@@ -90,7 +91,7 @@ internal static class MessageWriter
         }
     }
 
-    /// <summary>Stands where something could not be written.</summary>
+    /// <summary>Writes the text that replaces a value that could not be written.</summary>
     public static void WriteFailure(LineBuffer target, Exception error)
     {
         target.Write((byte)'(');
@@ -100,7 +101,7 @@ internal static class MessageWriter
         target.Write((byte)')');
     }
 
-    /// <summary>What an exception says of itself, which may be an exception.</summary>
+    /// <summary>A text of an exception; asking for it may throw, too.</summary>
     public static string TextOf(Exception error, Func<Exception, string?> text)
     {
         try
@@ -121,7 +122,7 @@ internal static class MessageWriter
                 target.Write(text);
                 break;
 
-            // Half of a pair of surrogates has no UTF-8, and would throw.
+            // A single surrogate has no UTF-8 form, and would throw.
             case char letter:
                 target.Write([letter]);
                 break;
@@ -151,7 +152,7 @@ internal static class MessageWriter
             return false;
         if (count == 1)
         {
-            // Braces may be text here, and they may not: the state does not tell whether the call had arguments.
+            // Braces may or may not be text here: the state does not tell whether the call had arguments.
             if (template.AsSpan().IndexOfAny('{', '}') >= 0)
                 return false;
             target.Write(template);
@@ -176,7 +177,7 @@ internal static class MessageWriter
         return true;
     }
 
-    /// <summary>False for a value that generated code may write in another way than the framework.</summary>
+    /// <summary>False for a value that generated code may write differently from the framework.</summary>
     private static bool TryWriteHole<TState>(
         LineBuffer target,
         StateReader<TState> reader,
@@ -199,7 +200,8 @@ internal static class MessageWriter
     }
 
     /// <summary>
-    /// Values stand in the order of the holes, or, from some generated code, in another: then the name finds them.
+    /// Finds the value of a hole. Values are in the order of the holes; some generated code uses another order, and then the name
+    /// decides.
     /// </summary>
     private static bool TryFind<TState>(
         StateReader<TState> reader, ref readonly TState state, int count, string name, int hole, out object? value)

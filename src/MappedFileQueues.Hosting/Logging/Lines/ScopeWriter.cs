@@ -4,12 +4,13 @@ using System.Text.Json;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// Writes what a scope says and holds. One made from a template says its message; others what their ToString says, unless that is
-/// nothing but the name of their type: then what they hold says it. A scope that throws leaves the exception in its place.
+/// Writes the text and the values of a scope. A scope made from a template has its message. Others have their ToString, unless
+/// that is only the name of their type; then they are described by their values. If a scope throws, the exception takes its
+/// place.
 /// </summary>
 internal static class ScopeWriter
 {
-    /// <summary>The scope as text.</summary>
+    /// <summary>Writes the scope as text.</summary>
     public static void WriteText(LineWriter writer, object? scope)
     {
         LineBuffer target = writer.Line;
@@ -27,7 +28,8 @@ internal static class ScopeWriter
     }
 
     /// <summary>
-    /// The scope as a string or, with names and values, as an object: `message` where there is one, `template`, `values`.
+    /// Writes the scope as a string or, if it has names and values, as an object: `message` if there is one, `template`,
+    /// `values`.
     /// </summary>
     public static void WriteJson(LineWriter writer, Utf8JsonWriter json, object? scope)
     {
@@ -37,7 +39,7 @@ internal static class ScopeWriter
         message.Clear();
         try
         {
-            // Before anything is written: what is written here cannot be taken back.
+            // Before anything is written, because nothing written here can be taken back.
             pairs = ValuePairs.Collect(writer, scope);
             hasMessage = TryWriteMessage(message, scope);
         }
@@ -60,7 +62,7 @@ internal static class ScopeWriter
         json.WriteEndObject();
     }
 
-    /// <summary>False when there is nothing to be said but the names and values.</summary>
+    /// <summary>False when the scope has no text besides its names and values.</summary>
     private static bool TryWriteMessage(LineBuffer target, object? scope)
     {
         if (scope is null or string or not IEnumerable)

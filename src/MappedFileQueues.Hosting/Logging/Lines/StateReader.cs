@@ -6,35 +6,35 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// Reads the names and values of a log call's state. States are structs, and asking one through its interface would put it into a
-/// box for every call; here the call is made on the struct itself, by a reader that is made once for each type.
+/// Reads the names and values of a log call's state. States are structs, and a call through an interface would box one for every
+/// log call. Here a reader, created once for each type, calls the struct itself.
 /// </summary>
 internal abstract class StateReader<TState>
 {
     private const string GeneratorName = "Microsoft.Extensions.Logging.Generators";
 
-    // Fields of the one reader of a type, and not static ones: finding those of a generic type takes a call each.
+    // Fields of the type's only reader, not static ones: finding the statics of a generic type costs a call each.
     private Func<TState, Exception?, string>? _known;
     private MessageTemplate? _last;
 
-    /// <summary>The reader for the type; null when it is no list of names and values.</summary>
+    /// <summary>The reader for the type; null when the type is not a list of names and values.</summary>
     public static StateReader<TState>? Instance { get; } = Create();
 
     /// <summary>
-    /// Whether the type is written by the framework's generator: what it says about a missing value and about one with items is
-    /// not what the framework's formatter says, and may be something else in the next version.
+    /// True if the framework's generator wrote the type. What such a type writes for a missing value and for a value with items
+    /// differs from the framework's formatter, and may differ again in the next version.
     /// </summary>
     public bool IsGenerated { get; } =
         typeof(TState).GetCustomAttribute<GeneratedCodeAttribute>()?.Tool == GeneratorName;
 
     /// <summary>
-    /// Whether a formatter renders the template: those of Microsoft.Extensions.Logging itself and of its generated code do, and
-    /// are the same object at each call. Anybody else's may say anything, about these states too.
+    /// True if the formatter renders the template. Those of Microsoft.Extensions.Logging itself and of its generated code do, and
+    /// each is the same object at every call. Any other formatter may produce any text, for these states too.
     /// </summary>
-    public bool Knows(Func<TState, Exception?, string> formatter) => ReferenceEquals(formatter, _known) || GetToKnow(formatter);
+    public bool Knows(Func<TState, Exception?, string> formatter) => ReferenceEquals(formatter, _known) || Recognizes(formatter);
 
     /// <summary>
-    /// The template taken apart: mostly it is the one that the type of state had last, the same object, so that nobody hashes it.
+    /// The parsed template. Mostly it is the last one that this type of state had, the same object, so no hash is needed.
     /// </summary>
     public MessageTemplate Parse(string template) =>
         _last is { } last && ReferenceEquals(last.Source, template) ? last : (_last = MessageTemplate.Of(template));
@@ -43,7 +43,7 @@ internal abstract class StateReader<TState>
 
     public abstract KeyValuePair<string, object?> Get(ref readonly TState state, int index);
 
-    private bool GetToKnow(Func<TState, Exception?, string> formatter)
+    private bool Recognizes(Func<TState, Exception?, string> formatter)
     {
         Type? place = formatter.Method.DeclaringType;
         bool isKnown = IsGenerated
@@ -59,14 +59,14 @@ internal abstract class StateReader<TState>
         if (!typeof(IReadOnlyList<KeyValuePair<string, object?>>).IsAssignableFrom(typeof(TState)))
             return null;
 
-        // Without a JIT compiler the code for a struct that nobody named cannot be had: there the box is the price.
+        // Without a JIT compiler there is no code for a struct that the program does not name; there the box is the price.
         return RuntimeFeature.IsDynamicCodeSupported
             ? (StateReader<TState>)Activator.CreateInstance(typeof(ListStateReader<>).MakeGenericType(typeof(TState)))!
             : new BoxingStateReader<TState>();
     }
 }
 
-/// <summary>The reader without boxes.</summary>
+/// <summary>The reader that does not box.</summary>
 internal sealed class ListStateReader<TState> : StateReader<TState>
     where TState : IReadOnlyList<KeyValuePair<string, object?>>
 {

@@ -5,7 +5,7 @@ namespace MappedFileQueues.Hosting;
 /// <summary>See <see cref="LogLineFormat.Text"/>.</summary>
 internal sealed class TextLineFormatter(TimeProvider time, IExternalScopeProvider? scopes) : LineFormatter(scopes)
 {
-    /// <summary>Writes what stands before the message; gives where what others have made up begins, the category first.</summary>
+    /// <summary>Writes the part before the message; returns where foreign text begins, the category first.</summary>
     public int Begin(LineWriter writer, in LogEntry entry)
     {
         LineBuffer line = writer.Line;
@@ -29,7 +29,7 @@ internal sealed class TextLineFormatter(TimeProvider time, IExternalScopeProvide
         return start;
     }
 
-    /// <summary>Writes what stands behind the message, with the line's end.</summary>
+    /// <summary>Writes the part after the message, with the line end.</summary>
     public static void End(LineWriter writer, in LogEntry entry, int start)
     {
         LineBuffer line = writer.Line;
@@ -44,7 +44,7 @@ internal sealed class TextLineFormatter(TimeProvider time, IExternalScopeProvide
         line.Write((byte)'\n');
     }
 
-    /// <summary>Whatever an entry holds, only a new one begins at the margin.</summary>
+    /// <summary>Makes sure that only a new entry begins at the margin, whatever an entry holds.</summary>
     private static void Escape(LineWriter writer, int start)
     {
         LineBuffer line = writer.Line;
@@ -65,7 +65,7 @@ internal sealed class TextLineFormatter(TimeProvider time, IExternalScopeProvide
         line.Write((byte)' ');
     }
 
-    /// <summary>Empty for a level that is no defined one.</summary>
+    /// <summary>Empty for an undefined level.</summary>
     private static ReadOnlySpan<byte> NameOf(LogLevel level) => level switch
     {
         LogLevel.Trace => "trce"u8,

@@ -3,18 +3,18 @@ using System.Collections;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// The names and values of a state or a scope of whatever kind: lists, dictionaries, anything that enumerates pairs of a string
-/// and an object, and dictionaries of other types.
+/// The names and values of a state or a scope of any kind: lists, dictionaries, anything that enumerates pairs of a string and an
+/// object, and dictionaries of other types.
 /// </summary>
 internal static class ValuePairs
 {
-    /// <summary>Stands for a name that is none.</summary>
+    /// <summary>Takes the place of a null name.</summary>
     public const string NullKey = "(null)";
 
     public static bool AreIn(object? source) => source is IEnumerable<KeyValuePair<string, object?>> or IDictionary;
 
     /// <summary>
-    /// Copies them into the thread's list, which is used again by the next call: they may throw on the way, and are looked at
+    /// Copies the pairs into the thread's list, which the next call reuses: enumerating may throw halfway, and the pairs are read
     /// more than once.
     /// </summary>
     public static List<KeyValuePair<string, object?>> Collect(LineWriter writer, object? source)

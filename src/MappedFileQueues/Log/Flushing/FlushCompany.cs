@@ -3,11 +3,11 @@ using System.Diagnostics;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// How many callers of this process share a flush. Those that a flush has freed come back at once with their next message, but
-/// the first of them would lead a flush for itself alone, and all the others would be woken twice for each message. So a leader
-/// that expects company yields its processor until as many have come as the last flush has served, for half the time of that
-/// flush at most, and never longer than the limit. Who is always alone never waits.
-/// <para>What it is worth: docs/BENCHMARKS.md, `durable_64`.</para>
+/// Makes the callers of this process share a flush. Callers that a flush has freed come back at once with their next message.
+/// Without this type the first of them would lead a flush for itself alone, and all others would wake twice for each message. So
+/// a leader that expects company yields its processor until as many callers have come as the last flush served. It yields for at
+/// most half the time of that flush, and never longer than the limit. A caller that is always alone never waits.
+/// <para>What this is worth: docs/BENCHMARKS-HISTORY.md, `durable_64`.</para>
 /// </summary>
 /// <param name="patienceMax">The limit.</param>
 internal sealed class FlushCompany(TimeSpan patienceMax)
@@ -17,11 +17,11 @@ internal sealed class FlushCompany(TimeSpan patienceMax)
     private int _expected;
     private TimeSpan _patience;
 
-    /// <summary>A caller waits for a flush from now on. Any thread.</summary>
+    /// <summary>From now on a caller waits for a flush. Any thread.</summary>
     public void Come() => Interlocked.Increment(ref _came); // P25 relaxed: a hint; pairs with P25 relaxed in Gather.
 
-    /// <summary>Waits for those that are expected. The leader alone.</summary>
-    /// <returns>How many have come since the last time.</returns>
+    /// <summary>Waits for the expected callers. Only the leader may call it.</summary>
+    /// <returns>How many callers have come since the last time.</returns>
     public int Gather()
     {
         int came = CameSince();
@@ -40,7 +40,7 @@ internal sealed class FlushCompany(TimeSpan patienceMax)
         return _expected = came;
     }
 
-    /// <summary>How long a flush for several took. The leader alone.</summary>
+    /// <summary>Records how long a flush for several callers took. Only the leader may call it.</summary>
     public void NoteFlush(TimeSpan time) => _patience = time / 2 < patienceMax ? time / 2 : patienceMax;
 
     // P25 relaxed: a hint; pairs with P25 relaxed in Come.

@@ -4,25 +4,25 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// What keeps this queue's background flushes from succeeding: damage in the log, a process without a descriptor left, a lock's
-/// file that cannot be opened. Nothing of that poisons the queue, since no sync has failed and the next flush may succeed; but
-/// what is appended meanwhile does not reach the disk. So it is kept, shown to whoever asks in any process (the control page
-/// holds the text), and thrown by appends once two intervals have gone by without a flush.
-/// <para>Appends do not look here: when it comes to that, the lanes' bounds are taken away, and on their rare path all of them
-/// do (`LogAppender`).</para>
+/// What keeps this queue's background flushes from succeeding: damage in the log, a process that has no descriptor left, a lock
+/// file that cannot be opened. None of these poisons the queue, because no sync has failed and the next flush may succeed. But
+/// messages appended meanwhile do not reach the disk. So the error is kept, shown to every process that asks (the control page
+/// holds the text), and thrown by appends once two intervals have passed without a flush.
+/// <para>Appends do not normally check for it. When appends are to be refused, the lanes' bounds are taken away, which forces
+/// every append onto its rare path, and the rare path checks (`LogAppender`).</para>
 /// <code>
 /// flushing thread                                  appending thread, rare path
-/// 1 refusing = true                                1 its bound
+/// 1 refusing = true                                1 set the lane's bound
 /// 2 full fence                                     2 full fence
-/// 3 take the bounds away                           3 look at refusing: take the own bound away again, throw
+/// 3 take the bounds away                           3 read refusing; if true, take the own bound away again and throw
 /// </code>
-/// One of the two sees the other's first step, so no lane goes on with a bound that it was given beside this.
+/// One of the two threads sees the other's first step, so no lane keeps a bound that it was given at the same time.
 /// </summary>
 internal sealed class FlushFailure(LogStore store)
 {
     /// <summary>
-    /// So many attempts fail one after the other before appends are refused. The first one comes within an interval after the
-    /// first message that it is for, the others half an interval apart: two intervals in all.
+    /// How many attempts in a row must fail before appends are refused. The first attempt comes within one interval after the
+    /// first message that needs it, the others half an interval apart: two intervals in all.
     /// </summary>
     private const int AttemptsMax = 3;
 
@@ -32,9 +32,9 @@ internal sealed class FlushFailure(LogStore store)
     private int _attempts;
     private volatile bool _isRefusing;
 
-    /// <summary>A flush that nobody waits for has failed.</summary>
-    /// <param name="error">Why.</param>
-    /// <param name="isAttempt">It was an interval's flush: appends are refused after some of them.</param>
+    /// <summary>Records that a flush failed for which no caller waits.</summary>
+    /// <param name="error">The error of the flush.</param>
+    /// <param name="isAttempt">True for an interval's flush: after several of these fail, appends are refused.</param>
     public void Note(Exception error, bool isAttempt)
     {
         lock (_lock)
@@ -48,7 +48,7 @@ internal sealed class FlushFailure(LogStore store)
         }
     }
 
-    /// <summary>Nothing will be flushed any more: the store was deleted, say.</summary>
+    /// <summary>Records that nothing will be flushed any more, for example because the store was deleted.</summary>
     public void NoteEnd(Exception error)
     {
         lock (_lock)
@@ -59,8 +59,8 @@ internal sealed class FlushFailure(LogStore store)
     }
 
     /// <summary>
-    /// A flush has succeeded, this queue's or another's, or there was nothing to flush. Each flush comes here: two loads while
-    /// all is well.
+    /// Records that a flush has succeeded, this queue's or another's, or that there was nothing to flush. Every flush calls this;
+    /// it costs two loads while all is well.
     /// </summary>
     public void Clear()
     {
@@ -75,7 +75,9 @@ internal sealed class FlushFailure(LogStore store)
         }
     }
 
-    /// <summary>Why appends are refused; null while they are not. After a full fence behind the lane's bound.</summary>
+    /// <summary>
+    /// The reason why appends are refused; null while they are not. Call it after a full fence that follows the lane's bound.
+    /// </summary>
     public MappedFileQueueException? FindRefusal()
     {
         if (!_isRefusing)
@@ -84,7 +86,7 @@ internal sealed class FlushFailure(LogStore store)
             return _error is null ? null : Refusal(_error, _since);
     }
 
-    /// <summary>Under the lock.</summary>
+    /// <summary>Call it under the lock.</summary>
     private void Refuse()
     {
         if (_isRefusing)
@@ -94,12 +96,12 @@ internal sealed class FlushFailure(LogStore store)
         store.Producers.TakeBounds();
     }
 
-    /// <summary>The kept error once more: each caller has its own, of the same type.</summary>
+    /// <summary>Creates the kept error again: each caller gets its own exception, of the same type.</summary>
     private MappedFileQueueException Refusal(Exception error, DateTimeOffset since)
     {
-        string message = "Nothing was appended, because what is appended does not reach the disk: "
+        string message = "Nothing was appended, because appended messages do not reach the disk: "
             + $"flushesFailSince={since:O}, confirmed={store.ConfirmedOffset}, path={store.Path}. "
-            + $"Appends go on once a flush has succeeded. The flush says: {error.Message}";
+            + $"Appends succeed again after the next successful flush. The flush failed with: {error.Message}";
         return error switch
         {
             QueueCorruptException corrupt => new QueueCorruptException(message, corrupt.File, corrupt.Offset),

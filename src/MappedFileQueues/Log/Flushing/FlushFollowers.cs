@@ -5,33 +5,34 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// The threads of this process that wait while another one of them leads a flush (models/followers.pml). They come into groups,
-/// one for each flush in turn, and each group sleeps on a word of its own: the end of a flush wakes the group that it has served,
-/// and of the next group one thread, who leads. While that one's disk is busy those who were served come back with their next
-/// messages. When all slept on one word, each flush woke everybody, for a message each: 15 times one caller's rate with 64
-/// callers (docs/BENCHMARKS.md, `durable_64`).
+/// The threads of this process that wait while another of its threads leads a flush (models/followers.pml). They join groups, one
+/// for each flush in turn, and each group sleeps on its own word. The end of a flush wakes the group that it served, and one
+/// thread of the next group, which leads next. While that leader's disk is busy, the served threads come back with their next
+/// messages. When all threads slept on one word, each flush woke all of them for one message each, and 64 callers reached only
+/// about 15 times the rate of one caller (docs/BENCHMARKS-HISTORY.md, `durable_64`).
 /// <code>
 /// follower, its message published                   leader
 /// 1 group = the open one; word = that group's       1 takes the lead
 /// 2 raise the mark "asleep" to the group (full)     2 closes the open group (full), then walks, syncs, raises confirmed
 /// 3 look again: confirmed, lead taken, not served   3 marks the group as served
-/// 4 sleep while the word is as it was               4 leaves the lead (full)
+/// 4 sleep while the word is unchanged               4 releases the lead (full)
 ///                                                   5 "asleep" at or above the open group: its word + 1, wake one
 ///                                                   6 "asleep" at or above the served group: its word + 1, wake all
 /// </code>
-/// Who wakes in a group that was not served may be the one who was called to lead: if he leaves without having led (his message
-/// is confirmed, his time is up), and nobody leads, he calls the next one. A leader calls, whatever became of his flush. All the
-/// words are this process's own; other processes' leaders sleep on the words in the control page.
+/// A thread that wakes in a group that was not served may be the one that was called to lead. If it leaves without having led
+/// (its message is confirmed, or its time is up) and no thread leads, it calls the next one. A leader always calls the next one,
+/// whether or not its flush succeeded. All these words belong to this process alone; leaders of other processes sleep on words of
+/// the control page.
 /// </summary>
 internal sealed unsafe class FlushFollowers
 {
     /// <summary>
-    /// Two groups have sleepers at a time, the closed and the open one. The others keep a slow leader's last step from waking
-    /// those who came much later.
+    /// At any time two groups have sleepers: the closed one and the open one. The other words keep a slow leader's last step from
+    /// waking threads that came much later.
     /// </summary>
     private const int WordCount = 4;
 
-    /// <summary>Words apart, so that no two words share a cache line.</summary>
+    /// <summary>The distance between words, so that no two words share a cache line.</summary>
     private const int Stride = 16;
 
     private readonly OperatingSystemServices _os;
@@ -48,7 +49,7 @@ internal sealed unsafe class FlushFollowers
     }
 
     /// <summary>Follower's steps 1 and 2.</summary>
-    /// <param name="word">To be handed to <see cref="Sleep"/>.</param>
+    /// <param name="word">The word's value, for <see cref="Sleep"/>.</param>
     /// <returns>The group.</returns>
     public long Prepare(out uint word)
     {
@@ -56,12 +57,12 @@ internal sealed unsafe class FlushFollowers
         long group = Volatile.Read(ref _open);
         // P27 acquire: read before the look; pairs with P27 full in Wake.
         word = SharedWord.ReadAcquire(WordOf(group));
-        // P28 full: raised before the look; one that is high enough needs no store; pairs with P28 acquire in IsAsleep.
+        // P28 full: raised before the look; a mark that is high enough needs no store; pairs with P28 acquire in IsAsleep.
         SharedWord.RaiseTo(ref _asleep, group);
         return group;
     }
 
-    /// <summary>True once a flush has ended that began when everybody in the group had published.</summary>
+    /// <summary>True once a flush has ended that began after every thread of the group had published.</summary>
     // P29 acquire: after the word was read; pairs with P29 release in EndServing.
     public bool IsServed(long group) => Volatile.Read(ref _served) >= group;
 
@@ -82,41 +83,43 @@ internal sealed unsafe class FlushFollowers
     {
         // P26 acquire: only leaders close groups; pairs with P26 full in Close.
         long closed = Volatile.Read(ref _open) - 1;
-        // P29 release: what became of the flush comes before it; pairs with P29 acquire in IsServed.
+        // P29 release: the outcome of the flush was stored before it; pairs with P29 acquire in IsServed.
         Volatile.Write(ref _served, closed);
         return closed;
     }
 
-    /// <summary>Leader's step 5, and what a follower owes who was called and did not lead. After a full fence.</summary>
+    /// <summary>
+    /// Leader's step 5, and the duty of a follower that was called to lead and did not. Call it after a full fence.
+    /// </summary>
     public void CallNext()
     {
-        // P26 acquire: a group that is closed since has a leader; pairs with P26 full in Close.
+        // P26 acquire: a group that was closed since then has a leader; pairs with P26 full in Close.
         long open = Volatile.Read(ref _open);
         if (IsAsleep(open))
             Wake(open, countMax: 1);
     }
 
-    /// <summary>Leader's step 6. After a full fence.</summary>
+    /// <summary>Leader's step 6. Call it after a full fence.</summary>
     public void WakeServed(long group)
     {
         if (IsAsleep(group))
             Wake(group, int.MaxValue);
     }
 
-    /// <summary>Makes everybody look again: cancellation, Dispose.</summary>
+    /// <summary>Makes all followers look again: cancellation, Dispose.</summary>
     public void Interrupt()
     {
         for (int group = 0; group < WordCount; group++)
             Wake(group, int.MaxValue);
     }
 
-    // P28 acquire: after the fence behind what the sleepers wait for; pairs with P28 full in Prepare.
+    // P28 acquire: after the fence that follows the sleepers' condition; pairs with P28 full in Prepare.
     private bool IsAsleep(long group) => Volatile.Read(ref _asleep) >= group;
 
     private void Wake(long group, int countMax)
     {
         uint* word = WordOf(group);
-        // P27 full: what they wait for came before; pairs with P27 acquire in Prepare.
+        // P27 full: the sleepers' condition was stored before; pairs with P27 acquire in Prepare.
         Interlocked.Increment(ref *word);
         _os.WakeWord(word, countMax);
     }

@@ -6,69 +6,73 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// Who leads a flush: one thread in this process (a word), and of these one in all processes (the kernel lock `locks/flush`,
-/// which the kernel frees when its holder dies). The file of the lock stays open, so leading allocates nothing.
+/// Decides which thread leads a flush: one thread in each process (a word), and one of these among all processes (the kernel lock
+/// `locks/flush`, which the kernel frees when its holder dies). The lock's file stays open, so leading allocates nothing.
 /// <code>
 /// leader                                            crash after it
 /// 1 take the word, then the lock                    the lock is free; the next leader's look finds it within 100 ms
 /// 2 mark: the target of this flush                  the mark without a holder says that its leader died
-/// 3 sync, raise confirmed, clear the mark           confirmed is what it was, or raised: both are true
-/// 4 let the lock go, then the word (full fence)     the same
-/// 5 read the flag of those who wait, wake them      the flag stays up; a sleep lasts 100 ms at most
+/// 3 sync, raise confirmed, clear the mark           confirmed is unchanged or raised: both are true
+/// 4 release the lock, then the word (full fence)    the same
+/// 5 read the waiters' flag, wake them               the flag stays up; a sleep lasts 100 ms at most
 /// </code>
-/// Those who wait for the word are <see cref="Followers"/>; the flag is for other processes, and for readers.
+/// Threads that wait for the word are <see cref="Followers"/>; the flag is for other processes, and for readers.
 /// </summary>
 internal sealed unsafe class FlushLead(LogStore store) : IDisposable
 {
     private readonly RepeatedLock _lease = store.Directory.OpenRepeatedLock(StoreNames.FlushLock);
     private int _taken;
 
-    /// <summary>The threads of this process that wait for a leader among them.</summary>
+    /// <summary>The threads of this process that wait while another of its threads leads.</summary>
     public FlushFollowers Followers { get; } = new(store.Os);
 
-    /// <summary>True while some thread of this process leads, or waits for the lock on behalf of all.</summary>
-    // P24 acquire: after the flag was raised; pairs with P24 full in Leave.
+    /// <summary>True while a thread of this process leads, or waits for the lock on behalf of all.</summary>
+    // P24 acquire: after the flag was raised; pairs with P24 full in Release.
     public bool IsTaken => Volatile.Read(ref _taken) != 0;
 
-    /// <summary>Takes the lead of this process; false when another thread has it.</summary>
-    // P24 full: one leader; pairs with P24 full in Leave.
-    public bool TryEnter() => !IsTaken && Interlocked.CompareExchange(ref _taken, 1, 0) == 0;
+    /// <summary>Takes the lead of this process; false when another thread holds it.</summary>
+    // P24 full: one leader; pairs with P24 full in Release.
+    public bool TryTake() => !IsTaken && Interlocked.CompareExchange(ref _taken, 1, 0) == 0;
 
-    /// <summary>Gives the lead up and wakes those who wait: they are confirmed, or one of them leads next.</summary>
-    public void Leave()
+    /// <summary>Releases the lead and wakes the waiters: their messages are confirmed, or one of them leads next.</summary>
+    public void Release()
     {
         long served = Followers.EndServing();
         Interlocked.Exchange(ref _taken, 0); // P24 full: before the flags are read; pairs with P24 acquire in IsTaken.
-        // First the one whose flush the disk can begin with.
+        // First the thread whose flush can keep the disk busy.
         Followers.CallNext();
         Followers.WakeServed(served);
         store.FlushWake.WakeIfAwaited();
     }
 
-    /// <summary>Takes the lock between processes; false when another process leads. Only with the lead of this one.</summary>
+    /// <summary>
+    /// Takes the lock between processes; false when another process leads. Only a thread that holds this process's lead may call
+    /// it.
+    /// </summary>
     public bool TryTakeLease()
     {
         if (!TryTakeLock())
             return false;
-        // The last leader may have failed: the kernel told it alone, and what this one syncs would seem to succeed.
+        // The last leader may have failed: only that process heard of the error, and what this leader syncs would seem to
+        // succeed.
         if (store.Wake.IsPoisoned)
         {
-            _lease.LetGo();
+            _lease.Release();
             throw store.Poisoned();
         }
 
-        // P19 acquire: a target without a leader: that one died, and an error may have been reported to it alone.
-        // Its range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release in
-        // FlushRound.
+        // P19 acquire: a target without a leader means that its leader died, and an error may have been reported to that process
+        // alone. The target's range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release
+        // in FlushRound.
         if (SharedWord.ReadAcquire(store.Control.FlushTarget) != 0)
             SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: pairs with P19 acquire above.
         return true;
     }
 
     /// <summary>Takes both without waiting; false when another thread or process leads.</summary>
-    public bool TryEnterWithLease()
+    public bool TryTakeWithLease()
     {
-        if (!TryEnter())
+        if (!TryTake())
             return false;
         bool isTaken = false;
         try
@@ -78,25 +82,25 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
         finally
         {
             if (!isTaken)
-                Leave();
+                Release();
         }
     }
 
-    /// <summary>Gives both up.</summary>
-    public void LeaveWithLease()
+    /// <summary>Releases both.</summary>
+    public void ReleaseWithLease()
     {
         try
         {
-            LetLeaseGo();
+            ReleaseLease();
         }
         finally
         {
-            Leave();
+            Release();
         }
     }
 
-    /// <summary>Lets the lock between processes go.</summary>
-    public void LetLeaseGo() => _lease.LetGo();
+    /// <summary>Releases the lock between processes.</summary>
+    public void ReleaseLease() => _lease.Release();
 
     public void Dispose() => _lease.Dispose();
 
@@ -108,7 +112,7 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
         }
         catch (QueueDiskException)
         {
-            // The file of the lock is gone, say, because the store is.
+            // The lock's file is gone, for example because the store is.
             store.ThrowIfReplaced();
             throw;
         }

@@ -6,7 +6,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// What the leader of a flush does under the lock: walk, mark, sync, checkpoint, confirm, and what follows when the disk fails.
+/// What the leader of a flush does under the lock: walk, mark, sync, checkpoint, confirm, and the consequences of a disk error.
 /// </summary>
 internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
 {
@@ -14,14 +14,14 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
 
     private long _lastCheckpoint;
 
-    /// <summary>The last checkpoint of this queue is older than a second.</summary>
+    /// <summary>True if the last checkpoint of this queue is older than a second.</summary>
     public bool IsCheckpointDue => Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
 
-    /// <summary>Up to where there is nothing that a checkpoint would have to say.</summary>
+    /// <summary>A checkpoint at or below this offset would say nothing new.</summary>
     // P18 acquire: as it stood at opening; pairs with P18 full in Run.
     public long Checkpointed { get; private set; } = SharedWord.ReadAcquire(store.Control.Confirmed);
 
-    /// <summary>One flush, under the lease: everything from confirmed to the first hole or the limit.</summary>
+    /// <summary>One flush, under the lease: everything from the confirmed offset to the first hole or the limit.</summary>
     public void Run(long limit, bool checkpoint)
     {
         store.ThrowIfSeenReplaced();
@@ -52,10 +52,11 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         store.Window.ForgetFlushed(to);
     }
 
-    /// <summary>Under the lease; everything before the offset was synced.</summary>
+    /// <summary>Call it under the lease, after everything before the offset was synced.</summary>
     public void WriteCheckpoint(long offset)
     {
-        // Whatever failed since the lease was taken may have been reported to others alone: nothing is written down after it.
+        // A flush that failed since the lease was taken may have been reported to other processes alone: no checkpoint follows
+        // it.
         if (store.Wake.IsPoisoned)
             throw store.Poisoned();
         try
@@ -72,7 +73,7 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
     }
 
     /// <summary>
-    /// Syncs a segment of which nothing new is to be confirmed: room ahead of the tail, whose blocks count as written afterwards.
+    /// Syncs a segment in which nothing new is to be confirmed: room ahead of the tail, whose blocks count as written afterwards.
     /// </summary>
     public void SyncAhead(long start)
     {
@@ -82,7 +83,7 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
-            // What the kernel reports may have happened to messages.
+            // The error that the kernel reports may concern messages.
             store.Poison();
             throw;
         }
@@ -106,8 +107,8 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
     }
 
     /// <summary>
-    /// The kernel reports a failed write-back once and may drop the pages: nothing after it can be confirmed truthfully. What
-    /// failed before the disk was asked (no descriptor left in this process, say) is this caller's trouble and nobody else's.
+    /// The kernel reports a failed write-back once and may drop the pages, so nothing after it can be confirmed truthfully. An
+    /// error that came before the disk was asked (no descriptor left in this process, for example) concerns this caller alone.
     /// </summary>
     private void GiveUp(QueueDiskException error)
     {

@@ -8,16 +8,16 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// What is flushed without anybody waiting in a call, on a thread of its own: checkpoints behind completed segments, once a
-/// second at most; the flushes of the level Interval; the asynchronous calls.
-/// <para>Its ticks come twice an interval. When a whole one has passed and everything is on disk it sleeps without a timer, as a
-/// waiter of <see cref="WakeSignal"/>: the next publish, of whatever process, wakes it. It flushes one interval after its own
-/// last flush, or half an interval after it saw that somebody else had flushed: several attached processes share the work, and no
-/// message waits longer than the interval. A consumer's queue ticks too: the writer may be dead. Nothing unflushed: no
-/// sync.</para>
-/// <para>What happens here promises nothing to a caller, so errors are not thrown here. A failed sync has poisoned the queue, and
-/// every caller hears of that; what fails otherwise is kept (<see cref="FlushFailure"/>): appends throw it when the promise of
-/// the interval is broken.</para>
+/// Flushes in the background, on a thread of its own: checkpoints after completed segments, at most once a second; the flushes of
+/// the level Interval; the asynchronous calls.
+/// <para>It ticks twice per interval. When a whole interval has passed and everything is on disk, it sleeps without a timer, as a
+/// waiter of <see cref="WakeSignal"/>, and the next publish of any process wakes it. It flushes one interval after its own last
+/// flush, or half an interval after it saw another process's flush. So several attached processes share the work, and no message
+/// waits longer than the interval. A consumer's queue ticks too, because the writer may be dead. When nothing is unflushed,
+/// nothing is synced.</para>
+/// <para>This thread owes nothing to a particular caller, so it throws no errors. A failed sync poisons the queue, and every
+/// caller learns of that. Any other error is kept (<see cref="FlushFailure"/>), and appends throw it once the interval's promise
+/// is broken. </para>
 /// </summary>
 internal sealed class FlushThread : IDisposable
 {
@@ -59,10 +59,10 @@ internal sealed class FlushThread : IDisposable
     /// <summary>The asynchronous calls that wait.</summary>
     public PendingFlushes Pending { get; }
 
-    /// <summary>Begins to write complete segments before they are flushed.</summary>
+    /// <summary>Begins to write completed segments to disk before they are flushed.</summary>
     public WriteBehind WriteBehind => _writeBehind;
 
-    /// <summary>Everything is flushed within the interval: the level says so, or a message asked for it.</summary>
+    /// <summary>True if everything is flushed within the interval, because the level says so or a message asked for it.</summary>
     public bool Ticks => _ticks;
 
     /// <summary>From now on everything is flushed within the interval.</summary>
@@ -77,8 +77,8 @@ internal sealed class FlushThread : IDisposable
     }
 
     /// <summary>
-    /// A segment was completed. Never waits, and never fails: without a thread the next roll tries again, and until then the next
-    /// opener has more to walk over.
+    /// Notes that a segment was completed. Never waits and never fails: without a thread the next roll tries again, and until
+    /// then the next opener has more to walk over.
     /// </summary>
     public void NoticeRoll()
     {
@@ -93,7 +93,7 @@ internal sealed class FlushThread : IDisposable
         }
     }
 
-    /// <summary>There is something to do.</summary>
+    /// <summary>Notes that there is something to do.</summary>
     public void Notice()
     {
         if (ProtocolSteps.Background is { } background)
@@ -103,21 +103,22 @@ internal sealed class FlushThread : IDisposable
         }
 
         EnsureStarted();
-        // The count, then the look: either the thread sees the count before it sleeps, or this thread sees that it may sleep.
+        // First the count, then the look: either the thread sees the count before it sleeps, or this thread sees that it may
+        // sleep.
         Interlocked.Increment(ref _notices); // P36 full: pairs with P36 full in TrySleepUntilPublish.
         _noticed.Set();
-        if (Volatile.Read(ref _waitsForPublish)) // P36 acquire: behind the count; pairs with P36 full in TrySleepUntilPublish.
+        if (Volatile.Read(ref _waitsForPublish)) // P36 acquire: after the count; pairs with P36 full in TrySleepUntilPublish.
             _store.Wake.Interrupt();
     }
 
-    /// <summary>Before anything is promised that only the thread can keep.</summary>
+    /// <summary>Call it before promising anything that only the thread can keep.</summary>
     public void EnsureStarted()
     {
         if (_thread is null && ProtocolSteps.Background is null)
             Start();
     }
 
-    /// <summary>Ends the thread; what it has under way ends first.</summary>
+    /// <summary>Ends the thread, after the work under way.</summary>
     public void Dispose()
     {
         Thread? thread;
@@ -158,9 +159,9 @@ internal sealed class FlushThread : IDisposable
     }
 
     /// <summary>
-    /// Sleeps until a message is published, or <see cref="Notice"/> says that there is something else to do. False when there is
-    /// something to do already, and where this thread has to look by itself: a publisher that cannot be fenced, or polls, wakes
-    /// nobody.
+    /// Sleeps until a message is published, or until <see cref="Notice"/> says that there is something else to do. False when
+    /// there is something to do already, and when this thread has to look by itself because a publisher cannot be fenced, or
+    /// polls, and wakes no waiter.
     /// </summary>
     private bool TrySleepUntilPublish(int notices)
     {
@@ -173,17 +174,17 @@ internal sealed class FlushThread : IDisposable
         Interlocked.Exchange(ref _waitsForPublish, true); // P36 full: before the look; pairs with P36 full in Notice.
         try
         {
-            // P36 acquire: behind the mark; pairs with P36 full in Notice.
+            // P36 acquire: after the mark; pairs with P36 full in Notice.
             if (Volatile.Read(ref _notices) != notices || _stopping)
                 return false;
-            // Also what lies behind an open claim: its owner may die, and nobody would tell.
+            // This includes what lies after an open claim: its owner may die, and nothing would tell.
             if (_flusher.FindPublishedEnd() > _store.ConfirmedOffset)
                 return false;
             _store.Wake.Sleep(sequence, IdleSleepMax);
         }
         catch (MappedFileQueueException)
         {
-            // The next tick meets it, and knows what to do.
+            // The next tick meets the error and handles it.
             return false;
         }
         finally
@@ -191,7 +192,7 @@ internal sealed class FlushThread : IDisposable
             Volatile.Write(ref _waitsForPublish, false); // P36 relaxed: a needless interrupt at most.
         }
 
-        // The interval begins with the publish that woke it.
+        // The interval begins with the publish that woke this thread.
         _lastTick = Stopwatch.GetTimestamp();
         return true;
     }
@@ -206,19 +207,19 @@ internal sealed class FlushThread : IDisposable
         }
         catch (QueueDeletedException error)
         {
-            // Whoever reads or flushes meets it; whoever appends only where he enters a segment. There is nothing to flush any
-            // more.
+            // Every read and flush meets this error, but an append meets it only when it enters a segment. There is nothing left
+            // to flush.
             if (_ticks)
                 _flusher.Failure.NoteEnd(error);
             _ticks = false;
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {
-            // Poisoned: callers meet it. Noted where it was met. Or the queue is closing.
+            // Poisoned: callers meet it. Any other error was noted where it was met. Or the queue is closing.
         }
     }
 
-    /// <summary>For who has taken the background over: every interval is over, and the next one begins.</summary>
+    /// <summary>For a test that runs the background itself: every interval has passed, and the next one begins.</summary>
     private void ServeAtOnce()
     {
         if (_stopping)
@@ -242,7 +243,7 @@ internal sealed class FlushThread : IDisposable
             wait = wait < TimeSpan.Zero || tick < wait ? tick : wait;
         }
 
-        // Whole milliseconds is what the event knows; rounded down, the rest would be spent spinning.
+        // The event counts whole milliseconds; if this rounded down, the rest would be spent spinning.
         return wait < TimeSpan.Zero ? wait : TimeSpan.FromMilliseconds(Math.Ceiling(wait.TotalMilliseconds));
     }
 
@@ -272,7 +273,7 @@ internal sealed class FlushThread : IDisposable
         if (!_ticks || Left(_lastTick, Tick) > TimeSpan.Zero)
             return;
         _lastTick = Stopwatch.GetTimestamp();
-        // After half an interval somebody's flush is recent enough; after a whole one it may lie that far back.
+        // After half an interval another process's flush is recent enough; after a whole interval it may be too old.
         bool isRecent = !_isIdle && _store.ConfirmedOffset != _seenConfirmed;
         _isIdle = false;
         if (isRecent)

@@ -8,13 +8,13 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log.Flushing;
 
-/// <summary>What a flush that nobody waits for has done.</summary>
+/// <summary>The result of a flush for which no caller waits.</summary>
 internal enum BackgroundFlush
 {
-    /// <summary>Everything is on disk that could be.</summary>
+    /// <summary>There was nothing that could be flushed.</summary>
     Nothing,
 
-    /// <summary>Somebody else is flushing right now.</summary>
+    /// <summary>Another thread or process is flushing right now.</summary>
     Elsewhere,
 
     /// <summary>It has flushed.</summary>
@@ -23,30 +23,33 @@ internal enum BackgroundFlush
 
 /// <summary>
 /// Flushing. The leader (<see cref="FlushLead"/>) walks from the confirmed offset over published frames, syncs every segment in
-/// between (fdatasync covers other processes' stores too), looks for poison again, then raises the confirmed offset for every
-/// process. Everybody else who waits for a flush sleeps until confirmed has reached what he waits for, or nobody leads: then one
-/// of them does. Followers of this process's leader sleep on words of the process (<see cref="FlushFollowers"/>), who waits for
-/// another process's on the flush words of the control page.
+/// between (fdatasync covers other processes' stores too), checks for poison again, then raises the confirmed offset for every
+/// process. All other threads that wait for a flush sleep until the confirmed offset has reached their goal or until no thread
+/// leads; in that case one of them leads. Followers of this process's leader sleep on words of the process
+/// (<see cref="FlushFollowers"/>); a thread that waits for another process's leader sleeps on the flush words of the control
+/// page.
 /// </summary>
 internal sealed unsafe class LogFlusher : IDisposable
 {
     /// <summary>
-    /// How long the thread that waits for another process's leader sleeps at first: a dead one wakes nobody, so it looks itself.
+    /// How long a thread that waits for another process's leader sleeps at first. A dead leader wakes no waiter, so the thread
+    /// looks itself.
     /// </summary>
     private static readonly TimeSpan LeasePauseFirst = TimeSpan.FromMilliseconds(2);
 
     /// <summary>
-    /// The longest of these sleeps. A pause that only grew overflowed after some five seconds of a leader that stood still.
+    /// The longest of these sleeps. Without a limit the growing pause overflowed after about five seconds of a leader that stood
+    /// still.
     /// </summary>
     private static readonly TimeSpan LeasePauseMax = TimeSpan.FromMilliseconds(100);
 
-    /// <summary>How long a sleep before a claimed frame lasts: a dead owner wakes nobody.</summary>
+    /// <summary>How long a sleep at a claimed frame lasts: a dead owner wakes no waiter.</summary>
     private static readonly TimeSpan HolePauseMax = TimeSpan.FromMilliseconds(2);
 
-    /// <summary>How long the end of a queue waits for another process that is flushing.</summary>
+    /// <summary>How long the end of a queue waits for another process's flush.</summary>
     private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
 
-    /// <summary>The longest that a leader yields to callers that it expects, whatever its disk takes.</summary>
+    /// <summary>The longest time that a leader yields to the callers it expects, however slow its disk is.</summary>
     private static readonly TimeSpan GatheringMax = TimeSpan.FromMilliseconds(1);
 
     private readonly LogStore _store;
@@ -62,12 +65,12 @@ internal sealed unsafe class LogFlusher : IDisposable
         _round = new FlushRound(store, Failure);
     }
 
-    /// <summary>Why flushes that nobody waits for fail, if they do.</summary>
+    /// <summary>Why background flushes fail, if they do.</summary>
     public FlushFailure Failure { get; }
 
     /// <summary>
-    /// Flushes everything that was published before the call; returns the new confirmed offset. Waits for frames that living
-    /// producers have claimed below that; those of dead ones become padding.
+    /// Flushes everything that was published before the call; returns the new confirmed offset. Waits for frames below that end
+    /// which living producers have claimed; claims of dead producers become padding.
     /// </summary>
     public long Flush()
     {
@@ -81,10 +84,10 @@ internal sealed unsafe class LogFlusher : IDisposable
     /// <summary>The end of what is published now.</summary>
     public long FindPublishedEnd() => new FrameWalk(_store).FindPublishedEnd(_store.ConfirmedOffset);
 
-    /// <summary>The last checkpoint that this queue knows of covers what is confirmed.</summary>
+    /// <summary>True if the last checkpoint that this queue knows of covers everything confirmed.</summary>
     public bool IsCheckpointed => _store.ConfirmedOffset <= _round.Checkpointed;
 
-    /// <summary>A caller waits for a flush from now on, whoever leads it.</summary>
+    /// <summary>From now on a caller waits for a flush, whichever thread leads it.</summary>
     public void Expect()
     {
         _company.Come();
@@ -92,7 +95,8 @@ internal sealed unsafe class LogFlusher : IDisposable
     }
 
     /// <summary>
-    /// Returns once everything before the goal, which was published before, is on disk, by this thread's flush or another's.
+    /// Returns once everything before the goal is on disk, by this thread's flush or another's. The goal must already be
+    /// published.
     /// </summary>
     public long WaitFor(long goal, in FlushPatience patience, bool checkpoints = false)
     {
@@ -112,7 +116,7 @@ internal sealed unsafe class LogFlusher : IDisposable
                 if (_store.Wake.IsPoisoned)
                     throw _store.Poisoned();
                 patience.ThrowIfOver(_store, goal);
-                // From here on the leader calls the next one, this thread or another.
+                // From here on the leader, this thread or another, calls the next one.
                 isCalled = false;
                 if (!TryLead(goal, patience, checkpoints))
                     isCalled = Follow(goal, patience);
@@ -125,7 +129,7 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
     }
 
-    /// <summary>Makes everybody who waits for a flush look again: cancellation, Dispose.</summary>
+    /// <summary>Makes all threads that wait for a flush look again: cancellation, Dispose.</summary>
     public void Interrupt()
     {
         _store.FlushWake.Interrupt();
@@ -133,13 +137,14 @@ internal sealed unsafe class LogFlusher : IDisposable
     }
 
     /// <summary>
-    /// Flushes what is published and contiguous, if there is anything and nobody else is at it. Never waits for a claim.
+    /// Flushes what is published and contiguous, if there is anything and no other thread or process is flushing. Never waits for
+    /// a claim.
     /// </summary>
     public BackgroundFlush TryFlush()
     {
         if (_store.CorruptAt >= 0 || !IsAnythingUnflushed())
             return BackgroundFlush.Nothing;
-        if (!_lead.TryEnterWithLease())
+        if (!_lead.TryTakeWithLease())
             return BackgroundFlush.Elsewhere;
         try
         {
@@ -148,12 +153,12 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
         finally
         {
-            _lead.LeaveWithLease();
+            _lead.ReleaseWithLease();
         }
     }
 
     /// <summary>
-    /// The last flush of a queue whose calls are all over; what cannot be flushed now is left to the others.
+    /// The last flush of a queue whose calls have all ended. What cannot be flushed now is left to the other processes.
     /// </summary>
     public void FlushAtEnd()
     {
@@ -173,11 +178,11 @@ internal sealed unsafe class LogFlusher : IDisposable
     {
         long tail = SharedWord.ReadAcquire(_store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
         long goal = _store.Window.StartOf(tail);
-        // Unmapped before it is written: append_roll of the benchmark took twice the time while this was not done.
+        // Unmapped before it is written: without this the benchmark's append_roll took twice the time.
         _store.Producers.Preparer?.ReleaseBelow(goal);
-        // Whoever is at it does the same, and the next roll comes here again. Waiting for a leader that stands still would make
-        // the end of the queue wait, which waits for this thread.
-        if (goal <= _store.ConfirmedOffset || !_lead.TryEnterWithLease())
+        // Another leader does the same, and the next roll comes here again. Waiting for a leader that stands still would hold up
+        // the end of the queue, which waits for this thread.
+        if (goal <= _store.ConfirmedOffset || !_lead.TryTakeWithLease())
             return;
         try
         {
@@ -186,13 +191,13 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
         finally
         {
-            _lead.LeaveWithLease();
+            _lead.ReleaseWithLease();
         }
     }
 
     /// <summary>
-    /// Writes a checkpoint at the confirmed offset when it moved and the last one is older than a second. Calls that wait for
-    /// their own flush leave it to this.
+    /// Writes a checkpoint at the confirmed offset if that has moved and the last checkpoint is older than a second. Calls that
+    /// wait for their own flush leave the checkpoint to this method.
     /// </summary>
     public void CheckpointIfDue()
     {
@@ -201,12 +206,12 @@ internal sealed unsafe class LogFlusher : IDisposable
     }
 
     /// <summary>
-    /// Writes a checkpoint at the confirmed offset, when it moved and nobody else is at it: recovery trusts what lies before
-    /// it, and reports damage there instead of cutting it off.
+    /// Writes a checkpoint at the confirmed offset if that has moved and no other thread or process is flushing. Recovery trusts
+    /// what lies before a checkpoint, and reports damage there instead of cutting it off.
     /// </summary>
     public void CheckpointConfirmed()
     {
-        if (_store.ConfirmedOffset <= _round.Checkpointed || _store.Wake.IsPoisoned || !_lead.TryEnterWithLease())
+        if (_store.ConfirmedOffset <= _round.Checkpointed || _store.Wake.IsPoisoned || !_lead.TryTakeWithLease())
             return;
         try
         {
@@ -214,21 +219,21 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
         finally
         {
-            _lead.LeaveWithLease();
+            _lead.ReleaseWithLease();
         }
     }
 
-    /// <summary>Writes a checkpoint at an offset before which there is nothing to sync.</summary>
+    /// <summary>Writes a checkpoint at an offset before which nothing needs a sync.</summary>
     public void CheckpointAt(long offset)
     {
-        EnterWithLease();
+        TakeWithLease();
         try
         {
             _round.WriteCheckpoint(offset);
         }
         finally
         {
-            _lead.LeaveWithLease();
+            _lead.ReleaseWithLease();
         }
     }
 
@@ -246,7 +251,7 @@ internal sealed unsafe class LogFlusher : IDisposable
     /// <summary>Leads until the goal is confirmed; false when another thread of this process leads.</summary>
     private bool TryLead(long goal, in FlushPatience patience, bool checkpoints)
     {
-        if (!_lead.TryEnter())
+        if (!_lead.TryTake())
             return false;
         try
         {
@@ -255,11 +260,13 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
         finally
         {
-            _lead.Leave();
+            _lead.Release();
         }
     }
 
-    /// <summary>Sleeps once while another thread of this process leads; true when this one may have been called.</summary>
+    /// <summary>
+    /// Sleeps once while another thread of this process leads; true when this thread may have been called to lead.
+    /// </summary>
     private bool Follow(long goal, in FlushPatience patience)
     {
         FlushFollowers followers = _lead.Followers;
@@ -271,7 +278,9 @@ internal sealed unsafe class LogFlusher : IDisposable
         return !followers.IsServed(group);
     }
 
-    /// <summary>Rounds until the goal is confirmed; waits for another process's leader, and at claims of the living.</summary>
+    /// <summary>
+    /// Flushes in rounds until the goal is confirmed. Waits for another process's leader, and for claims of living producers.
+    /// </summary>
     private void Lead(long goal, in FlushPatience patience, bool checkpoints)
     {
         TimeSpan pause = LeasePauseFirst;
@@ -279,7 +288,7 @@ internal sealed unsafe class LogFlusher : IDisposable
         {
             if (TryTakeLease(patience, ref pause))
             {
-                RoundAndLetGo(checkpoints && _round.IsCheckpointDue);
+                RoundAndReleaseLease(checkpoints && _round.IsCheckpointDue);
                 if (_store.ConfirmedOffset >= goal)
                     return;
                 pause = LeasePauseFirst;
@@ -295,7 +304,7 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
     }
 
-    /// <summary>Takes the lock between processes, or sleeps once until its holder wakes those who wait.</summary>
+    /// <summary>Takes the lock between processes, or sleeps once until its holder wakes the waiters.</summary>
     private bool TryTakeLease(in FlushPatience patience, ref TimeSpan pause)
     {
         if (_lead.TryTakeLease())
@@ -311,7 +320,7 @@ internal sealed unsafe class LogFlusher : IDisposable
     }
 
     /// <summary>
-    /// A claim of the living is in the way: those who wait for less are told, then this thread waits as a reader does.
+    /// A claim of a living producer is in the way. Wakes the callers whose messages lie before it, then waits as a reader does.
     /// </summary>
     private void WaitAtHole(in FlushPatience patience)
     {
@@ -333,11 +342,13 @@ internal sealed unsafe class LogFlusher : IDisposable
             _store.Wake.Sleep(sequence, patience.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
     }
 
-    /// <summary>Takes both kinds of lead, waiting for them; under `open`, for which others wait, so not for ever.</summary>
-    private void EnterWithLease()
+    /// <summary>
+    /// Takes the lead and the lease, waiting for them with a limit: the caller holds `open`, for which others wait.
+    /// </summary>
+    private void TakeWithLease()
     {
         var pause = new LockWait.Pause(LockWait.Timeout);
-        while (!_lead.TryEnter())
+        while (!_lead.TryTake())
             PauseOrThrow(ref pause);
         try
         {
@@ -346,7 +357,7 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
         catch
         {
-            _lead.Leave();
+            _lead.Release();
             throw;
         }
     }
@@ -358,12 +369,12 @@ internal sealed unsafe class LogFlusher : IDisposable
         _store.ThrowIfClosing();
         if (pause.IsOver)
             throw _store.Directory.InUse(
-                StoreNames.FlushLock, "A flush of this store does not come to an end", "Look at that process.",
+                StoreNames.FlushLock, "A flush of this store does not end", "Check the process that holds the lock.",
                 waited: LockWait.Timeout);
         pause.Sleep();
     }
 
-    /// <summary>Under the lease: flushes for everybody who has published.</summary>
+    /// <summary>Call it under the lease: flushes everything that is published.</summary>
     private void Round(bool checkpoint)
     {
         _lead.Followers.Close();
@@ -371,7 +382,7 @@ internal sealed unsafe class LogFlusher : IDisposable
         Failure.Clear();
     }
 
-    private void RoundAndLetGo(bool checkpoint)
+    private void RoundAndReleaseLease(bool checkpoint)
     {
         try
         {
@@ -383,7 +394,7 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
         finally
         {
-            _lead.LetLeaseGo();
+            _lead.ReleaseLease();
         }
     }
 }

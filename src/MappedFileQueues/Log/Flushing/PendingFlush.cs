@@ -3,9 +3,9 @@ using System.Threading.Tasks.Sources;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// An asynchronous call that waits for a flush. It is used again and again (<see cref="PendingFlushes"/> keeps the free ones),
-/// and queues itself to the thread pool when it is done: an asynchronous append allocates nothing, and continuations never run on
-/// the thread that flushes.
+/// An asynchronous call that waits for a flush. Objects are reused (<see cref="PendingFlushes"/> keeps the free ones), and each
+/// queues itself to the thread pool when it is done. So an asynchronous append allocates nothing, and continuations never run on
+/// the flushing thread.
 /// </summary>
 internal sealed class PendingFlush(PendingFlushes owner) : IValueTaskSource<long>, IThreadPoolWorkItem
 {
@@ -13,10 +13,12 @@ internal sealed class PendingFlush(PendingFlushes owner) : IValueTaskSource<long
     private long _result;
     private Exception? _error;
 
-    /// <summary>What has to be confirmed.</summary>
+    /// <summary>The offset that has to be confirmed.</summary>
     public long Goal { get; private set; }
 
-    /// <summary>The goal is the caller's own and may lie beyond what is published: that much is enough.</summary>
+    /// <summary>
+    /// True if the caller chose the goal, which may lie beyond what is published: the published end is enough then.
+    /// </summary>
     public bool IsGoalOpen { get; private set; }
 
     public CancellationTokenRegistration Registration { get; set; }
@@ -26,7 +28,7 @@ internal sealed class PendingFlush(PendingFlushes owner) : IValueTaskSource<long
     private long? Offset { get; set; }
 
     /// <summary>Begins a new use.</summary>
-    /// <param name="goal">What has to be confirmed.</param>
+    /// <param name="goal">The offset that has to be confirmed.</param>
     /// <param name="offset">The result; null for the confirmed offset.</param>
     public void Begin(long goal, long? offset)
     {
@@ -35,17 +37,17 @@ internal sealed class PendingFlush(PendingFlushes owner) : IValueTaskSource<long
         IsGoalOpen = offset is null;
     }
 
-    /// <summary>The goal is not beyond what is published now.</summary>
+    /// <summary>Moves the goal back to what is published now, if it lies beyond.</summary>
     public void LimitGoal(long published)
     {
         Goal = Math.Min(Goal, published);
         IsGoalOpen = false;
     }
 
-    /// <summary>Ends the call; the caller has taken it out of the list, so it ends once.</summary>
+    /// <summary>Ends the call. The caller has taken it out of the list, so it ends once.</summary>
     public void End(long confirmed, Exception? error)
     {
-        // Waits for a cancellation callback under way, which finds the call gone from the list.
+        // Waits for a cancellation callback under way, which finds that the call is no longer in the list.
         Registration.Dispose();
         Registration = default;
         _result = Offset ?? confirmed;
@@ -53,10 +55,10 @@ internal sealed class PendingFlush(PendingFlushes owner) : IValueTaskSource<long
         ThreadPool.UnsafeQueueUserWorkItem(this, preferLocal: false);
     }
 
-    /// <summary>Called back by the token.</summary>
+    /// <summary>The token calls this.</summary>
     public void Cancel(CancellationToken cancellationToken) => owner.Cancel(this, cancellationToken);
 
-    /// <summary>Cancelled: as <see cref="End"/>, from inside the callback of the registration.</summary>
+    /// <summary>Ends the call as cancelled: like <see cref="End"/>, from inside the registration's callback.</summary>
     public void EndCancelled(Exception error)
     {
         _error = error;
@@ -73,9 +75,9 @@ internal sealed class PendingFlush(PendingFlushes owner) : IValueTaskSource<long
 
     long IValueTaskSource<long>.GetResult(short token)
     {
-        // Asked too early, or again: the call goes on, for whoever awaits it, and must not be used anew meanwhile.
+        // Asked too early, or twice: the call continues for its awaiter, and the object must not be reused meanwhile.
         if (_core.GetStatus(token) == ValueTaskSourceStatus.Pending)
-            throw new InvalidOperationException("The flush has not ended. Await the call, once, or take AsTask.");
+            throw new InvalidOperationException("The flush has not ended. Await the call once, or use AsTask.");
         try
         {
             return _core.GetResult(token);

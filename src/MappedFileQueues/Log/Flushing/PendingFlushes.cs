@@ -3,12 +3,12 @@ using MappedFileQueues.Log.Store;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// The asynchronous calls of a queue that wait for a flush: <see cref="FlushThread"/> serves them, one flush for all that are
-/// there.
+/// The asynchronous calls of a queue that wait for a flush. <see cref="FlushThread"/> serves them: one flush for all waiting
+/// calls.
 /// </summary>
 internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
 {
-    /// <summary>Free ones that are kept; more at a time are made anew.</summary>
+    /// <summary>How many free objects are kept; calls beyond that allocate new ones.</summary>
     private const int KeepMax = 1024;
 
     private readonly Lock _lock = new();
@@ -18,7 +18,7 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
     private readonly Stack<PendingFlush> _free = [];
     private bool _closed;
 
-    /// <summary>True while somebody waits.</summary>
+    /// <summary>True while any call waits.</summary>
     public bool IsAnyThere
     {
         get
@@ -28,7 +28,7 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
         }
     }
 
-    /// <summary>Begins a wait for a goal; the result is the offset, or the confirmed offset when that is null.</summary>
+    /// <summary>Begins a wait for a goal. The result is the offset, or the confirmed offset if that is null.</summary>
     public ValueTask<long> Add(long goal, long? offset, CancellationToken cancellationToken)
     {
         flusher.Expect();
@@ -40,14 +40,15 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
                 pending = new PendingFlush(this);
             pending.Begin(goal, offset);
             _pending.Add(pending);
-            // Under the lock: nobody ends it before its registration is known, but for a token that is cancelled already.
+            // Under the lock, so that the call cannot end before its registration is known, unless its token is already
+            // cancelled.
             if (cancellationToken.CanBeCanceled)
                 pending.Registration = cancellationToken.UnsafeRegister(
                     static (state, token) => ((PendingFlush)state!).Cancel(token), pending);
             task = pending.Task;
         }
 
-        // Whoever confirmed the goal before it stood in the list has passed by: the next progress may be a long time off.
+        // A flush that confirmed the goal before the call was in the list did not see it, and the next progress may be far off.
         Interlocked.MemoryBarrier(); // P18 full: in the list before the look; pairs with P18 full in FlushRound.
         long confirmed = store.ConfirmedOffset;
         if (confirmed >= goal)
@@ -56,8 +57,8 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
     }
 
     /// <summary>
-    /// Flushes for those that are there and ends those that are confirmed. By the flush thread alone. Returns after any
-    /// progress: the nearest goal may lie behind somebody's open claim, and one that is nearer may have come meanwhile.
+    /// Flushes for the waiting calls and ends those whose goal is confirmed. Only the flush thread calls it. Returns after any
+    /// progress: the nearest goal may lie after an open claim, and a nearer one may have come meanwhile.
     /// </summary>
     public void Serve()
     {
@@ -72,12 +73,12 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {
-            // The one who led hears of the disk itself; who only waited hears that the queue is poisoned.
+            // A thread that led learns of the disk error itself; one that only waited learns that the queue is poisoned.
             End(long.MaxValue, 0, error is QueueDiskException && store.Wake.IsPoisoned ? store.Poisoned(error) : error);
         }
     }
 
-    /// <summary>The queue has ended: what its last flush covers is done, the others are told.</summary>
+    /// <summary>Ends the queue: calls that its last flush covers succeed, the others fail.</summary>
     public void Close()
     {
         lock (_lock)
@@ -85,14 +86,14 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
         long confirmed = store.ConfirmedOffset;
         End(confirmed, confirmed, null);
         End(long.MaxValue, 0, new ObjectDisposedException(PublicNames.Queue,
-            "The queue was disposed before the flush; what was appended stays appended, its durability is not known."));
+            "The queue was disposed before the flush. The messages stay appended; their durability is not known."));
     }
 
     public void Cancel(PendingFlush pending, CancellationToken cancellationToken)
     {
         lock (_lock)
         {
-            // The message tells a mapped word: behind the lock the queue may have ended.
+            // The message reads a mapped word: after the lock the queue may have ended.
             if (_pending.Remove(pending))
                 pending.EndCancelled(FlushPatience.Cancelled(store, pending.Goal, cancellationToken));
         }
@@ -107,7 +108,7 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
         }
     }
 
-    /// <summary>The smallest goal of all; goals that callers named end at what is published by now.</summary>
+    /// <summary>Finds the smallest goal. A goal that its caller chose is moved back to what is published by now.</summary>
     private bool TryFindNearest(out long nearest)
     {
         nearest = long.MaxValue;
@@ -125,7 +126,7 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
         }
     }
 
-    /// <summary>Ends those whose goal is reached.</summary>
+    /// <summary>Ends the calls whose goal is reached.</summary>
     private void End(long reached, long confirmed, Exception? error)
     {
         lock (_ending)
@@ -141,7 +142,7 @@ internal sealed class PendingFlushes(LogStore store, LogFlusher flusher)
                 }
             }
 
-            // Outside the list's lock: a cancellation under way may be waiting for it. In the order of the calls.
+            // Outside the list's lock, which a cancellation under way may be waiting for. In the order of the calls.
             for (int i = _ended.Count - 1; i >= 0; i--)
                 _ended[i].End(confirmed, error);
             _ended.Clear();

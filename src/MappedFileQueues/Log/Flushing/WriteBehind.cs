@@ -4,17 +4,17 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// Has the system begin to write complete segments to the disk as soon as there is enough of them, instead of at the next flush:
-/// a producer that appends gigabytes a second would else fill memory with unwritten pages up to the system's own limit, at which
-/// every process that writes anything is made to wait. Nothing waits here and nothing is promised; flushes follow as ever. Used
-/// by the flushing thread alone.
+/// Makes the system begin to write completed segments to disk as soon as there are enough of them, instead of at the next flush.
+/// Otherwise a producer that appends gigabytes a second would fill memory with unwritten pages up to the system's limit, at which
+/// every writing process has to wait. Nothing waits here and nothing is promised; flushes follow as usual. Only the flushing
+/// thread uses it.
 /// </summary>
 internal sealed unsafe class WriteBehind(LogStore store)
 {
-    /// <summary>Complete segments of so many bytes, at least one, are left unwritten.</summary>
+    /// <summary>This many bytes of completed segments, at least one segment, are left unwritten.</summary>
     public const long UnwrittenMax = 64L * 1024 * 1024;
 
-    /// <summary>Up to here write-back was begun.</summary>
+    /// <summary>The end of what the system has been asked to write.</summary>
     private long _startedTo;
 
     public void Start()
@@ -32,7 +32,7 @@ internal sealed unsafe class WriteBehind(LogStore store)
         }
         catch (QueueDiskException)
         {
-            // No descriptor left, say. It is a hint; a flush meets the same error where it counts.
+            // For example, no descriptor is left. This is only a hint; a flush meets the same error where it counts.
         }
 
         _startedTo = goal;

@@ -55,7 +55,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
 
     /// <summary>The error for a second call while one is waiting.</summary>
     public static InvalidOperationException AlreadyWaiting() =>
-        new("An asynchronous call of this consumer is waiting already; a consumer is for one caller at a time.");
+        new("An asynchronous call of this consumer is already waiting. Only one caller at a time may use a consumer.");
 
     /// <summary>
     /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader.
@@ -130,8 +130,8 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
     }
 
     /// <summary>
-    /// Under the lock, as every end of a wait: outside it a cancellation could end the wait first, and this would lift the bar
-    /// of the consumer's next wait.
+    /// Call it under the lock, like every end of a wait: outside it a cancellation could end the wait first, and this call would
+    /// lift the bar of the consumer's next wait.
     /// </summary>
     private void FailAll(Predicate<PendingRead> which, Exception error)
     {
@@ -153,7 +153,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         public bool SawHole { get; private set; }
 
         /// <summary>
-        /// Under the lock, so that the waiting thread has left the reader when the cancelled caller uses it again.
+        /// Takes the lock, so that the waiting thread has left the reader before the cancelled caller uses it again.
         /// </summary>
         public void Cancel(CancellationToken cancellationToken)
         {
@@ -166,7 +166,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
             }
         }
 
-        /// <summary>Under the lock. The consumer may call again and meet the error itself.</summary>
+        /// <summary>Call it under the lock. The consumer may call again and meet the error itself.</summary>
         public void Fail(Exception error)
         {
             reader.IsAwaited = false;
@@ -183,7 +183,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
             {
                 if (!reader.HasSomething())
                 {
-                    // HasSomething checks this only when it enters a segment, and a wait may stay in one for ever.
+                    // HasSomething checks this only when it enters a segment, and a wait may stay in one forever.
                     store.ThrowIfReadingEnded(reader.IsClosed);
                     return false;
                 }

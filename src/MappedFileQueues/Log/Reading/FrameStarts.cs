@@ -6,8 +6,8 @@ namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
 /// Checks whether an offset from a caller or a cursor is the start of a frame or the tail, and finds the end of the newest
-/// message. It walks over the headers; behind damage, for a policy that steps over damage, it reads as a reader with that policy
-/// does.
+/// message. It walks over the headers. After damage it reads as a reader with the same policy does, if that policy steps over
+/// damage.
 /// </summary>
 internal static unsafe class FrameStarts
 {
@@ -28,7 +28,7 @@ internal static unsafe class FrameStarts
     }
 
     /// <summary>
-    /// Whether a reader with this policy reaches the offset, from the start of its segment or of the one before.
+    /// True if a reader with this policy reaches the offset from the start of its segment or of the one before.
     /// </summary>
     public static bool IsReached(LogView log, CorruptionPolicy policy, long offset)
     {
@@ -41,7 +41,7 @@ internal static unsafe class FrameStarts
     }
 
     /// <summary>
-    /// Where the damage begins that a reader with this policy skips across the offset; -1 when there is none. Everything before
+    /// The start of the damage that a reader with this policy skips across the offset; -1 when there is none. Everything before
     /// the damage is below the offset, so a consumer at the offset has already read it.
     /// </summary>
     public static long FindDamageOver(LogView log, CorruptionPolicy policy, long offset)
@@ -67,7 +67,7 @@ internal static unsafe class FrameStarts
         }
     }
 
-    /// <summary>As <see cref="FindEnd"/>, but reads. It does not chase a fast producer for ever.</summary>
+    /// <summary>Like <see cref="FindEnd"/>, but reads. It does not chase a fast producer forever.</summary>
     public static long FindEndBehindDamage(LogView log, CorruptionPolicy policy, long from) =>
         ReadOn(log, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
 
@@ -86,7 +86,7 @@ internal static unsafe class FrameStarts
         }
         catch (QueueCorruptException)
         {
-            // Nothing behind this can be read, and no producer will append there.
+            // Nothing after this can be read, and no producer will append there.
         }
         finally
         {

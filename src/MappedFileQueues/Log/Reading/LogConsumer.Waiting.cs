@@ -7,7 +7,7 @@ namespace MappedFileQueues.Log.Reading;
 internal sealed unsafe partial class LogConsumer
 {
     /// <summary>
-    /// The longest sleep before a claimed frame, whose owner may be dead and wakes nobody. Only tests change it.
+    /// The longest sleep at a claimed frame, whose owner may be dead and then wakes no waiter. Only tests change it.
     /// </summary>
     public static TimeSpan HoleSleepMax { get; set; } = TimeSpan.FromMilliseconds(2);
 
@@ -28,11 +28,12 @@ internal sealed unsafe partial class LogConsumer
         return found;
     }
 
-    /// <summary>Spins, then goes through the waiter's steps of <see cref="WakeSignal"/>.</summary>
+    /// <summary>Spins, then performs the waiter's steps of <see cref="WakeSignal"/>.</summary>
     private bool TryWaitLong(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
-        // A Shared producer's open claim is in the log and is met there; an Exclusive one's is not, and the wait would never end.
+        // A Shared producer's open claim is in the log, and the reader meets it there. An Exclusive one's is not: the wait would
+        // never end.
         if (Store.Settings.Exclusive)
             Store.Producers.ThrowIfOwnClaimIsOpen();
         long began = Stopwatch.GetTimestamp();
@@ -54,7 +55,8 @@ internal sealed unsafe partial class LogConsumer
             if (timedOut)
                 return false;
             ulong* free = status == ReadStatus.Empty ? Reader.FreeHeader : null;
-            // A short sleep has its reason; the longest may be longer still: SleeperWatch looks after it, or nothing has to.
+            // A short sleep has its reason. One of the full interval may last longer: SleeperWatch watches it, or nothing needs
+            // to.
             bool mayBeLong = free != null && sleep == SleeperWatch.Interval;
             if (mayBeLong)
                 sleep = LookAfterStore;
@@ -65,7 +67,7 @@ internal sealed unsafe partial class LogConsumer
             {
                 TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
                 timedOut = left <= sleep;
-                // Nothing left is one more look without a sleep; below zero would mean for ever.
+                // No time left means one more look without a sleep; a negative time would mean forever.
                 sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
             }
 
@@ -74,7 +76,7 @@ internal sealed unsafe partial class LogConsumer
                 _signal.SleepWatched(sequence, sleep, free);
             else
                 _signal.Sleep(sequence, sleep);
-            // Woken by nobody: time to see whether the store is still the one that was opened.
+            // Not woken: time to check whether the store is still the one that was opened.
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;
             if (!wasWoken && status == ReadStatus.Empty && Stopwatch.GetElapsedTime(looked) >= LookAfterStore)
@@ -109,7 +111,7 @@ internal sealed unsafe partial class LogConsumer
             long now = Stopwatch.GetTimestamp();
             if (cancellationToken.IsCancellationRequested || now >= end)
                 return false;
-            // As a sleeper does, which the spinning may never become.
+            // A sleeping wait checks this too, and a spinning wait may never sleep.
             Store.ThrowIfReadingEnded(Reader.IsClosed);
             if (Stopwatch.GetElapsedTime(looked, now) < LookAfterStore)
                 continue;

@@ -10,8 +10,8 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// A named consumer: a reader, its stored cursor, and waiting. The public consumers are thin shells over it. One thread at a
-/// time; <see cref="Dispose"/> may come from any thread.
+/// A named consumer: a reader, its stored cursor, and waiting. The public consumers are thin shells over it. One thread at a time
+/// may use it; <see cref="Dispose"/> may come from any thread.
 /// </summary>
 internal sealed unsafe partial class LogConsumer : IDisposable
 {
@@ -32,8 +32,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// <param name="asyncWaits">Where its asynchronous calls wait.</param>
     /// <param name="name">The consumer's name.</param>
     /// <param name="cursor">Its stored offset.</param>
-    /// <param name="offset">Where it begins.</param>
-    /// <param name="durableOnly">It sees a message only once that is on disk; flushes wake it instead of publishers.</param>
+    /// <param name="offset">The offset at which it starts.</param>
+    /// <param name="durableOnly">True if it sees a message only once that is on disk; flushes wake it instead of
+    /// publishers.</param>
     /// <param name="policy">What it does where the log is damaged.</param>
     /// <param name="report">Called for skipped damage, with the error, the damage's offset and the next offset.</param>
     public LogConsumer(
@@ -68,8 +69,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public CorruptionPolicy Policy { get; }
 
     /// <summary>
-    /// The stored offset: everything before it is done. A copy: only this consumer writes the cursor, and a load on another
-    /// thread must not touch an unmapped page.
+    /// The stored offset: everything before it is done. This is a copy: only this consumer writes the cursor, and a load on
+    /// another thread must not touch an unmapped page.
     /// </summary>
     public long CommittedOffset => Volatile.Read(ref _committed); // P15 acquire: pairs with P15 release in StoreCursor.
 
@@ -92,7 +93,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Whether a read would find a message. The message is not in hand afterwards: a Commit before the read must not include it.
+    /// True if a read would find a message. The message is not in hand afterwards: a Commit before the read must not include it.
     /// </summary>
     public bool IsMessageThere()
     {
@@ -112,7 +113,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>As the other overload; copies the message while the mapping is held.</summary>
+    /// <summary>Like the other overload; copies the message while the mapping is held.</summary>
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
@@ -127,7 +128,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Waits for one message, takes the available ones and moves behind them; returns their count.</summary>
+    /// <summary>Waits for one message, takes the available ones and moves past them; returns their count.</summary>
     public int TakeBatch<T>(Span<T> destination, CancellationToken cancellationToken)
         where T : unmanaged
     {
@@ -142,7 +143,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>As TryWait, in a call that is already marked.</summary>
+    /// <summary>Like TryWait, in a call that is already marked.</summary>
     private bool TryTake<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
@@ -152,7 +153,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         return found;
     }
 
-    /// <summary>Everything read so far, including the message in hand, is done. A release store; the page is the file.</summary>
+    /// <summary>
+    /// Marks everything read so far as done, including the message in hand. A release store; the page is the file.
+    /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Commit()
     {
@@ -165,7 +168,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         reader.EndCall();
     }
 
-    /// <summary>Stores an offset at or before what was read; the reading place stays.</summary>
+    /// <summary>Stores an offset at or before what was read; the reading position stays.</summary>
     public void Commit(long nextOffset)
     {
         Reader.BeginCall();
@@ -173,7 +176,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         {
             ThrowIfBarred();
             if (nextOffset > Reader.OffsetBehind || nextOffset < 0)
-                throw new OffsetOutOfRangeException($"Only what was read can be committed: offset={nextOffset}, "
+                throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
                     + $"read={Reader.OffsetBehind}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
             ThrowIfNoFrameStart(nextOffset);
             StoreCursor(nextOffset);
@@ -184,7 +187,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Moves behind the message in hand without committing.</summary>
+    /// <summary>Moves past the message in hand without committing.</summary>
     public void Advance()
     {
         LogReader reader = Reader;
@@ -217,7 +220,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     {
         if (Reader.HasMessage)
             throw new InvalidOperationException($"The message in hand is not committed: offset={Reader.Offset}, "
-                + $"consumer=\"{Name}\", path={Store.Path}. Commit it before the offset is adjusted.");
+                + $"consumer=\"{Name}\", path={Store.Path}. Commit it before you adjust the offset.");
     }
 
     /// <summary>Moves back to the stored offset.</summary>
@@ -283,8 +286,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Ends waiting calls, waits for the call under way, and releases the name last. A span that is out ends here if this thread
-    /// read it; otherwise its mapping stays until that thread's next call.
+    /// Ends waiting calls, waits for the call under way, and releases the name last. If this thread holds a span, the span ends
+    /// here; otherwise its mapping stays until the next call of the thread that holds it.
     /// </summary>
     public void Dispose()
     {
@@ -316,8 +319,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         ThrowIfBarred();
         Reader.Advance();
         long first = Reader.Offset;
-        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, one without a
-        // checksum, a hole, a roll): the fast path would leave it again.
+        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, one without a checksum,
+        // a hole, a roll): the fast path would leave it again.
         int count = TakeRun(destination);
         try
         {

@@ -5,14 +5,14 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// Reading on behind damage, for a reader with a <see cref="DamageSkipper"/>. All damage appears as an exception of the slow
-/// path and is handled here, so the fast paths know nothing about it. Where nothing behind the damage is certain yet, the reader
-/// behaves as at the end of the log, and a waiting caller looks again from time to time.
+/// Reading after damage, for a reader with a <see cref="DamageSkipper"/>. All damage appears as an exception of the slow path and
+/// is handled here, so the fast paths know nothing about it. Where nothing after the damage is certain yet, the reader behaves as
+/// at the end of the log, and a waiting caller looks again from time to time.
 /// </summary>
 internal sealed unsafe partial class LogReader
 {
     /// <summary>
-    /// A search of the rest of a segment may take milliseconds: a waiting caller spends at most one part in this many on it.
+    /// A search of the rest of a segment may take milliseconds, so a waiting caller spends at most one part in this many on it.
     /// </summary>
     private const int LookShare = 8;
 
@@ -20,10 +20,10 @@ internal sealed unsafe partial class LogReader
     private long _lookAgainAt;
     private QueueCorruptException? _stalledBy;
 
-    /// <summary>The damage at which this reader stands, because nothing behind it is certain yet; null elsewhere.</summary>
+    /// <summary>The damage at which this reader stands, because nothing after it is certain yet; null elsewhere.</summary>
     public QueueCorruptException? DamageAhead => _stalledAt >= 0 && _stalledAt == Offset ? _stalledBy : null;
 
-    /// <summary>At damage with nothing certain behind it, and too early to look again.</summary>
+    /// <summary>At damage with nothing certain after it, and too early to look again.</summary>
     private bool IsStalled => _stalledAt >= 0 && _stalledAt == Offset && Stopwatch.GetTimestamp() < _lookAgainAt;
 
     private ReadStatus ReadOverDamage(out byte* payload, out int length)
@@ -87,8 +87,8 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// Calls the user's handler outside of the marked call, so that it may use and dispose the consumer. An exception from it
-    /// ends the call; the place is already behind the damage.
+    /// Calls the user's handler outside the marked call, so that it may use and dispose the consumer. An exception from it ends
+    /// the call; the position is already past the damage.
     /// </summary>
     private void Report(QueueCorruptException damage, long at, long next)
     {

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Log.Reading;
 /// </summary>
 internal sealed unsafe partial class LogReader
 {
-    /// <summary>The segments that earlier threads may still read after another thread took over, one for each.</summary>
+    /// <summary>The segments that earlier threads may still read after another thread took over, one for each thread.</summary>
     private readonly List<(CallMark Owner, SegmentMapping Segment)> _spansOfOthers = [];
 
     /// <summary>
@@ -77,7 +77,8 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// After the end: a thread whose span was out calls once more, so no thread needs the memory any longer. In its call.
+    /// After the end: a thread that held a span has called again, so no thread needs the memory any longer. Call it inside its
+    /// call.
     /// </summary>
     public void ReleaseOrphan()
     {
@@ -86,15 +87,15 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// Takes the reader over from the thread that called last. That thread may still read a message in place, though its turn is
-    /// over; its memory stays until its next call.
+    /// Takes the reader over from the thread that called last. That thread may still read a message in place, although its turn
+    /// is over; the memory stays until that thread's next call.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void TakeOver(byte* stack)
     {
         if (!_calls.Take(stack))
             throw new InvalidOperationException("Two threads call a consumer or reader at once; this call did nothing: "
-                + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each under a name of its own.");
+                + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each thread under its own name.");
         if (IsClosed)
             return;
         EndSpansOf(mark => mark == _calls.Owner || !mark.Thread!.IsAlive);
@@ -138,7 +139,7 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// Makes sure that the header at the reader's place may be loaded: inside a mapped segment, below what is allocated.
+    /// Makes sure that the header at the reader's position may be loaded: inside a mapped segment, below what is allocated.
     /// </summary>
     private bool TryReachHeader(out long room)
     {
@@ -175,9 +176,9 @@ internal sealed unsafe partial class LogReader
         log.ThrowIfReadingEnded(IsClosed);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
-        // At or above low water a missing segment means "nothing yet": the next read opens it again. Below low water the
-        // messages are gone, even if a file of that name exists: a slow producer may have made it anew, and no producer will
-        // ever append to it.
+        // At or above low water a missing segment means "nothing yet": the next read opens it again. Below low water the messages
+        // are gone, even if a file of that name exists: a slow producer may have created it again, and no producer will ever
+        // append to it.
         bool isGone = start < log.LowWater;
         if (segment is null || isGone)
         {
@@ -248,7 +249,7 @@ internal sealed unsafe partial class LogReader
         SetBound(segment.Pointer + there);
     }
 
-    /// <summary>Also for the fast paths, unless the reader is closed or a wait owns it.</summary>
+    /// <summary>Sets the bound for the fast paths too, unless the reader is closed or a wait owns it.</summary>
     private void SetBound(byte* bound)
     {
         _reach = bound;

@@ -21,22 +21,22 @@ internal enum ReadStatus
 }
 
 /// <summary>
-/// One reader's place in the log.
+/// One reader's position in the log.
 /// <code>
 /// 1 load the header once (acquire); 0: nothing yet
 /// 2 check state and length against the room that is left: content of the file is hostile
 /// 3 verify the checksum, which covers the offset too
-/// 4 hand out the payload; only Advance moves the place
+/// 4 hand out the payload; only Advance moves the position
 /// </code>
-/// Its own bound stands for the end of the segment, for what is allocated (beyond it a load could fault on a full file system),
-/// for the pages that the system was asked for (a load from a bad sector would end the process), for Dispose, and for an
-/// asynchronous wait that owns the reader; that wait reads below <see cref="_reach"/>, which the fast paths do not use. For a
-/// reader that sees only what is on disk, the bound stands for the confirmed offset too. One thread at a time; Dispose may come
-/// from any.
+/// The reader's bound stands for several limits: the end of the segment; what is allocated (beyond it a load could fault on a
+/// full file system); the pages that the system was asked for (a load from a bad sector would end the process); Dispose; and an
+/// asynchronous wait that owns the reader. That wait reads below <see cref="_reach"/>, which the fast paths do not use. For a
+/// reader that sees only what is on disk, the bound stands for the confirmed offset too. One thread at a time may use it; Dispose
+/// may come from any thread.
 /// </summary>
 /// <param name="log">The log that it reads.</param>
 /// <param name="confirmed">The word that holds the end of what it may read; null for everything that is published.</param>
-/// <param name="skipper">Steps over damage; null for a reader that throws there.</param>
+/// <param name="skipper">Steps over damage; null for a reader that throws at damage.</param>
 internal sealed unsafe partial class LogReader(LogView log, long* confirmed = null, DamageSkipper? skipper = null)
 {
     private const int BarClosed = 1;
@@ -63,10 +63,10 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     /// <summary>The offset of the message in hand, otherwise of the next one to read.</summary>
     public long Offset => _segment is null ? _pendingOffset : (long)_next + _addressToOffset;
 
-    /// <summary>The offset behind the message in hand, or <see cref="Offset"/> when there is none.</summary>
+    /// <summary>The offset after the message in hand, or <see cref="Offset"/> when there is none.</summary>
     public long OffsetBehind => Offset + _inHand;
 
-    /// <summary>Where the last message that was read began; -1 before the first.</summary>
+    /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset => _inHand != 0 ? Offset : _messageOffset;
 
     /// <summary>True between a read and the Advance or Commit that follows it.</summary>
@@ -89,8 +89,8 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     public bool IsClosed => (Volatile.Read(ref _bars) & BarClosed) != 0; // P7 acquire: pairs with P7 full in Close.
 
     /// <summary>
-    /// True while the thread of <see cref="AsyncWaiter"/> reads through this reader. Setting it also takes away the bound: a
-    /// call that takes the fast path beside the wait must end on the slow path, which refuses it.
+    /// True while the thread of <see cref="AsyncWaiter"/> reads through this reader. Setting it also takes away the bound: a call
+    /// that takes the fast path during the wait must end on the slow path, which refuses it.
     /// </summary>
     public bool IsAwaited
     {
@@ -114,7 +114,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
             TakeOver(&here);
     }
 
-    /// <summary>As <see cref="BeginCall"/>, for calls that end in <see cref="EndCallIfBegun"/>.</summary>
+    /// <summary>Like <see cref="BeginCall"/>, for calls that end in <see cref="EndCallIfBegun"/>.</summary>
     public void BeginLongCall()
     {
         BeginCall();
@@ -125,8 +125,8 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     public void EndCall() => _calls.End();
 
     /// <summary>
-    /// As <see cref="EndCall"/>, for calls that may have called a damage handler. The handler runs outside of the call;
-    /// afterwards another thread's call may be under way, and then this call ends there.
+    /// Like <see cref="EndCall"/>, for calls that may have called a damage handler. The handler runs outside the call. Another
+    /// thread's call may be under way afterwards, and then this call ends there.
     /// </summary>
     public void EndCallIfBegun()
     {
@@ -134,7 +134,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         _calls.EndIfBegun(&here);
     }
 
-    /// <summary>False after a damage handler has run, when another thread's call has come in between.</summary>
+    /// <summary>False if another thread's call came in between while a damage handler ran.</summary>
     public bool IsInOwnCall
     {
         get
@@ -155,7 +155,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         _spanOwner = _calls.Owner;
     }
 
-    /// <summary>A call for the fast path alone: copies the next message. When false, use the slow path.</summary>
+    /// <summary>A whole call for the fast path: copies the next message. When it returns false, use the slow path.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryCopyInCall<T>(out T message)
         where T : unmanaged
@@ -167,7 +167,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return copied;
     }
 
-    /// <summary>As <see cref="TryCopyInCall"/>, for a message that is given out in place.</summary>
+    /// <summary>Like <see cref="TryCopyInCall"/>, for a message that is given out in place.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryGetInCall(out byte* payload, out int length)
     {
@@ -180,7 +180,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return found;
     }
 
-    /// <summary>The span was copied, and no thread holds it any more.</summary>
+    /// <summary>The span was copied, and no thread holds it any longer.</summary>
     public void ForgetSpan()
     {
         BeginCall();
@@ -189,7 +189,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>
-    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. When false, use
+    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. When it returns false, use
     /// <see cref="TryRead"/>.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -221,7 +221,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>
-    /// The fast path for messages of any length: verifies one in place. When false, use <see cref="TryRead"/>.
+    /// The fast path for messages of any length: verifies one in place. When it returns false, use <see cref="TryRead"/>.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryReadInPlace(out byte* payload, out int length)
@@ -316,7 +316,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         }
     }
 
-    /// <summary>Whether a <see cref="TryRead"/> would find a message, a hole or damage: something to act on.</summary>
+    /// <summary>True if a <see cref="TryRead"/> would find a message, a hole or damage: something to act on.</summary>
     public bool HasSomething() => skipper is null ? IsSomethingHere() : HasSomethingOrDamage();
 
     private bool IsSomethingHere()
@@ -326,7 +326,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>
-    /// Whether the log goes on here, so that a zero header is damage; messages that are not on disk yet do not count.
+    /// True if the log continues here, so that a zero header is damage. Messages that are not on disk yet do not count.
     /// </summary>
     // P18 acquire: pairs with P18 full in FlushRound.
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
@@ -334,11 +334,11 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     /// <summary>The header of the next message, for a waiter to watch; null while it cannot be reached, and at damage.</summary>
     public ulong* FreeHeader => _next + FrameHeader.Size <= _bound && _stalledAt != Offset ? (ulong*)_next : null;
 
-    /// <summary>Repairs the claim in the way if its owner is dead; true when no claim is in the way any more.</summary>
+    /// <summary>Repairs the claim in the way if its owner is dead; true when no claim is in the way any longer.</summary>
     public bool TryRepairHole()
     {
-        // A wait may come here because the log goes on, before the place was reached: for example behind the end of a segment.
-        // The read reports a place that cannot be reached.
+        // A wait may come here because the log continues, before its position was reached: for example at the end of a segment.
+        // The read reports a position that cannot be reached.
         if (!TryReachHeader(out _))
             return true;
         // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
@@ -351,7 +351,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return fate != HoleFate.Living;
     }
 
-    /// <summary>Moves behind the message in hand, if there is one.</summary>
+    /// <summary>Moves past the message in hand, if there is one.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Advance()
     {
@@ -362,7 +362,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         _inHand = 0;
     }
 
-    /// <summary>As <see cref="Advance"/>, when a message is in hand; returns the offset of the next one.</summary>
+    /// <summary>Like <see cref="Advance"/>, when a message is in hand; returns the offset of the next one.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public long AdvanceToNext()
     {
@@ -376,7 +376,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
         return offset + inHand;
     }
 
-    /// <summary>The message in hand was not taken: nothing is in hand any more.</summary>
+    /// <summary>The message in hand was not taken: nothing is in hand any longer.</summary>
     public void PutBack() => _inHand = 0;
 
     private void ThrowIfTruncated(int length)

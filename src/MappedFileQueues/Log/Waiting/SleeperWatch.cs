@@ -7,16 +7,16 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Waiting;
 
 /// <summary>
-/// Looks after the sleeping consumers of this process, ten times a second, on one thread for all of them. A sleep that nobody
-/// looks after must end after 100 ms, because a producer may have died between its publish and its wake; and a thread
-/// that wakes up to look, in a program that is otherwise idle, costs 25 to 45 us of CPU (measured; a bare C loop the same). So
-/// three queues would use more than a thousandth of a CPU in doing nothing, and thirty queues a hundredth.
+/// Watches the sleeping consumers of this process ten times a second, on one thread for all of them. An unwatched sleep must end
+/// after 100 ms, because a producer may have died between its publish and its wake. But in a program that is otherwise idle, a
+/// thread that wakes up to look costs 25 to 45 us of CPU (measured; a bare C loop costs the same). Three idle queues would use
+/// more than a thousandth of a CPU for nothing, and thirty queues a hundredth.
 /// <para>The thread starts with the first sleeper and rests, without a timer, while there is none. A sleeper's words stay mapped
 /// until it has left the watch, and it leaves under the lock.</para>
 /// </summary>
 internal sealed unsafe class SleeperWatch
 {
-    /// <summary>How often the sleepers are looked after.</summary>
+    /// <summary>How often the sleepers are checked.</summary>
     public static readonly TimeSpan Interval = TimeSpan.FromMilliseconds(100);
 
     private readonly Lock _lock = new();
@@ -27,13 +27,14 @@ internal sealed unsafe class SleeperWatch
     private bool _rests;
     private Thread? _thread;
 
-    /// <summary>The process's own.</summary>
+    /// <summary>The instance of this process.</summary>
     public static SleeperWatch Instance { get; } = new();
 
-    /// <summary>Sleeps on a sequence word, looked after; returns when it was woken, or when the time is up.</summary>
+    /// <summary>Sleeps on a sequence word under watch; returns when it was woken, or when the time is up.</summary>
     /// <param name="os">The platform of the word.</param>
     /// <param name="sleeper">What the sleeper waits for.</param>
-    /// <param name="atMost">How long; never longer than nobody may look, where the system gives no thread that would.</param>
+    /// <param name="atMost">How long. If the system gives no thread for the watch, the sleep lasts at most
+    /// <see cref="WakeSignal.SleepMax"/>.</param>
     public void Sleep(OperatingSystemServices os, in Sleeper sleeper, TimeSpan atMost)
     {
         if (!TryAdd(os, sleeper, out int place))
@@ -51,7 +52,7 @@ internal sealed unsafe class SleeperWatch
         }
     }
 
-    /// <summary>False when there is nobody to look after sleepers.</summary>
+    /// <summary>False when no thread can watch the sleeper.</summary>
     private bool TryAdd(OperatingSystemServices os, in Sleeper sleeper, out int place)
     {
         lock (_lock)
@@ -75,7 +76,7 @@ internal sealed unsafe class SleeperWatch
         }
     }
 
-    /// <summary>Under the lock, which the thread takes before it looks after anybody.</summary>
+    /// <summary>Call it under the lock, which the thread takes before it checks any sleeper.</summary>
     private bool TryStart(OperatingSystemServices os)
     {
         if (_thread is not null)
@@ -105,14 +106,14 @@ internal sealed unsafe class SleeperWatch
     {
         while (true)
         {
-            // One system call, where Thread.Sleep takes a lock and two.
+            // One system call; Thread.Sleep takes a lock and makes two.
             os.WaitOnWord(_never, 0, Interval);
             if (!LookAfterAll())
                 _entered.WaitOne();
         }
     }
 
-    /// <returns>False when nobody sleeps: the thread may rest.</returns>
+    /// <returns>False when there is no sleeper, so the thread may rest.</returns>
     private bool LookAfterAll()
     {
         lock (_lock)
@@ -142,11 +143,11 @@ internal sealed unsafe class SleeperWatch
 
         public bool IsThere => Signal is not null;
 
-        /// <summary>Something was published, or the waker died half-way, or a flush has failed.</summary>
+        /// <summary>Something was published, the waker died halfway, or a flush has failed.</summary>
         public bool HasReason =>
             // P10 acquire: a waker moved it and may be dead; pairs with P10 full in WakeSignal.
             SharedWord.ReadAcquire(SequenceWord) != Sequence
-            // P1 acquire: a dead one's message; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+            // P1 acquire: a dead producer's message; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
             || SharedWord.ReadAcquire(header) != 0
             || Signal!.IsPoisoned;
     }

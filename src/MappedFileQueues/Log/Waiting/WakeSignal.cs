@@ -6,26 +6,26 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Waiting;
 
 /// <summary>
-/// Sleeping and waking across processes, without a lost wake-up and without a flag that stays stuck when a waiter or a waker
-/// dies anywhere (models/wait.pml; any other order of these steps loses one). Both words are 64 bits in the control page.
+/// Sleeping and waking across processes. No wake-up is lost, and no flag stays stuck, wherever a waiter or a waker dies
+/// (models/wait.pml; any other order of these steps loses a wake-up). Both words are 64 bits in the control page.
 /// <code>
 /// waiter                                                waker
 /// 1 s = sequence (acquire)                              1 publish
 /// 2 raise the flag to s + 1, never lower it             2 flag = read the flag; 0: done
 /// 3 fence the producers that publish without a fence    3 sequence + 1
-/// 4 look again; found: done                             4 wake all who sleep on the sequence
+/// 4 look again; found: done                             4 wake all that sleep on the sequence
 /// 5 sleep while sequence = s                            5 clear the flag, if it still holds what was read
 /// </code>
-/// A waker that dies after step 2 leaves the flag up, so the next publisher wakes; one that dies after 3 has made every sleeper's
-/// `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. All the same somebody
-/// looks again after 100 ms at most: the sleeper itself, or <see cref="SleeperWatch"/> for it. The top bit of the flag is poison
-/// and is never cleared.
+/// A waker that dies after step 2 leaves the flag up, so the next publisher wakes; one that dies after step 3 has made every
+/// sleeper's `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. Besides, a sleep
+/// without a watch ends after 100 ms at most, and <see cref="SleeperWatch"/> checks a longer one as often. The top bit of the
+/// flag means poison and is never cleared.
 /// </summary>
 internal sealed unsafe class WakeSignal
 {
     /// <summary>
-    /// The longest single sleep that nobody looks after, whatever the options say. Only tests change it, in processes of their
-    /// own: with a long one a lost wake-up is a hang and not a delay.
+    /// The longest single sleep without a watch, whatever the options say. Only tests change it, in processes of their own: with
+    /// a long sleep, a lost wake-up is a hang and not a delay.
     /// </summary>
     public static TimeSpan SleepMax { get; set; } = SleeperWatch.Interval;
 
@@ -41,7 +41,7 @@ internal sealed unsafe class WakeSignal
     public WakeSignal(OperatingSystemServices os, ControlPage control)
         : this(os, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.FenceNeeded;
 
-    /// <summary>A signal of wakers that all fence what they tell of by themselves.</summary>
+    /// <summary>A signal whose wakers all fence their changes themselves.</summary>
     public WakeSignal(OperatingSystemServices os, ulong* sequence, ulong* flag)
     {
         _os = os;
@@ -67,7 +67,7 @@ internal sealed unsafe class WakeSignal
 #endif
 
     /// <summary>Waiter's steps 1 to 3. The caller looks again, then calls <see cref="Sleep"/> with the result.</summary>
-    /// <param name="sequence">To be handed to <see cref="Sleep"/>.</param>
+    /// <param name="sequence">The sequence, for <see cref="Sleep"/>.</param>
     /// <returns>The longest time that one sleep may last.</returns>
     public TimeSpan Prepare(out ulong sequence)
     {
@@ -89,7 +89,7 @@ internal sealed unsafe class WakeSignal
         if (_fenceNeeded == null || SharedWord.ReadAcquire(_fenceNeeded) == 0)
             return SleepMax;
 
-        // Also when the flag was high enough: who raised it may not have come to its own fence yet.
+        // Also when the flag was high enough: the waiter that raised it may not have reached its own fence yet.
         return _os.FenceOtherProcesses() ? SleepMax : UnfencedSleepMax;
     }
 
@@ -101,8 +101,8 @@ internal sealed unsafe class WakeSignal
     }
 
     /// <summary>
-    /// As <see cref="Sleep"/>, for a waiter that found nothing at all: what is longer than one sleep may be is looked after by
-    /// <see cref="SleeperWatch"/>.
+    /// Like <see cref="Sleep"/>, for a waiter that found nothing at all. <see cref="SleeperWatch"/> watches a sleep that is
+    /// longer than <see cref="SleepMax"/>.
     /// </summary>
     /// <param name="sequence">What <see cref="Prepare"/> gave.</param>
     /// <param name="atMost">How long.</param>
@@ -126,13 +126,13 @@ internal sealed unsafe class WakeSignal
         ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
         _os.WakeWord((uint*)_sequence);
         ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
-        // P9 full: only the value that was read is cleared, so a waiter who raised it since keeps it;
+        // P9 full: clears only the value that was read, so a waiter that has raised it since keeps its flag;
         // pairs with P9 acquire in Prepare.
         ulong poison = flag & ControlLayout.PoisonBit;
         SharedWord.CompareExchange(_flag, flag, poison);
     }
 
-    /// <summary>The check after a change that may free a waiter and that ended with a full fence of its own.</summary>
+    /// <summary>The check after a change that may free a waiter. The change ended with a full fence of its own.</summary>
     public void WakeIfAwaited()
     {
         // P9 acquire: after the fence of the change; pairs with P9 full in Prepare.
@@ -144,7 +144,7 @@ internal sealed unsafe class WakeSignal
     /// <summary>Makes every sleeper look again: cancellation, Dispose, poison.</summary>
     public void Interrupt()
     {
-        // P10 full: what the sleepers shall see was stored before; pairs with P10 acquire in Prepare.
+        // P10 full: what the sleepers must see was stored before; pairs with P10 acquire in Prepare.
         SharedWord.Add(_sequence, 1);
         _os.WakeWord((uint*)_sequence);
     }

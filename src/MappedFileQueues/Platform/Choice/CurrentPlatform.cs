@@ -3,7 +3,7 @@ using MappedFileQueues.Platform.Portable;
 
 namespace MappedFileQueues.Platform.Choice;
 
-/// <summary>Which of the two implementations this process uses. Any thread.</summary>
+/// <summary>Chooses which of the two implementations this process uses. Any thread.</summary>
 internal static class CurrentPlatform
 {
     /// <summary>The AppContext switch that selects the portable implementation on Linux too.</summary>
@@ -14,8 +14,8 @@ internal static class CurrentPlatform
     private static readonly AsyncLocal<OperatingSystemServices?> s_override = new();
 
     /// <summary>
-    /// The implementation for this process, chosen once at first use. Tests set another one, for this flow of control alone; it
-    /// counts for what is opened afterwards.
+    /// The implementation for this process, chosen once at first use. Tests set another one, only for their own flow of control;
+    /// it counts for what is opened afterwards.
     /// </summary>
     public static OperatingSystemServices Services
     {

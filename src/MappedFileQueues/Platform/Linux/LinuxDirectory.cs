@@ -5,7 +5,7 @@ namespace MappedFileQueues.Platform.Linux;
 /// <summary>A directory held by its descriptor; every name is resolved from there.</summary>
 internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, UnixFileMode? askedMode) : HeldDirectory
 {
-    // Not blocking matters only for what is not a regular file: opening a named pipe would wait for its other end.
+    // O_NONBLOCK matters only for what is not a regular file: opening a named pipe would wait for its other end.
     private const int OpenFlags = LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
 
     private const uint RightsBits = (uint)CreateModes.DirectoryBits;
@@ -36,7 +36,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <summary>
-    /// Makes a directory for files of this mode, and its missing parents as the umask says; null when another came first.
+    /// Creates a directory for files of this mode, and its missing parents as the umask says; null when another process came
+    /// first.
     /// </summary>
     public static LinuxHandle? Make(string path, UnixFileMode? mode, bool ownerOnly)
     {
@@ -144,7 +145,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// <inheritdoc/>
     public override RepeatedLock OpenRepeatedLock(string name) => new LinuxRepeatedLock(this, name);
 
-    // Read only: a reader without write rights must be able to ask whether the owner of a claim lives.
+    // Read only: a reader without write rights must be able to check whether the owner of a claim lives.
     /// <inheritdoc/>
     public override PlatformLock? Probe(string name) =>
         LinuxLock.TryTake(this, name, LockKind.Shared, () => OpenHandle(name, FileOpening.Read));
@@ -162,7 +163,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// <inheritdoc/>
     public override void Dispose() => handle.Dispose();
 
-    /// <summary>Opens a lock file, making it when it is missing.</summary>
+    /// <summary>Opens a lock file, and creates it when it is missing.</summary>
     internal LinuxHandle OpenForLock(string name) => OpenHandle(name, FileOpening.ReadWriteOrCreate)!;
 
     /// <summary>The path of a name in this directory, for messages.</summary>
@@ -179,9 +180,9 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <summary>
-    /// Undoes what the umask took away: the mode was named by the caller, or is the one by which the store's users share it. What
-    /// a directory of a group hands on (set-group-ID) stays. A file system without modes (FAT) may refuse, which counts only for
-    /// a mode that was asked for.
+    /// Restores the rights that the umask took away: the caller chose the mode, or it is the mode by which the store's users
+    /// share it. What a directory of a group passes on (set-group-ID) stays. A file system without modes (FAT) may refuse, which
+    /// is an error only for a mode that the caller chose.
     /// </summary>
     private static void SetMode(LinuxHandle made, UnixFileMode mode, bool isRequired, string path)
     {
@@ -210,7 +211,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         nint code = LinuxNative.statx(LinuxNative.SYS_statx, handle, name, 0, LinuxStatx.Wanted, &found);
         int errno = LinuxErrors.Last;
         result = found;
-        // Asked before each flush: the full path is made for an error alone.
+        // This runs before each flush, so the full path is built only for an error.
         return code == 0 || FoundOrThrow(code, errno, FullName(name));
     }
 
@@ -251,7 +252,9 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         return true;
     }
 
-    /// <summary>Makes the entry of a new directory durable, where we may read its parent (else we cannot, and go on).</summary>
+    /// <summary>
+    /// Makes the entry of a new directory durable if this process may read its parent; otherwise it cannot, and continues.
+    /// </summary>
     private static void FlushParent(string path)
     {
         string parent = System.IO.Path.GetDirectoryName(path) ?? "/";
@@ -304,7 +307,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
                 return found;
         }
 
-        throw LinuxErrors.Make("Cannot open the file, it is removed each time", FullName(name), DiskErrors.ENOENT);
+        throw LinuxErrors.Make("Cannot open the file, which is removed each time", FullName(name), DiskErrors.ENOENT);
     }
 
     private LinuxHandle RegularFile(LinuxHandle opened, string name)

@@ -33,7 +33,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     /// <inheritdoc/>
     public override bool TryTakeAlone()
     {
-        // Not flock(2): .NET takes that one, shared, for every file that it opens, so readers would be refused.
+        // Not flock(2): .NET takes a shared one for every file that it opens, so readers would be refused.
         if (TrySetRange(LinuxNative.F_WRLCK, out int errno))
             return _isTaken = true;
         return errno switch
@@ -90,7 +90,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         if (found >= 0)
             return found;
 
-        // ENXIO: nothing but a hole until the end. Anything else: a file system that cannot tell, and the read will say why.
+        // ENXIO: nothing but a hole until the end. Any other error: the file system cannot tell, and the read will report why.
         return errno == LinuxNative.ENXIO ? long.MaxValue : offset;
     }
 
@@ -147,8 +147,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     /// <inheritdoc/>
     public override void CacheSinglePages(long offset, long length)
     {
-        // What this advice brings comes in the smallest pieces that the file system has (mm/readahead.c, force_page_cache_ra);
-        // a call brings no more than the device's read-ahead, 128 KiB by default.
+        // This advice brings data in the smallest pieces that the file system has (mm/readahead.c, force_page_cache_ra); a call
+        // brings no more than the device's read-ahead, 128 KiB by default.
         const int AdviceMax = 128 * 1024;
         for (long end = offset + length; offset < end; offset += AdviceMax)
             AdviseWillNeed(offset, Math.Min(AdviceMax, end - offset));
@@ -159,7 +159,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     {
         ArgumentOutOfRangeException.ThrowIfNegativeOrZero(length);
 
-        // The system maps beyond the end too, and then kills whoever goes there.
+        // The system maps beyond the end too, and then kills a process that accesses it.
         long fileLength = Length;
         if (fileLength < length)
             throw ZeroFill.TooShort(path, fileLength, length);
@@ -173,7 +173,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     {
         LinuxView view = MapAny(length, writable: false);
 
-        // Without it each page that is not in the cache brings 128 KiB along.
+        // Otherwise each page that is not in the cache brings 128 KiB along.
         view.StopReadAhead(0, length);
         return view;
     }
@@ -193,14 +193,14 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     /// <inheritdoc/>
     public override void Dispose()
     {
-        // By command: a child that is just being started holds a copy of the descriptor until its exec.
+        // An explicit unlock: a child that is just being started holds a copy of the descriptor until its exec.
         if (_isTaken && !handle.IsClosed)
             _ = TrySetRange(LinuxNative.F_UNLCK, out _);
         _isTaken = false;
         handle.Dispose();
     }
 
-    /// <summary>A lock of the open file (F_OFD_SETLK, Linux 3.15) on its last possible byte, which nobody else locks.</summary>
+    /// <summary>A lock of the open file (F_OFD_SETLK, Linux 3.15) on its last possible byte, which nothing else locks.</summary>
     private bool TrySetRange(short type, out int errno)
     {
         LinuxRangeLock range = new() { Type = type, Start = long.MaxValue - 1, Length = 1 };
@@ -216,8 +216,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     }
 
     /// <summary>
-    /// Without fallocate: zeros go only where the file system says that nothing is. One that sees no hole in a file of too few
-    /// blocks cannot tell; there blocks are judged by what they hold.
+    /// Without fallocate: writes zeros only where the file system reports holes. A file system that reports no hole in a file
+    /// with too few blocks cannot tell; there, blocks are judged by their contents.
     /// </summary>
     private void FillHoles(long offset, long end)
     {
@@ -277,7 +277,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         if (found >= 0)
             return found;
 
-        // ENXIO: nothing but a hole until the end. EINVAL: a file system, or a kernel, without these two.
+        // ENXIO: nothing but a hole until the end. EINVAL: a file system, or a kernel, without these two operations.
         return errno is LinuxNative.ENXIO or DiskErrors.EINVAL
             ? long.MaxValue
             : throw LinuxErrors.Make("Cannot look for holes in the file", path, errno);

@@ -3,11 +3,11 @@ using MappedFileQueues.Platform.Linux.Calls;
 namespace MappedFileQueues.Platform.Linux;
 
 /// <summary>
-/// flock(2) on a file of its own open, so that two opens in one process exclude each other as two processes do.
+/// flock(2) on a file that has its own open, so that two opens in one process exclude each other as two processes do.
 /// </summary>
 internal sealed class LinuxLock : PlatformLock
 {
-    /// <summary>How often a lock file may be replaced under our eyes before we give up.</summary>
+    /// <summary>How often a lock file may be replaced during the attempt before it fails.</summary>
     private const int ReplacedTriesMax = 1000;
 
     private static readonly RootedObjects s_held = new();
@@ -26,7 +26,8 @@ internal sealed class LinuxLock : PlatformLock
     }
 
     /// <summary>
-    /// Takes the lock; null when another holds it. <paramref name="open"/> may give null for a missing file, which nobody holds.
+    /// Takes the lock; null when another open holds it. <paramref name="open"/> may give null for a missing file, whose lock
+    /// nothing holds.
     /// </summary>
     public static LinuxLock? TryTake(LinuxDirectory directory, string name, LockKind kind, Func<LinuxHandle?> open)
     {
@@ -56,7 +57,7 @@ internal sealed class LinuxLock : PlatformLock
             }
         }
 
-        throw LinuxErrors.Make("Cannot lock the file, it is replaced each time", path, DiskErrors.EAGAIN);
+        throw LinuxErrors.Make("Cannot lock the file, which is replaced each time", path, DiskErrors.EAGAIN);
     }
 
     private string FullName => _directory.FullName(_name);
@@ -68,8 +69,8 @@ internal sealed class LinuxLock : PlatformLock
     /// <inheritdoc/>
     public override void Downgrade()
     {
-        // Waiting cannot last: those who take this lock alone do so under the `open` lock, which our caller holds, and a probe
-        // lets go at once. A try without waiting would lose the lock when it fails, because the kernel drops it first.
+        // This cannot wait long: a process takes this lock exclusively only under the `open` lock, which our caller holds, and a
+        // probe releases it at once. A try without waiting would lose the lock when it fails, because the kernel drops it first.
         if (_handle is null)
             return;
         while (LinuxNative.flock(_handle, LinuxNative.LOCK_SH) != 0)
@@ -86,13 +87,13 @@ internal sealed class LinuxLock : PlatformLock
         if (_handle is null || !s_held.TryRemove(this))
             return;
 
-        // Unlocking by command and not only by closing: a child that is just being started holds copies of all descriptors
-        // until its exec, and the lock lives as long as the last copy.
+        // An explicit unlock and not only a close: a child that is just being started holds copies of all descriptors until its
+        // exec, and the lock lives as long as the last copy.
         _ = LinuxNative.flock(_handle, LinuxNative.LOCK_UN);
         _handle.Dispose();
     }
 
-    /// <summary>flock(2) without waiting; false when another holds the lock.</summary>
+    /// <summary>flock(2) without waiting; false when another open holds the lock.</summary>
     internal static bool TryFlock(LinuxHandle handle, LockKind kind, string path)
     {
         int operation = (kind == LockKind.Exclusive ? LinuxNative.LOCK_EX : LinuxNative.LOCK_SH) | LinuxNative.LOCK_NB;

@@ -4,25 +4,25 @@ using MappedFileQueues.Platform.Linux.Calls;
 namespace MappedFileQueues.Platform.Linux;
 
 /// <summary>
-/// Finds out of /proc/locks who holds a lock. A line reads "1: FLOCK  ADVISORY  WRITE 1234 fe:01:98765 0 EOF": the device of
-/// the file system in hex, then the inode. It serves messages only; nothing is decided by a process id.
+/// Finds the holders of a lock in /proc/locks. A line reads "1: FLOCK  ADVISORY  WRITE 1234 fe:01:98765 0 EOF": the device of the
+/// file system in hex, then the inode. It serves messages only; no decision depends on a process id.
 /// </summary>
 internal static class LinuxLockHolders
 {
-    /// <summary>The system gives out a table in pieces of at most a page.</summary>
+    /// <summary>The system returns a table in pieces of at most a page.</summary>
     private const int PieceLength = 4096;
 
     /// <summary>
-    /// How often a table of several pieces is read: where locks come and go between two pieces the lines move, and one is missed
-    /// (in one look of 200, where the lines of half a table of 400 come and go).
+    /// How often a table of several pieces is read. If locks come and go between two pieces, the lines move and one is missed (in
+    /// one read of 200, when the lines of half a table of 400 come and go).
     /// </summary>
     private const int LooksMax = 5;
 
     /// <summary>The process ids, each once.</summary>
     public static IReadOnlyList<int> Find(LinuxHandle file, FileIdentity identity)
     {
-        // btrfs and overlay give each file a device of its own in stat, while /proc/locks prints the one of the whole file
-        // system, which the mount table knows.
+        // btrfs and overlay give each file its own device in stat, while /proc/locks prints the device of the whole file system,
+        // which the mount table knows.
         string? mounted = MountDevice(file);
         List<int> holders = [];
         for (int look = 0; look < LooksMax; look++)
@@ -44,7 +44,7 @@ internal static class LinuxLockHolders
         List<int> holders = [];
         foreach (string line in locks.Split('\n'))
         {
-            // A waiting request has "->" behind the number; it holds nothing.
+            // A waiting request has "->" after the number; it holds nothing.
             string[] fields = line.Split(' ', StringSplitOptions.RemoveEmptyEntries);
             if (fields.Length < 6 || fields[1] != "FLOCK")
                 continue;

@@ -3,10 +3,10 @@ using MappedFileQueues.Platform.Linux.Calls;
 
 namespace MappedFileQueues.Platform.Linux;
 
-/// <summary>A file by its descriptor, read by pread(2), with posix_fadvise(2) for what comes next.</summary>
+/// <summary>A file by its descriptor, read by pread(2), with posix_fadvise(2) for read-ahead.</summary>
 internal sealed unsafe class LinuxReadableFile : ReadableFile
 {
-    // Not blocking matters only for what is not a regular file: opening a named pipe would wait for its other end.
+    // O_NONBLOCK matters only for what is not a regular file: opening a named pipe would wait for its other end.
     private const int OpenFlags =
         LinuxNative.O_RDONLY | LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
 
@@ -79,7 +79,7 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
             errno = LinuxErrors.Last;
         }
 
-        // EAGAIN: not in memory. An old kernel, or a file system that cannot tell, says so each time.
+        // EAGAIN: not in memory. The other errors mean an old kernel, or a file system that cannot tell, and come each time.
         if (count < 0 && errno is (DiskErrors.EOPNOTSUPP or DiskErrors.EINVAL or DiskErrors.ENOSYS))
             _canReadCached = false;
         return (int)Math.Max(count, 0);
@@ -111,8 +111,8 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     {
         fixed (byte* start = memory)
         {
-            // Memory of the runtime may have been used before, and what is there in small pages stays so. Where the first call
-            // says no, there are no large pages, or the runtime has nothing else (which must not be given back).
+            // The runtime may have used the memory before, and small pages stay small. If the first call fails, there are no
+            // large pages, or the runtime has no other kind (which must not be given back).
             if (LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_HUGEPAGE) == 0)
                 _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_DONTNEED);
         }

@@ -4,9 +4,10 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Platform.Linux;
 
 /// <summary>
-/// flock(2) on one open file: taking it is a system call, and once in a while a look at the name, and allocates nothing.
-/// <para>The name may have come to mean another file; a lock on the old one protects nothing. That may happen just behind the
-/// look as well, which costs as much as the lock: so it is repeated only when the last one is some milliseconds old.</para>
+/// flock(2) on one open file. Taking it is a system call, sometimes with a check of the name, and allocates nothing.
+/// <para>The name may have come to mean another file; a lock on the old one protects nothing. That may happen right after the
+/// check as well, and the check costs as much as the lock. So it is repeated only when the last one is some milliseconds
+/// old.</para>
 /// </summary>
 internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) : RepeatedLock(directory, name)
 {
@@ -37,13 +38,13 @@ internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) :
             Close();
         }
 
-        throw LinuxErrors.Make("Cannot lock the file, it is replaced each time", _path, DiskErrors.EAGAIN);
+        throw LinuxErrors.Make("Cannot lock the file, which is replaced each time", _path, DiskErrors.EAGAIN);
     }
 
     /// <inheritdoc/>
-    public override void LetGo()
+    public override void Release()
     {
-        // By command: a child that is just being started holds a copy of the descriptor until its exec.
+        // An explicit unlock: a child that is just being started holds a copy of the descriptor until its exec.
         if (_handle is not null)
             _ = LinuxNative.flock(_handle, LinuxNative.LOCK_UN);
     }
@@ -61,7 +62,7 @@ internal sealed class LinuxRepeatedLock(LinuxDirectory directory, string name) :
 
     private void Close()
     {
-        LetGo();
+        Release();
         _handle?.Dispose();
         _handle = null;
     }

@@ -7,7 +7,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
 {
     private readonly Lazy<string?> _bootId = new(ProcFiles.ReadBootId);
 
-    // Registering is for the life of the process and may be repeated; once is enough.
+    // Registration lasts for the life of the process and may be repeated; once is enough.
     private readonly Lazy<bool> _fence = new(TryRegister);
 
     /// <inheritdoc/>
@@ -29,7 +29,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
             if (!create)
                 return null;
             if (tries == MakeAndOpenTriesMax)
-                throw LinuxErrors.Make("Cannot make the directory, it is removed as soon as it is made", full, DiskErrors.ENOENT);
+                throw LinuxErrors.Make("Cannot make the directory, which is removed at once", full, DiskErrors.ENOENT);
             handle = LinuxDirectory.Make(full, mode, ownerOnly);
             if (handle is not null)
                 return new LinuxDirectory(full, handle, mode);
@@ -44,14 +44,15 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
 
     /// <inheritdoc/>
     public override bool FenceOtherProcesses() =>
-        // The command reaches the running threads of registered processes only, so our own other threads need it too.
+        // The command reaches only the running threads of registered processes, so this process must be registered for its own
+        // other threads.
         _fence.Value
         && LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 
     /// <inheritdoc/>
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
     {
-        // Not the PRIVATE kind: the word is known by file and place, not by this process's address.
+        // Not the PRIVATE kind: the word is identified by file and position, not by this process's address.
         LinuxTimespec limit = new()
         {
             Seconds = timeout.Ticks / TimeSpan.TicksPerSecond,
@@ -63,7 +64,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
             return;
         int errno = LinuxErrors.Last;
 
-        // A changed word, a signal and the time-out are ends of a wait; anything else would make the caller spin for ever.
+        // A changed word, a signal and the time-out end a wait; any other error would make the caller spin forever.
         if (errno is not (DiskErrors.EAGAIN or DiskErrors.EINTR or DiskErrors.ETIMEDOUT))
             throw LinuxErrors.Make("Cannot wait on a word in shared memory", $"0x{(nint)word:x}", errno);
     }

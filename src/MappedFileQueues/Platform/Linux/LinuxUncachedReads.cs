@@ -3,22 +3,24 @@ using MappedFileQueues.Platform.Linux.Calls;
 namespace MappedFileQueues.Platform.Linux;
 
 /// <summary>
-/// Reads of an open file that go past the system's memory (O_DIRECT): the disk writes straight into the caller's. They have an
-/// open file description of their own, made by the first read, because that flag holds for all reads of one. Members may be
-/// called from any thread.
+/// Reads of an open file that bypass the system's memory (O_DIRECT): the disk writes straight into the caller's. They have their
+/// own open file description, created by the first read, because that flag holds for all reads of one. Members may be called from
+/// any thread.
 /// </summary>
 internal sealed unsafe class LinuxUncachedReads(LinuxHandle file) : IDisposable
 {
     private readonly Lazy<LinuxHandle> _handle = new(() => Reopen(file));
     private volatile bool _isRefused;
 
-    /// <summary>The file system cannot, or there is no /proc to open the file again by; every further read gives 0.</summary>
+    /// <summary>
+    /// True if the file system cannot do it, or /proc is missing to reopen the file; every further read gives 0.
+    /// </summary>
     public bool IsRefused => _isRefused;
 
     /// <summary>
-    /// Whether the system has the page of a position in memory, by cachestat(2). False as well where that is not told: before
-    /// Linux 6.5, and by some later ones to who may not write the file. A read that may not wait would tell everybody, but
-    /// begins to read the page if it is not there.
+    /// True if cachestat(2) says that the system has the page of a position in memory. False also where it does not tell: before
+    /// Linux 6.5, and in some later versions to a user that may not write the file. A read that may not wait would tell every
+    /// user, but it begins to read the page if it is not there.
     /// </summary>
     public bool IsCached(long position)
     {
@@ -28,8 +30,8 @@ internal sealed unsafe class LinuxUncachedReads(LinuxHandle file) : IDisposable
     }
 
     /// <summary>
-    /// One read; position, length and memory are multiples of a page. Fewer bytes, 0 among them, where the file ends and where
-    /// the read failed.
+    /// One read; position, length and memory are multiples of a page. Fewer bytes, possibly 0, where the file ends and where the
+    /// read failed.
     /// </summary>
     public int ReadAt(Span<byte> destination, long position)
     {

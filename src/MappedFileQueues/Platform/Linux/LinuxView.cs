@@ -5,14 +5,14 @@ namespace MappedFileQueues.Platform.Linux;
 /// <summary>mmap(2), shared.</summary>
 internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable) : MappedView
 {
-    /// <summary>Since Linux 5.14; asked of no pages at all, the system says only whether it knows the advice.</summary>
+    /// <summary>Since Linux 5.14. A call for no pages at all only tells whether the system knows the advice.</summary>
     private static readonly bool s_populates = LinuxNative.madvise(null, 0, LinuxNative.MADV_POPULATE_READ) == 0;
 
     private nint _pointer = (nint)pointer;
 
     /// <summary>
-    /// Whether mincore(2) says of this file what is in the page cache. To who neither owns the file nor may write to it the
-    /// system says that everything is (mm/mincore.c, can_do_mincore), also of what no file can have there.
+    /// True if mincore(2) reports for this file what is in the page cache. To a user that neither owns the file nor may write to
+    /// it, the system reports that everything is (mm/mincore.c, can_do_mincore), even pages that no file can have there.
     /// </summary>
     private bool _tellsWhatIsCached;
 
@@ -31,7 +31,7 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         return address == -1 ? null : new LinuxView((byte*)address, length, writable);
     }
 
-    /// <summary>Finds out whether mincore(2) tells this user the truth: by a page far behind the end of the file.</summary>
+    /// <summary>Finds out whether mincore(2) tells this user the truth, with a page far beyond the end of the file.</summary>
     public void AskForCached(LinuxHandle file, long fileLength)
     {
         const long Far = 1L << 30;
@@ -86,7 +86,7 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     /// <inheritdoc/>
     public override void LetGoOfPages(long position, long length)
     {
-        // A shared mapping's DONTNEED drops page table entries alone: stores go on into the same pages of the file.
+        // In a shared mapping DONTNEED drops only page table entries: stores continue into the same pages of the file.
         long page = Environment.SystemPageSize;
         long start = (Math.Clamp(position, 0, Length) + page - 1) & -page;
         long end = Math.Min(position + length, Length) & -page;
@@ -116,12 +116,15 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
             return;
         int errno = LinuxErrors.Last;
 
-        // EINVAL: a kernel before 5.14. Every other answer (no room for a hole, a device that fails) is a reason not to go there.
+        // EINVAL: a kernel before 5.14. Every other error (no room for a hole, a device that fails) is a reason not to access the
+        // page.
         if (errno == DiskErrors.EINVAL)
             ReadPages(Pointer, start, end);
     }
 
-    /// <summary>The first page of the range that a look would not find in the page cache (mincore(2)); else its end.</summary>
+    /// <summary>
+    /// The first page of the range that an access would not find in the page cache (mincore(2)); otherwise the range's end.
+    /// </summary>
     private long FirstNotCached(long start, long end)
     {
         const int PagesMax = 1024;

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Platform.Portable;
 internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : HeldDirectory
 {
     /// <summary>
-    /// On Unix the BCL's move without overwriting is a look and a rename. This makes it one step for this process; between
+    /// On Unix the BCL's move without overwriting is a check and a rename. This lock makes it one step in this process; between
     /// processes the caller's `prepare` lock does.
     /// </summary>
     private static readonly Lock s_rename = new();
@@ -24,7 +24,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
 
     private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;
 
-    /// <summary>What stands at a path; null when nothing does. Missing rights are an error, not "nothing".</summary>
+    /// <summary>The attributes of what is at a path; null when nothing is. Missing rights are an error, not "nothing".</summary>
     public static FileAttributes? AttributesOf(string path)
     {
         try
@@ -38,7 +38,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     }
 
     /// <summary>
-    /// Makes a directory for files of this mode where the system has modes, and its missing parents as the umask says.
+    /// Creates a directory for files of this mode where the system has modes, and its missing parents as the umask says.
     /// </summary>
     public static void Make(string path, UnixFileMode? mode, bool ownerOnly)
     {
@@ -82,7 +82,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
                 : PortableErrors.Make("Cannot open the file", full, error);
         }
 
-        throw DiskErrors.Make("Cannot open the file, it is removed each time", full, DiskErrors.ENOENT, "No such file");
+        throw DiskErrors.Make("Cannot open the file, which is removed each time", full, DiskErrors.ENOENT, "No such file");
     }
 
     /// <inheritdoc/>
@@ -139,7 +139,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
         string full = FullName(name);
         try
         {
-            // The BCL does not say whether there was one; two who delete at once may both hear yes.
+            // The BCL does not say whether there was a file; two callers that delete it at once may both get true.
             if (AttributesOf(full) is null)
                 return false;
             File.Delete(full);
@@ -200,7 +200,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// <inheritdoc/>
     public override void FlushEntries(string subdirectory)
     {
-        // The BCL cannot open a directory, so it cannot flush one: the weaker promise after a power cut.
+        // The BCL cannot open a directory, so it cannot flush one: this is the weaker promise after a power cut.
     }
 
     /// <inheritdoc/>
@@ -231,7 +231,9 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     {
     }
 
-    /// <summary>Makes a file by its full name, with the mode of this directory's files; null when it is there already.</summary>
+    /// <summary>
+    /// Creates a file by its full name, with the mode of this directory's files; null when it is there already.
+    /// </summary>
     internal SafeFileHandle? TryMakeFile(string full, FileShare share)
     {
         try
@@ -264,7 +266,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
         }
     }
 
-    /// <summary>The system takes away what the umask forbids.</summary>
+    /// <summary>Creates the file; the system takes away the rights that the umask forbids.</summary>
     private SafeFileHandle Make(string full, FileShare share, out UnixFileMode? wanted)
     {
         wanted = null;
@@ -272,7 +274,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
             return File.OpenHandle(full, FileMode.CreateNew, FileAccess.ReadWrite, share);
         wanted = ModeOfFiles ?? CreateModes.FileIn(File.GetUnixFileMode(path));
 
-        // Only the stream takes a mode, so that nobody else can open the file before it has it.
+        // Only the stream takes a mode, so that no other user can open the file before it has it.
         FileStream stream = new(full, new FileStreamOptions
         {
             Mode = FileMode.CreateNew,
@@ -302,8 +304,9 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     }
 
     /// <summary>
-    /// Undoes what the umask took away, where the mode was asked for or adopted. What a directory of a group hands on
-    /// (set-group-ID) stays. A file system without modes (FAT) may refuse, which counts only for a mode that was asked for.
+    /// Restores the rights that the umask took away, if the mode was chosen or adopted. What a directory of a group passes on
+    /// (set-group-ID) stays. A file system without modes (FAT) may refuse, which is an error only for a mode that the caller
+    /// chose.
     /// </summary>
     private static void SetDirectoryMode(string full, UnixFileMode mode, bool isRequired)
     {

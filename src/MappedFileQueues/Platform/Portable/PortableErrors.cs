@@ -1,15 +1,15 @@
 namespace MappedFileQueues.Platform.Portable;
 
-/// <summary>Turns the BCL's exceptions into ours, with the error number of Linux that means the same.</summary>
+/// <summary>Turns the BCL's exceptions into ours, with the corresponding error number of Linux.</summary>
 internal static class PortableErrors
 {
     private const int WindowsFacility = unchecked((int)0x8007_0000);
 
-    /// <summary>Whether a call of the BCL failed in a way that the system is to blame for.</summary>
+    /// <summary>True if a call of the BCL failed because of the system.</summary>
     public static bool IsOfTheSystem(Exception error) => error is UnauthorizedAccessException
         or (IOException and not MappedFileQueueException);
 
-    /// <summary>Whether an open failed because another open holds the file.</summary>
+    /// <summary>True if an open failed because another open holds the file.</summary>
     public static bool IsSharingViolation(Exception error)
     {
         const int MacWouldBlock = 35;
@@ -20,11 +20,11 @@ internal static class PortableErrors
             : error.HResult == (OperatingSystem.IsLinux() ? DiskErrors.EAGAIN : MacWouldBlock));
     }
 
-    /// <summary>Whether something of that name exists already.</summary>
+    /// <summary>True if something of that name exists already.</summary>
     public static bool IsAlreadyThere(IOException error) => Number(error) == DiskErrors.EEXIST;
 
     /// <summary>
-    /// Whether the path, or the nearest part of it that exists, is a file. The BCL does not tell that from a missing one.
+    /// True if the path, or the nearest part of it that exists, is a file. The BCL does not distinguish that from a missing one.
     /// </summary>
     public static bool HasFileInPath(string path)
     {
@@ -37,14 +37,14 @@ internal static class PortableErrors
         return false;
     }
 
-    /// <summary>Makes the exception.</summary>
+    /// <summary>Creates the exception.</summary>
     public static QueueDiskException Make(string failed, string path, Exception error) =>
         DiskErrors.Make(failed, path, Number(error), error.Message.TrimEnd('.'), error);
 
-    /// <summary>The error number of Linux that means the same; 0 when there is none.</summary>
+    /// <summary>The corresponding error number of Linux; 0 when there is none.</summary>
     public static int Number(Exception error)
     {
-        // The cause of an UnauthorizedAccessException on Unix is an IOException with the number itself (EACCES, EPERM, EISDIR).
+        // On Unix the cause of an UnauthorizedAccessException is an IOException with the number itself (EACCES, EPERM, EISDIR).
         if (error is UnauthorizedAccessException)
             return error.InnerException is IOException { HResult: > 0 } cause ? cause.HResult : DiskErrors.EACCES;
         if (error is FileNotFoundException or DirectoryNotFoundException)

@@ -6,12 +6,12 @@ namespace MappedFileQueues.Platform.Portable;
 /// <summary>A file by the BCL.</summary>
 /// <param name="path">For messages.</param>
 /// <param name="handle">The open file.</param>
-/// <param name="isWritable">Whether it was opened for writing.</param>
+/// <param name="isWritable">True if it was opened for writing.</param>
 internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWritable) : PlatformFile
 {
     private readonly Lock _allocating = new();
 
-    // What this object has allocated, in one piece: ranges come in ascending order, each at the end of the one before.
+    // The range that this object has allocated, in one piece: calls come in ascending order, each at the end of the one before.
     private long _allocatedFrom;
     private long _allocatedTo;
 
@@ -42,7 +42,7 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
         }
         catch (ArgumentOutOfRangeException error)
         {
-            // So the BCL words EFBIG.
+            // The BCL reports EFBIG like this.
             throw DiskErrors.Make(
                 $"Cannot set the length of the file to {length} bytes", path, DiskErrors.EFBIG, "File too large", error);
         }
@@ -65,7 +65,7 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
             bool touchesKnown = offset <= _allocatedTo && end >= _allocatedFrom;
             if (touchesKnown)
             {
-                // Bytes that a finished call covered may hold messages by now: only what lies outside is looked at.
+                // Bytes that a finished call covered may hold messages by now, so only the bytes outside are checked.
                 ZeroFill.WriteWhereZero(this, offset, Math.Min(end, _allocatedFrom));
                 ZeroFill.WriteWhereZero(this, Math.Max(offset, _allocatedTo), end);
                 _allocatedFrom = Math.Min(_allocatedFrom, offset);
@@ -123,10 +123,10 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
     public override void FlushData() => Try("Cannot flush the file to the disk", () =>
     {
         // On Unix the BCL takes three errors of fsync for success (EROFS, EINVAL, ENOTSUP). A file system that turned read-only
-        // under an open file answers with the first of them, and has lost what it had not written. The flush of a mapping
-        // (msync) asks the same of the system, through the same open file, and tells everything.
+        // under an open file answers with the first of them, and has lost what it had not written. The flush of a mapping (msync)
+        // asks the same of the system, through the same open file, and reports every error.
         bool isTold = isWritable && !OperatingSystem.IsWindows() && TryFlushAsMapping();
-        // On Linux that was all of it. macOS leaves the data in the drive's cache, which this call empties.
+        // On Linux that was all. macOS leaves the data in the drive's cache, which this call empties.
         if (!isTold || !OperatingSystem.IsLinux())
             RandomAccess.FlushToDisk(handle);
         return true;
@@ -137,7 +137,7 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
     {
         ArgumentOutOfRangeException.ThrowIfNegativeOrZero(length);
 
-        // The BCL would make a file that is too short longer instead of refusing it.
+        // The BCL would extend a file that is too short instead of refusing it.
         long fileLength = Length;
         if (fileLength < length)
             throw ZeroFill.TooShort(path, fileLength, length);
@@ -155,8 +155,9 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
     public override void Dispose() => handle.Dispose();
 
     /// <summary>
-    /// Flushes the whole file through a mapping that nobody looks into; it costs two system calls more, and no page fault. False
-    /// for an empty file, which has none, where the file system cannot map files, and where this process has no mapping left.
+    /// Flushes the whole file through a mapping that nothing accesses; it costs two more system calls, and no page fault. False
+    /// for an empty file, which has no mapping, where the file system cannot map files, and where this process has no mapping
+    /// left.
     /// </summary>
     private bool TryFlushAsMapping()
     {

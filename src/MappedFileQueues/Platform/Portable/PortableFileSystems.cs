@@ -1,6 +1,6 @@
 namespace MappedFileQueues.Platform.Portable;
 
-/// <summary>Tells network and FUSE file systems by what the BCL knows of the drive.</summary>
+/// <summary>Recognizes network and FUSE file systems by what the BCL knows of the drive.</summary>
 internal static class PortableFileSystems
 {
     private static readonly string[] s_unsafePrefixes =
@@ -9,7 +9,7 @@ internal static class PortableFileSystems
         "vboxsf", "vmhgfs",
     ];
 
-    /// <summary>The name, or null for any other file system and where it cannot be known.</summary>
+    /// <summary>The name; null for any other file system and where it is unknown.</summary>
     public static string? UnsafeName(string path)
     {
         if (OperatingSystem.IsWindows() && path.StartsWith(@"\\", StringComparison.Ordinal))

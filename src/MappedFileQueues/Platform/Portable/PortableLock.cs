@@ -4,8 +4,8 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Platform.Portable;
 
 /// <summary>
-/// A lock by an open that denies others theirs. On Unix .NET does that by flock(2), so it excludes, and is excluded by, the
-/// locks of `LinuxLock`.
+/// A lock by an open that denies other opens. On Unix .NET implements that by flock(2), so it excludes the locks of `LinuxLock`,
+/// and they exclude it.
 /// </summary>
 internal sealed class PortableLock : PlatformLock
 {
@@ -27,8 +27,8 @@ internal sealed class PortableLock : PlatformLock
     }
 
     /// <summary>
-    /// Takes the lock; null when another holds it. <paramref name="make"/> makes the missing file and opens it alone; null when
-    /// it is there by then.
+    /// Takes the lock; null when another open holds it. <paramref name="make"/> creates the missing file and opens it alone; null
+    /// when the file is there by then.
     /// </summary>
     public static PortableLock? TryTake(string path, LockKind kind, Func<SafeFileHandle?> make)
     {
@@ -37,7 +37,7 @@ internal sealed class PortableLock : PlatformLock
     }
 
     /// <summary>
-    /// A shared lock, so that two who probe do not take each other for the holder; a missing file is held by nobody.
+    /// A shared lock, so that two probes do not take each other for the holder. Nothing holds the lock of a missing file.
     /// </summary>
     public static PortableLock? Probe(string path)
     {
@@ -67,8 +67,8 @@ internal sealed class PortableLock : PlatformLock
             return;
         _handle.Dispose();
 
-        // A probe of somebody else may hold the file for a moment; whoever wants to keep it needs the `open` lock first, which
-        // our caller holds.
+        // Another process's probe may hold the file for a moment. A process that wants to keep the lock needs the `open` lock
+        // first, which our caller holds.
         var deadline = new Deadline(s_downgradeLimit);
         SafeFileHandle? shared;
         while ((shared = TryOpen(_path, LockKind.Shared, _make)) is null)
@@ -76,7 +76,7 @@ internal sealed class PortableLock : PlatformLock
             if (deadline.IsOver)
             {
                 throw new QueueInUseException(
-                    $"Another program holds a lock that is this queue's: path={_path}. Close the program that opened the file.");
+                    $"Another program holds a lock of this queue: path={_path}. Close the program that opened the file.");
             }
 
             Thread.Sleep(1);
@@ -113,7 +113,7 @@ internal sealed class PortableLock : PlatformLock
                 : throw PortableErrors.Make("Cannot lock the file", path, error);
         }
 
-        throw DiskErrors.Make("Cannot lock the file, it is removed each time", path, DiskErrors.ENOENT, "No such file");
+        throw DiskErrors.Make("Cannot lock the file, which is removed each time", path, DiskErrors.ENOENT, "No such file");
     }
 
     private static SafeFileHandle? OpenExisting(string path, LockKind kind)
@@ -130,7 +130,9 @@ internal sealed class PortableLock : PlatformLock
         }
     }
 
-    /// <summary>Makes the file; null when it stands now but must be opened as it is, or opened again for a shared lock.</summary>
+    /// <summary>
+    /// Creates the file; null when it exists by now and must be opened as it is, or opened again for a shared lock.
+    /// </summary>
     private static SafeFileHandle? Make(LockKind kind, Func<SafeFileHandle?> make)
     {
         SafeFileHandle? made = make();

@@ -74,7 +74,7 @@ internal sealed class PortableReadableFile : ReadableFile
     /// <inheritdoc/>
     public override void AdviseSequential()
     {
-        // The option at opening has said it.
+        // The option at opening has done this.
     }
 
     /// <inheritdoc/>

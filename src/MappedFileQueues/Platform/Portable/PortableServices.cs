@@ -2,7 +2,7 @@ using System.Diagnostics;
 
 namespace MappedFileQueues.Platform.Portable;
 
-/// <summary>Nothing but the BCL: for Windows and macOS, and on Linux by choice.</summary>
+/// <summary>Uses only the BCL: for Windows and macOS, and on Linux by choice.</summary>
 internal sealed unsafe class PortableServices : OperatingSystemServices
 {
     private readonly Lazy<string?> _bootId = new(() => OperatingSystem.IsLinux() ? ProcFiles.ReadBootId() : null);
@@ -51,7 +51,7 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     /// <inheritdoc/>
     public override void WakeWord(uint* word, int countMax = int.MaxValue)
     {
-        // Sleepers of this implementation look at the word themselves; those of the other one look again within 100 ms.
+        // Sleepers of this implementation poll the word themselves; those of the other one look again within 100 ms.
     }
 
     /// <inheritdoc/>

@@ -16,7 +16,7 @@ internal sealed unsafe class PortableView : MappedView
     /// <summary>Takes the view over.</summary>
     public PortableView(MemoryMappedViewAccessor view, long length)
     {
-        // The accessor itself is let go without Dispose, which would write everything to the disk first; it has no finalizer.
+        // The accessor itself is dropped without Dispose, which would write everything to the disk first; it has no finalizer.
         _handle = view.SafeMemoryMappedViewHandle;
         _length = length;
         byte* pointer = null;

@@ -3,19 +3,19 @@ using System.Diagnostics;
 namespace MappedFileQueues.Platform.Portable;
 
 /// <summary>
-/// Waits for a word to change by looking at it. The BCL's shortest sleep is a millisecond, and each sleep costs about 25 us of
-/// CPU (measured on a virtual machine), so a thread that has seen no change for long looks less often: below 1 % of a core when
-/// idle, and a reaction within 2 ms while there is traffic at least each few seconds.
+/// Waits for a word to change by polling it. The BCL's shortest sleep is a millisecond, and each sleep costs about 25 us of CPU
+/// (measured on a virtual machine). So a thread that has seen no change for long polls less often: below 1 % of a core when idle,
+/// and a reaction within 2 ms while there is traffic at least every few seconds.
 /// </summary>
 internal static unsafe class PortableWait
 {
-    /// <summary>How long a wait only gives way to others, for a change that comes at once.</summary>
+    /// <summary>How long a wait only yields, for a change that comes at once.</summary>
     private static readonly TimeSpan s_yielding = TimeSpan.FromMicroseconds(50);
 
     private static readonly TimeSpan s_busy = TimeSpan.FromMilliseconds(50);
     private static readonly TimeSpan s_quiet = TimeSpan.FromSeconds(2);
 
-    // One wait of a queue is many short ones here: the same word with the same value goes on where the last call stopped.
+    // One wait of a queue is many short ones here: the same word with the same value continues where the last call stopped.
     [ThreadStatic]
     private static nint t_word;
 
@@ -25,7 +25,7 @@ internal static unsafe class PortableWait
     [ThreadStatic]
     private static long t_since;
 
-    /// <summary>Returns when the word differs or the time-out has passed; a negative one means never.</summary>
+    /// <summary>Returns when the word differs or the time-out has passed; a negative time-out means none.</summary>
     public static void While(uint* word, uint expected, TimeSpan timeout)
     {
         long start = Stopwatch.GetTimestamp();

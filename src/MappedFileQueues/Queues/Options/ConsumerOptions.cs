@@ -1,19 +1,19 @@
 namespace MappedFileQueues;
 
-/// <summary>How a consumer is opened.</summary>
+/// <summary>Options for opening a consumer.</summary>
 public readonly struct ConsumerOptions
 {
-    /// <summary>Where it begins when its name is new; default at the oldest message.</summary>
+    /// <summary>Where the consumer starts when its name is new. Default: the oldest message.</summary>
     public QueueStart Start { get; init; }
 
     /// <summary>
-    /// It sees only messages below the confirmed offset: what it read no power cut takes back. It is woken by flushes, of
-    /// whatever process; where nobody flushes it sees nothing new. Default false.
+    /// Whether the consumer sees only messages below the confirmed offset, which no power cut can take back. Default false.
+    /// Flushes wake it, whichever process makes them; without a flush it sees nothing new.
     /// </summary>
     public bool DurableOnly { get; init; }
 
     /// <summary>
-    /// What it does where the log is damaged; default what the queue's options say
+    /// What the consumer does where the log is damaged. Default: what the queue's options say
     /// (<see cref="MappedFileQueueOptions.Corruption"/>).
     /// </summary>
     public CorruptionPolicy? Corruption { get; init; }

@@ -1,26 +1,27 @@
 namespace MappedFileQueues;
 
 /// <summary>
-/// When an append counts as done. At every level it survives the death of every process from the moment that Produce
-/// returns; the levels differ in what a power cut may take.
+/// When an append counts as done. At every level a message survives the death of every process once Produce has returned; the
+/// levels differ in what a power cut may lose.
 /// </summary>
 public enum DurabilityLevel
 {
-    /// <summary>Produce returns when the message is published. A power cut takes what the system had not written yet.</summary>
+    /// <summary>Produce returns when the message is published. A power cut loses what the system has not written yet.</summary>
     PageCache,
 
     /// <summary>
-    /// As PageCache, and every attached queue flushes at intervals while there is something to flush, and when it is disposed. A
-    /// power cut takes at most the last interval. When nothing can be flushed for two intervals (damage in the log, no descriptor
-    /// left; at Group too) Produce throws the reason, a <see cref="QueueCorruptException"/> or <see cref="QueueDiskException"/>,
-    /// and appends nothing, until a flush succeeds. It needs a thread of the queue's own: where the system gives none, the
-    /// constructor, or the first message that asks for this level, throws a <see cref="MappedFileQueueException"/>.
+    /// Like PageCache, and every attached queue flushes at intervals while there is something to flush, and when it is disposed.
+    /// A power cut loses at most the last interval. When nothing can be flushed for two intervals (damage in the log, no file
+    /// descriptor left), Produce appends nothing and throws the cause, a <see cref="QueueCorruptException"/> or
+    /// <see cref="QueueDiskException"/>, until a flush succeeds; Group does the same. The queue needs a thread for this level. If
+    /// the system gives none, the constructor, or the first message that asks for this level, throws a
+    /// <see cref="MappedFileQueueException"/>.
     /// </summary>
     Interval,
 
     /// <summary>
-    /// Produce returns when a flush that covers the message has ended; all who wait at one time share one, in threads and
-    /// processes. A power cut takes nothing that was acknowledged.
+    /// Produce returns when a flush that covers the message has ended. A power cut loses nothing that was acknowledged. Callers
+    /// that wait at the same time, in any thread or process, share a flush.
     /// </summary>
     Group,
 }

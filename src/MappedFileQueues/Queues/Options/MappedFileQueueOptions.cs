@@ -4,44 +4,46 @@ using MappedFileQueues.Log.StoreFiles;
 namespace MappedFileQueues;
 
 /// <summary>
-/// How a queue opens its store and behaves. A queue copies the options when it is made; changing them later changes nothing.
+/// How a queue opens its store and behaves. A queue copies the options when it is created; later changes have no effect on it.
 /// </summary>
 public class MappedFileQueueOptions
 {
     private const long Page = 4096;
 
-    /// <summary>The store's directory. Checked when a queue is made.</summary>
+    /// <summary>The store's directory. Checked when a queue is created.</summary>
     public string StorePath { get; set; } = "";
 
     /// <summary>
-    /// Whether a missing store is made; default true. When false, a missing store is a <see cref="QueueDiskException"/>.
+    /// Whether a missing store is created; default true. When false, a missing store causes a
+    /// <see cref="QueueNotFoundException"/>.
     /// </summary>
     public bool CreateIfMissing { get; set; } = true;
 
     /// <summary>
-    /// Length of a segment file in bytes, rounded up to whole pages of 4,096; default 64 MiB. Belongs to the store once it is
-    /// made: on reopening the stored length counts. A message fits when its length + 8 is at most this.
+    /// Length of a segment file in bytes, rounded up to whole pages of 4,096; default 64 MiB. A message fits when its length + 8
+    /// is at most this. The store keeps the length it was created with; reopening ignores this value.
     /// </summary>
     public long SegmentSize { get; set; } = 64L * 1024 * 1024;
 
     /// <summary>
-    /// Bytes that are allocated and touched ahead of the tail, by a background thread, in growing steps; default 8 MiB. The
-    /// lead grows to 64 MiB for a producer that outruns it.
+    /// How many bytes ahead of the tail a background thread allocates and touches, in growing steps; default 8 MiB. The lead
+    /// grows to 64 MiB for a producer that outruns it.
     /// </summary>
     public long PrepareAhead { get; set; } = 8L * 1024 * 1024;
 
     /// <summary>
-    /// How long a waiting consumer burns CPU before it sleeps; default 50 us, about what a futex wake costs. 0 never spins;
-    /// <see cref="Timeout.InfiniteTimeSpan"/> always does. Taken as 0 where less than two CPUs may be used.
+    /// How long a waiting consumer spins before it sleeps; default 50 us, about the cost of a futex wake. 0 never spins;
+    /// <see cref="Timeout.InfiniteTimeSpan"/> never sleeps. Treated as 0 when the process may use fewer than two CPUs.
     /// </summary>
     public TimeSpan ConsumerSpinWaitDuration { get; set; } = TimeSpan.FromMicroseconds(50);
 
-    /// <summary>A sleeping consumer looks again at the latest after this; default 1 s. Wake-ups do not depend on it.</summary>
+    /// <summary>
+    /// The longest time a sleeping consumer goes without looking again; default 1 s. Wake-ups do not depend on it.
+    /// </summary>
     public TimeSpan ConsumerRetryInterval { get; set; } = TimeSpan.FromSeconds(1);
 
     /// <summary>
-    /// When above 0, every N-th message of a producer flushes before its Produce returns, as in 1.x, whatever the level; default
-    /// 0.
+    /// When above 0, every N-th message of a producer is flushed before its Produce returns, as in 1.x, at any level; default 0.
     /// </summary>
     public long ProducerForceFlushIntervalCount { get; set; }
 
@@ -49,58 +51,59 @@ public class MappedFileQueueOptions
     public ProducerMode ProducerMode { get; set; } = ProducerMode.Shared;
 
     /// <summary>
-    /// When Produce returns with respect to the disk; default <see cref="DurabilityLevel.Interval"/>. At every level a killed
-    /// process loses nothing; the level says what a power cut may take. Processes on one store may use different ones, and a call
-    /// may name its own (<see cref="ProduceOptions.Durability"/>).
+    /// What the disk must have done when Produce returns; default <see cref="DurabilityLevel.Interval"/>. The level decides what
+    /// a power cut may lose; a killed process loses nothing at any level. Processes on one store may use different levels, and a
+    /// call may choose its own (<see cref="ProduceOptions.Durability"/>).
     /// </summary>
     public DurabilityLevel Durability { get; set; } = DurabilityLevel.Interval;
 
     /// <summary>
-    /// At the levels Interval and Group: what is published is flushed at the latest after this, by every queue that has the store
-    /// open, while there is something to flush; default 1 s. Infinite: only when a queue is disposed.
+    /// The longest time until published messages are flushed at the levels Interval and Group; default 1 s. Every queue that has
+    /// the store open flushes while there is something to flush. Infinite: a queue flushes only when it is disposed.
     /// </summary>
     public TimeSpan FlushInterval { get; set; } = TimeSpan.FromSeconds(1);
 
     /// <summary>
-    /// At the level Group, room ahead of the tail is really written with zeros, in the background, instead of only allocated, so
-    /// that a flush costs what it costs on a file that is used again; default true. False writes each block once instead of
-    /// twice, for flash that wears out, and flushes take longer.
+    /// Whether, at the level Group, a background thread writes zeros to the room ahead of the tail instead of only allocating it;
+    /// default true. A flush then costs no more than on a file that is reused. False writes each block once instead of twice,
+    /// which spares flash, and makes flushes slower.
     /// </summary>
     public bool PreallocateByWriting { get; set; } = true;
 
-    /// <summary>Whether messages carry a CRC-32C and whether reading verifies it; default both.</summary>
+    /// <summary>Whether messages carry a CRC-32C and whether reading verifies it. Default: both.</summary>
     public ChecksumMode Checksum { get; set; } = ChecksumMode.WriteAndVerify;
 
     /// <summary>
     /// What consumers and readers of this queue do where the log is damaged; default <see cref="CorruptionPolicy.Throw"/>. The
-    /// others step over it and raise the queue's (a reader's own) CorruptionSkipped event. Producers never step over damage.
+    /// other policies step over the damage and raise CorruptionSkipped on the queue, or on the reader itself. Producers never
+    /// step over damage.
     /// </summary>
     public CorruptionPolicy Corruption { get; set; } = CorruptionPolicy.Throw;
 
     /// <summary>
-    /// How long to wait for a consumer's name or the producers' lock that another holds; default 0, at once a <see
-    /// cref="QueueInUseException"/>.
+    /// How long to wait for a consumer's name or the producers' lock while another process or queue holds it. Default 0: a
+    /// <see cref="QueueInUseException"/> at once.
     /// </summary>
     public TimeSpan LockTimeout { get; set; } = TimeSpan.Zero;
 
     /// <summary>
-    /// The permissions of what is made, on Unix, whatever the umask: read and write bits for files, and the right to enter for
-    /// directories. Default null. Then a directory that is made is 0700; the first files of a store get the read and write bits
-    /// of its directory, less what the umask takes and never the right of others to write; and all later ones, whichever process
-    /// makes them, get those of `queue.meta`, so that those who share a store do not lock each other out.
+    /// The Unix permissions of new files and directories, whatever the umask: read and write bits for files, plus the right to
+    /// enter for directories. Default null. With null, a new directory gets 0700. The first files of a store get the read and
+    /// write bits of its directory, minus what the umask removes, and never write access for others. All later files, whichever
+    /// process creates them, get the bits of `queue.meta`, so that processes sharing a store do not lock each other out.
     /// </summary>
     public UnixFileMode? UnixCreateMode { get; set; }
 
     /// <summary>
-    /// Opens stores on network and FUSE file systems, whose locks and mappings are not dependable between machines; default
-    /// false.
+    /// Whether stores may lie on network and FUSE file systems, whose locks and mappings are not dependable between machines;
+    /// default false.
     /// </summary>
     public bool DangerouslyAllowFileSystem { get; set; }
 
-    /// <summary>The clock; default the system's.</summary>
+    /// <summary>The clock. Default: the system's.</summary>
     public TimeProvider TimeProvider { get; set; } = TimeProvider.System;
 
-    /// <summary>For tests that compare bytes: the identity of a store that is made; null for a random one.</summary>
+    /// <summary>The identity of a new store, for tests that compare bytes; null for a random one.</summary>
     internal Guid? StoreId { get; set; }
 
     internal LogSettings ToSettings()
@@ -159,25 +162,25 @@ public class MappedFileQueueOptions
     }
 }
 
-/// <summary>Who may produce into a store at one time.</summary>
+/// <summary>Which producers a store admits at the same time.</summary>
 public enum ProducerMode
 {
     /// <summary>Any number of threads and processes.</summary>
     Shared,
 
-    /// <summary>One producer in one process, used by one thread at a time; faster, because nothing has to be claimed.</summary>
+    /// <summary>One producer in one process, used by one thread at a time. Faster, because nothing has to be claimed.</summary>
     Exclusive,
 }
 
-/// <summary>What is done with checksums.</summary>
+/// <summary>How checksums are used.</summary>
 public enum ChecksumMode
 {
-    /// <summary>Written by producers, verified by consumers.</summary>
+    /// <summary>Producers write them, consumers verify them.</summary>
     WriteAndVerify,
 
-    /// <summary>Written by producers, not verified by this queue's consumers.</summary>
+    /// <summary>Producers write them, this queue's consumers do not verify them.</summary>
     WriteOnly,
 
-    /// <summary>Neither. After a power cut, messages without a checksum count only as far as the last checkpoint.</summary>
+    /// <summary>Neither. After a power cut, messages without a checksum are kept only up to the last checkpoint.</summary>
     None,
 }

@@ -1,6 +1,6 @@
 namespace MappedFileQueues;
 
-/// <summary>Where a new consumer, or a reader, begins.</summary>
+/// <summary>Where a new consumer or a reader starts.</summary>
 public readonly struct QueueStart : IEquatable<QueueStart>
 {
     private readonly byte _kind;
@@ -15,7 +15,7 @@ public readonly struct QueueStart : IEquatable<QueueStart>
     /// <summary>The oldest message that the store still holds; the default.</summary>
     public static QueueStart Earliest => default;
 
-    /// <summary>Behind the last message that is published now.</summary>
+    /// <summary>After the last message that is published now.</summary>
     public static QueueStart Latest => new(1, 0);
 
     internal bool IsLatest => _kind == 1;
@@ -23,7 +23,8 @@ public readonly struct QueueStart : IEquatable<QueueStart>
     internal long? ExactOffset => _kind == 2 ? _offset : null;
 
     /// <summary>
-    /// A frame's start or the tail; anything else is an <see cref="OffsetOutOfRangeException"/> when it is used.
+    /// Starts at an offset, which must be a frame's start or the tail. Any other offset causes an
+    /// <see cref="OffsetOutOfRangeException"/> when the start is used.
     /// </summary>
     /// <param name="offset">An offset that Produce or a read returned.</param>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="offset"/> is negative.</exception>
@@ -33,10 +34,10 @@ public readonly struct QueueStart : IEquatable<QueueStart>
         return new QueueStart(2, offset);
     }
 
-    /// <summary>Whether both mean the same place.</summary>
+    /// <summary>Whether both mean the same position.</summary>
     public static bool operator ==(QueueStart left, QueueStart right) => left.Equals(right);
 
-    /// <summary>Whether they mean different places.</summary>
+    /// <summary>Whether they mean different positions.</summary>
     public static bool operator !=(QueueStart left, QueueStart right) => !left.Equals(right);
 
     /// <inheritdoc/>

@@ -13,7 +13,7 @@ public abstract partial class PlatformContractTests
         {
             Assert.True(repeated.TryTake());
             Assert.Null(Store.TryLock(LockName, LockKind.Exclusive));
-            repeated.LetGo();
+            repeated.Release();
             using PlatformLock? other = Store.TryLock(LockName, LockKind.Exclusive);
             Assert.NotNull(other);
             Assert.False(repeated.TryTake());
@@ -26,23 +26,23 @@ public abstract partial class PlatformContractTests
     {
         using RepeatedLock repeated = Store.OpenRepeatedLock(LockName);
         Assert.True(repeated.TryTake());
-        repeated.LetGo();
+        repeated.Release();
         File.Delete(Temp.PathOf(LockName));
         using (PlatformLock? other = Store.TryLock(LockName, LockKind.Exclusive))
         {
             Assert.NotNull(other);
-            Eventually.True(() => !TakesAndLetsGo(repeated), "the lock on the new file is respected");
+            Eventually.True(() => !TakesAndReleases(repeated), "the lock on the new file is respected");
         }
 
         Assert.True(repeated.TryTake());
         Assert.Null(Store.TryLock(LockName, LockKind.Exclusive));
     }
 
-    private static bool TakesAndLetsGo(RepeatedLock repeated)
+    private static bool TakesAndReleases(RepeatedLock repeated)
     {
         if (!repeated.TryTake())
             return false;
-        repeated.LetGo();
+        repeated.Release();
         return true;
     }
 }

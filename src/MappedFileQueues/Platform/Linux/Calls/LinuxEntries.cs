@@ -26,7 +26,7 @@ internal static unsafe class LinuxEntries
                 errno = LinuxErrors.Last;
             }
 
-            // A directory that was removed while it is open gives ENOENT: nothing is in it.
+            // A directory that was removed while open gives ENOENT: nothing is in it.
             if (length == 0 || (length < 0 && errno == DiskErrors.ENOENT))
                 break;
             if (length < 0)

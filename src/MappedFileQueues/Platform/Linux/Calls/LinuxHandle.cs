@@ -3,7 +3,7 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Platform.Linux.Calls;
 
 /// <summary>
-/// A file descriptor. It counts the calls in flight, so that closing it in one thread never lets another thread's call reach a
+/// A file descriptor. It counts the calls in flight, so that closing it on one thread never lets another thread's call reach a
 /// file that got the same number afterwards.
 /// </summary>
 internal sealed class LinuxHandle : SafeHandle
@@ -18,18 +18,18 @@ internal sealed class LinuxHandle : SafeHandle
     public int Number => (int)handle;
 
     /// <summary>
-    /// openat(2), of a path by itself. The result is invalid after an error, which is then this thread's last P/Invoke error.
-    /// (The marshaller would take the 32-bit result for a whole register, and so -1 for a good descriptor.)
+    /// openat(2) of a whole path. After an error the result is invalid, and the error is this thread's last P/Invoke error. (The
+    /// marshaller would take the 32-bit result for a whole register, and so -1 for a good descriptor.)
     /// </summary>
     public static LinuxHandle Open(string path, int flags) => new(LinuxNative.openat(LinuxNative.AT_FDCWD, path, flags, 0));
 
-    /// <summary>The same relative to an open directory.</summary>
+    /// <summary>The same, relative to an open directory.</summary>
     public static LinuxHandle Open(LinuxHandle directory, string name, int flags, uint mode = 0) =>
         new(LinuxNative.openat(directory, name, flags, mode));
 
     /// <summary>
-    /// pread(2) until the buffer is full or the file ends. Returns the bytes read; a read that failed behind them left its errno,
-    /// which is 0 otherwise.
+    /// pread(2) until the buffer is full or the file ends. Returns the number of bytes read; errno is that of a read that failed
+    /// after them, or 0.
     /// </summary>
     public unsafe int ReadAt(Span<byte> destination, long position, out int errno)
     {

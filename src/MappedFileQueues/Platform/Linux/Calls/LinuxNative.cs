@@ -3,7 +3,7 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Platform.Linux.Calls;
 
 /// <summary>
-/// The C library's functions, as they are. What old C libraries lack (renameat2, statx, membarrier, futex) goes through
+/// The C library's functions, as they are. Functions that old C libraries lack (renameat2, statx, membarrier, futex) go through
 /// syscall(2); the numbers differ between x64 and arm64, the layouts used here do not.
 /// </summary>
 internal static unsafe partial class LinuxNative
@@ -154,7 +154,7 @@ internal static unsafe partial class LinuxNative
     [LibraryImport(Libc, SetLastError = true)]
     public static partial nint pwrite(LinuxHandle file, byte* buffer, nint count, long position);
 
-    /// <summary>The position is in the low word; the high one counts on 32-bit systems only.</summary>
+    /// <summary>The position is in the low word; the high one counts only on 32-bit systems.</summary>
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
     public static partial nint preadv2(
         nint number, LinuxHandle file, LinuxIoVector* vectors, nint count, nint position, nint positionHigh, nint flags);
@@ -277,13 +277,13 @@ internal struct LinuxStatx
     [FieldOffset(140)]
     public uint DeviceMinor;
 
-    /// <summary>The device and inode in one.</summary>
+    /// <summary>The device and the inode together.</summary>
     public readonly FileIdentity Identity => new(((ulong)DeviceMajor << 32) | DeviceMinor, Inode);
 
-    /// <summary>When the file was made, in nanoseconds since 1970; 0 where the file system does not know.</summary>
+    /// <summary>The creation time, in nanoseconds since 1970; 0 where the file system does not know.</summary>
     public readonly long Birth => (Mask & HasBirth) == 0 ? 0 : BirthSeconds * NanosecondsPerSecond + BirthNanoseconds;
 
-    /// <summary>When it was last written to, in nanoseconds since 1970.</summary>
+    /// <summary>The time of the last write, in nanoseconds since 1970.</summary>
     public readonly long Modified => ModifiedSeconds * NanosecondsPerSecond + ModifiedNanoseconds;
 
     /// <summary>The type bits say "regular file".</summary>
