@@ -87,10 +87,14 @@ public sealed class MessageSharedContract() : QueueContract(QueueKind.Message, P
 
 public sealed class MessageExclusiveContract() : QueueContract(QueueKind.Message, ProducerMode.Exclusive, portable: false);
 
+[Trait("Category", "Slow")]
 public sealed class PortableStructSharedContract() : QueueContract(QueueKind.Struct, ProducerMode.Shared, portable: true);
 
+[Trait("Category", "Slow")]
 public sealed class PortableStructExclusiveContract() : QueueContract(QueueKind.Struct, ProducerMode.Exclusive, portable: true);
 
+[Trait("Category", "Slow")]
 public sealed class PortableMessageSharedContract() : QueueContract(QueueKind.Message, ProducerMode.Shared, portable: true);
 
+[Trait("Category", "Slow")]
 public sealed class PortableMessageExclusiveContract() : QueueContract(QueueKind.Message, ProducerMode.Exclusive, portable: true);

@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Crash;
 /// one command (docs/DURABILITY.md, "The laboratory").
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class CrashLabTests(ITestOutputHelper output)
 {
     private const int ExitViolation = 1;

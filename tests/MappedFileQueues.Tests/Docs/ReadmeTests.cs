@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Docs;
 /// <summary>
 /// What the README tells a newcomer to type works, and prints what the README says; the table of options is complete.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed partial class ReadmeTests : IDisposable
 {
     private const string TestCommand = "dotnet test MappedFileQueues.slnx";

@@ -13,6 +13,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// started the process again ran into the same sector.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed partial class BadSectorTests : IDisposable
 {
     private const int Count = 6_001;

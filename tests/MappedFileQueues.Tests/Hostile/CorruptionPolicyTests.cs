@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// in order, whatever became of its neighbours; with SkipSegment those before the damage and in the other segments; with Throw
 /// those before it. Never a wrong message.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class CorruptionPolicyTests(ITestOutputHelper output)
 {
     private const int Rounds = 60;

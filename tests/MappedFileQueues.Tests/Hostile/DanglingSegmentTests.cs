@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// a null reference.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class DanglingSegmentTests
 {
     private const int Segment = 1 << 20;

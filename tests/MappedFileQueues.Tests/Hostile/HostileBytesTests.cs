@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// <para>By default a sample, of which the seed is printed; with MFQ_HOSTILE=all every byte and every length. MFQ_SEED
 /// repeats a sample.</para>
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class HostileBytesTests(ITestOutputHelper output)
 {
     private const int SamplesPerFile = 12;

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// the process was gone. A child appends, so that the test would outlive that.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class ShortNextSegmentTests
 {
     private const int Segment = 1 << 20;

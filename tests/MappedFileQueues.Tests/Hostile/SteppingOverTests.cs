@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Hostile;
 /// And what it tells on the way.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class SteppingOverTests
 {
     private const int FrameLength = 72;

@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.MemoryOrder;
 /// instruction on both sides (`stlr` release, `ldar` acquire, `casal`/`swpal` full; Interlocked.Add is a call of the
 /// framework's, which is full by contract).
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed partial class Arm64ListingTests
 {
     private static readonly Lazy<IReadOnlyDictionary<string, string>> s_listing = new(Compile);

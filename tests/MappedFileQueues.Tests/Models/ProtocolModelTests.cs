@@ -8,10 +8,11 @@ namespace MappedFileQueues.Tests.Models;
 /// The protocol models in `models/`: the design holds in its whole state space, and every variant that leaves a rule out fails as
 /// the head of its file says. spin and gcc do the work; models/run compares. One model is checked here, `.ci/run` checks all.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed partial class ProtocolModelTests
 {
     /// <summary>
-    /// It takes some seconds on idle cores; but it is nice to the tests beside it, and on a machine that others keep busy it gets a
+    /// It takes some seconds on idle cores, but it is nice to the tests beside it: on a busy machine it gets a
     /// tenth of one core.
     /// </summary>
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);

@@ -3,6 +3,7 @@ using System.Text.Json;
 namespace MappedFileQueues.Tests.Packs;
 
 /// <summary>The figures about packs with tiny input, so that none stops working unseen.</summary>
+[Trait("Category", "Slow")]
 public sealed class PackBenchTests
 {
     /// <summary>`pack_get_cold` needs root, and drops the caches of the whole machine: not in a test.</summary>

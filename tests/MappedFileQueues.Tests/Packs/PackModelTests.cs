@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Packs;
 /// Random steps on tiny volumes against a dictionary. A failure shows the shrunk steps and its seed; with the environment
 /// variable MFQ_REPLAY set to that seed ("(1,2)" or "(1,2,3)") the same steps are taken again.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class PackModelTests
 {
     private const int RunsMax = 60;

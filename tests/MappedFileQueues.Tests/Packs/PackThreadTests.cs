@@ -5,6 +5,7 @@ using MappedFileQueues.Packs;
 namespace MappedFileQueues.Tests.Packs;
 
 /// <summary>Many threads on one pack, with compactions all the while.</summary>
+[Trait("Category", "Slow")]
 public sealed class PackThreadTests : IDisposable
 {
     private const int WriterCount = 3;

@@ -6,6 +6,7 @@ using MappedFileQueues.Tests.Tool;
 namespace MappedFileQueues.Tests.Packs;
 
 /// <summary>`mfq pack` on directories.</summary>
+[Trait("Category", "Slow")]
 public sealed class PackToolTests : IDisposable
 {
     private readonly TempStore _temp = new();

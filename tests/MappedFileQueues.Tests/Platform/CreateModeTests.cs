@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Platform;
 /// and volumes came out as 0666. Real processes, because the umask belongs to the process.
 /// </summary>
 [SupportedOSPlatform("linux")]
+[Trait("Category", "Slow")]
 public sealed class CreateModeTests : IDisposable
 {
     private const UnixFileMode Rights = (UnixFileMode)0x1FF; // 0777

@@ -5,6 +5,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Queues;
 
 /// <summary>No path allocates for a message, rolls not counted: the segments here are large enough for all of them.</summary>
+[Trait("Category", "Slow")]
 public sealed class AllocationTests
 {
     private const int Messages = 5_000;

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Queues;
 
 /// <summary>What a queue holds of the process, and what outlives it: spans of other threads.</summary>
 [Collection(nameof(LifetimeTests))]
+[Trait("Category", "Slow")]
 public sealed class LifetimeTests
 {
     [Theory]

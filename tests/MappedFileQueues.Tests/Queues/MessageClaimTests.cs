@@ -4,6 +4,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Queues;
 
 /// <summary>Filling in place: claims, callbacks, serializers, and what they may not do.</summary>
+[Trait("Category", "Slow")]
 public sealed class MessageClaimTests
 {
     public static TheoryData<ProducerMode, bool> Variants => MessageLengthTests.Variants;

@@ -4,6 +4,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Queues;
 
 /// <summary>Messages of every length, up to the largest that fits and one byte more, in each mode on each platform.</summary>
+[Trait("Category", "Slow")]
 public sealed class MessageLengthTests
 {
     public static TheoryData<ProducerMode, bool> Variants => new()

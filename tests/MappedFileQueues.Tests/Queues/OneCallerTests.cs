@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Queues;
 /// (19,967 acknowledged, 19,603 read), gave messages twice, reported damage where there was none, or ended the process by an
 /// AccessViolationException; a line of configuration in a web application led there. Such a call is refused now.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class OneCallerTests
 {
     private static readonly TimeSpan s_limit = TimeSpan.FromSeconds(20);

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Randomized;
 /// Random steps on tiny segments against a list. A failure shows the shrunk steps and its seed; with the environment variable
 /// MFQ_REPLAY set to that seed ("(1,2)" or "(1,2,3)") the same steps are taken again.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class ModelTests
 {
     private const int RunsMax = 40;

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Randomized;
 /// Many producers, in threads and processes, beside several consumers: each consumer gets every message of every producer
 /// exactly once, whole, and in that producer's order.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class StressTests
 {
     private const int Messages = 12_000;

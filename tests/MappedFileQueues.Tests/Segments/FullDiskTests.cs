@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Segments;
 /// A full disk is an exception before anything is written, never the death of whoever stores into a hole of a mapped file.
 /// That would kill the test too, so a child fills the disk.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class FullDiskTests : IDisposable
 {
     private const int Enospc = 28;

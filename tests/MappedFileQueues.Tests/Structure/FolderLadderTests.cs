@@ -1,6 +1,7 @@
 namespace MappedFileQueues.Tests.Structure;
 
 /// <summary>The core's folders build on each other in one direction only (docs/ARCHITECTURE.md shows the ladder).</summary>
+[Trait("Category", "Slow")]
 public sealed class FolderLadderTests
 {
     [Fact]

@@ -4,6 +4,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums;
 /// so a byte that changes under it must show in the sum, and the run must end with exit code 1 and say why.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class BenchHonestyTests
 {
     private const int HeaderLength = 8;

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// The bench with tiny input, so that no figure stops working unseen. The values mean nothing at this size, and none is asserted
 /// beyond what holds for any honest measurement.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class BenchTests
 {
     private const string Messages = "20000";

@@ -8,6 +8,7 @@ using System.Text.RegularExpressions;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq demo` on real files: what comes out is compared with digests that the test computes itself.</summary>
+[Trait("Category", "Slow")]
 public sealed partial class DemoTests : IDisposable
 {
     private const int LeastLength = 50_000_000;

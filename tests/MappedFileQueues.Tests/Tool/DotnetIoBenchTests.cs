@@ -3,6 +3,7 @@ using System.Text.Json;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>The tables of .NET's own ways to move files, with a small file, so that no way stops working unseen.</summary>
+[Trait("Category", "Slow")]
 public sealed class DotnetIoBenchTests
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);

@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// <summary>
 /// The figures about files with tiny input, so that none stops working unseen. The values mean nothing at this size.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class FileBenchTests
 {
     private static readonly string[] s_tiny = ["--quick", "--bytes", "300000", "--repetitions", "1", "--no-warm-up"];

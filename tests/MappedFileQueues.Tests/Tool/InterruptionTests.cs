@@ -4,6 +4,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// Commands that a signal cuts short. `mfq consume` once returned 0 then, where its help says 130: a script could not tell half
 /// of a store from all of it.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class InterruptionTests : IDisposable
 {
     private const int SigInt = 2;

@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// Remedies for who sits at a shell. `mfq` once said "Set CreateIfMissing", "raise LockTimeout", "use OpenConsumerAsync": of no
 /// use where nobody writes code.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed partial class OperatorWordsTests : IDisposable
 {
     private readonly TempStore _temp = new();

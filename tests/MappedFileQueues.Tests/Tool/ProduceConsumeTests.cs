@@ -4,6 +4,7 @@ using System.Text.Json;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq produce` and `mfq consume`, each a process of its own, as a shell would run them.</summary>
+[Trait("Category", "Slow")]
 public sealed class ProduceConsumeTests : IDisposable
 {
     private readonly TempStore _temp = new();

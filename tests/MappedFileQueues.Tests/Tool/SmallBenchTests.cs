@@ -3,6 +3,7 @@ using System.Text.Json;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq bench`: five figures, each beside a raw loop; what they read is checked by the command itself.</summary>
+[Trait("Category", "Slow")]
 public sealed class SmallBenchTests
 {
     [Fact]

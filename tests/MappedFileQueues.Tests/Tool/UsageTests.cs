@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// 'System.Nullable`1[System.Int64]'"), the help that follows an error went to standard output, where a script takes it for data,
 /// and `mfq consume ""` ended in a stack trace.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class UsageTests : IDisposable
 {
     private readonly TempStore _temp = new();

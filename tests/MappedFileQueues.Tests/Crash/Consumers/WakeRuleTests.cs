@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Crash.Consumers;
 /// end until it is woken, so a lost wake-up is a hang here and not a delay.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class WakeRuleTests
 {
     [Theory]

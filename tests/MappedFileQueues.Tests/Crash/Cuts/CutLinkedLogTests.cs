@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// later segments could not be renamed into `salvage/`, and the store could not be opened any more.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class CutLinkedLogTests : IDisposable
 {
     private readonly TempStore _temp = new();

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// `salvage/` with the others; a store that was cut often collected them there for good, whole segments of nothing.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class CutPreparedSegmentsTests
 {
     private const int Segment = 1 << 20;

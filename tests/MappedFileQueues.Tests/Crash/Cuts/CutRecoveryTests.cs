@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// is damaged by hand before.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class CutRecoveryTests
 {
     [Fact]

@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// then skipped the flush of the directory, and a power cut could take the name with messages that `Flush()` had returned for.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class DirectoryFlushTests
 {
     private const int Segment = 1 << 20;

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// could be written that would tell the next opener: it refused every `poison` file.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class LostFileSystemTests : IDisposable
 {
     private const int Flushed = 1000;

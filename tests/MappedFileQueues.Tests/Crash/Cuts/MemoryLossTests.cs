@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// Real processes of a real file system: <see cref="LostFileSystemTests"/>.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed unsafe class MemoryLossTests : IDisposable
 {
     private const int Count = 40;

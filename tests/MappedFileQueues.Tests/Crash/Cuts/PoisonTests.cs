@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>What a failed flush leaves, for those who are attached and for the next opener.</summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed unsafe class PoisonTests : IDisposable
 {
     private readonly TempStore _temp = new();

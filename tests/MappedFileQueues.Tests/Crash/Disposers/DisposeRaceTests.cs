@@ -13,6 +13,7 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 /// </list>
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class DisposeRaceTests
 {
     [Theory]

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 /// process (a store into an unmapped page), and with it this whole run.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class DisposeRuleTests
 {
     /// <summary>As many rounds as this allows: hundreds to thousands, fewer where disk and CPU are busy.</summary>

@@ -4,6 +4,7 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 
 /// <summary>docs/PROTOCOL.md section 1, Dispose: by a thread that has a claim open itself.</summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class OwnDisposeTests
 {
     /// <summary>

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Openers;
 
 /// <summary>docs/PROTOCOL.md section 3: who counts as alone, and what an opener does then and does not do otherwise.</summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed unsafe class OpeningRuleTests
 {
     private const ulong Mark = 12345;

@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// leaves nothing that anybody reads, half a batch is none, and whoever comes after finds locks free and can go on.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class AppendStepTests
 {
     private const string Shared = nameof(ProducerMode.Shared);

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// zero before anybody appends, whatever the next producer's mode and whoever is attached.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class ExclusiveDirtTests
 {
     [Theory]

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>docs/PROTOCOL.md section 1: an Exclusive producer that starts beside the remains of another one.</summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class ExclusiveStartTests
 {
     /// <summary>

@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// A producer's AdjustOffset beside others, stopped and killed at each of its steps. docs/PROTOCOL.md section 7.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class OriginStepTests
 {
     private const long SegmentSize = 1 << 20;

@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>docs/PROTOCOL.md section 2: making segments, entering them, and what retention takes away.</summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed unsafe class SegmentRuleTests
 {
     private const int Segment = 65536;

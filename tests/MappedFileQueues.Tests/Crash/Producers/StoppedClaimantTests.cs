@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// killed instead, its claim becomes padding.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class StoppedClaimantTests
 {
     /// <summary>

@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Crash.Storm;
 /// for the dead.
 /// </summary>
 [Collection(AloneCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class KillStormTests(ITestOutputHelper output)
 {
     private const int KillCount = 100;

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Files.Appending;
 /// <summary>
 /// A process is killed while it writes; what it had flushed is there, and no zeros once the file is opened again.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class AppendFileCrashTests : IDisposable
 {
     private readonly TempStore _temp = new(createStoreFolder: true);

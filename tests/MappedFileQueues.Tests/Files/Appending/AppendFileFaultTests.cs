@@ -6,6 +6,7 @@ using MappedFileQueues.Tests.Platform;
 namespace MappedFileQueues.Tests.Files.Appending;
 
 /// <summary>The first error stays, says what the file holds, and is true.</summary>
+[Trait("Category", "Slow")]
 public sealed class AppendFileFaultTests : IDisposable
 {
     private readonly TempStore _temp = new(createStoreFolder: true);

@@ -4,6 +4,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Files.Appending;
 
 /// <summary>What goes in comes out, whatever the lengths, the buffers, the room ahead and the platform.</summary>
+[Trait("Category", "Slow")]
 public sealed class AppendFileStreamTests : IDisposable
 {
     private readonly TempStore _temp = new(createStoreFolder: true);

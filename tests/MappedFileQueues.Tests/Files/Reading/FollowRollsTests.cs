@@ -12,6 +12,7 @@ namespace MappedFileQueues.Tests.Files.Reading;
 /// renames and got an exception. Now the name is followed: each line once, in order, from file to file, also over a restart.
 /// </summary>
 [SupportedOSPlatform("linux")]
+[Trait("Category", "Slow")]
 public sealed class FollowRollsTests : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(60);

@@ -7,6 +7,7 @@ using MappedFileQueues.Tests.Platform;
 namespace MappedFileQueues.Tests.Files.Reading;
 
 /// <summary>Blocks that are handed out where they lie in the system's memory.</summary>
+[Trait("Category", "Slow")]
 public sealed class MappedBlocksTests
 {
     private const int Page = 4096;

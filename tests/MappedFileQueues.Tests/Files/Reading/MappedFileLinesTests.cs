@@ -4,6 +4,7 @@ using MappedFileQueues.Files;
 namespace MappedFileQueues.Tests.Files.Reading;
 
 /// <summary>Lines of real files, beside what the framework makes of them.</summary>
+[Trait("Category", "Slow")]
 public sealed class MappedFileLinesTests
 {
     [Theory]

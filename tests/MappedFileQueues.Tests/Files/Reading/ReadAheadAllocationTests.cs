@@ -4,6 +4,7 @@ using MappedFileQueues.Files;
 namespace MappedFileQueues.Tests.Files.Reading;
 
 /// <summary>Steady reading allocates nothing, in whatever thread: the blocks are used again and again.</summary>
+[Trait("Category", "Slow")]
 public sealed class ReadAheadAllocationTests
 {
     private const int ContentLength = 8 << 20;

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Files.Reading;
 /// instead, however often it happens: a child reads while this process truncates the file and lets it grow again, thousands of
 /// times.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class TruncationTests
 {
     private const int LineLength = 50;

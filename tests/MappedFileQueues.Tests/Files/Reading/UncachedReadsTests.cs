@@ -8,6 +8,7 @@ using MappedFileQueues.Tests.Platform;
 namespace MappedFileQueues.Tests.Files.Reading;
 
 /// <summary>Blocks that are read past the system's memory.</summary>
+[Trait("Category", "Slow")]
 public sealed class UncachedReadsTests
 {
     private const int Page = 4096;

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Log.Appending;
 /// what stood behind it became the log: damage for whoever checks, messages that nobody published for whoever does not.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class AdjustOffsetDirtTests : IDisposable
 {
     private const int Segment = 1 << 20;

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// Many threads, two queues on one store, all ways to ask for the disk, at random: what a call returned for, and what a consumer
 /// of durable messages sees, is on the disk at that moment, and no call waits for ever.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class AcknowledgedTests
 {
     private const int Segment = 64 * 1024;

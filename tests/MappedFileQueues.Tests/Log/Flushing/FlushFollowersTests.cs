@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// models/followers.pml; here is that the code wakes whom the model wakes, and that nobody is forgotten at full speed.
 /// </summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed unsafe class FlushFollowersTests
 {
     private readonly RecordingServices _os = new();

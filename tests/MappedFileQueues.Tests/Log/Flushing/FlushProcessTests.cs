@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 
 /// <summary>Leaders of a flush in other processes: at work, dead, stopped.</summary>
 [Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class FlushProcessTests
 {
     private static readonly ProduceOptions s_group = new()

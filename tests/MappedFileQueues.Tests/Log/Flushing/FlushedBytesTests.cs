@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// appends took five times as long behind the first 20 MiB of each segment, and no test and no benchmark had come that far.
 /// </summary>
 [Collection(AloneCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed partial class FlushedBytesTests
 {
     private const int Count = 100;

@@ -152,7 +152,7 @@ public sealed class GroupTests
             queue.Producer.Produce(1, new ProduceOptions { Timeout = TimeSpan.FromMilliseconds(30) }));
         Assert.Throws<TimeoutException>(() => queue.Producer.Produce(2, new ProduceOptions { Timeout = TimeSpan.Zero }));
 
-        Assert.Contains("stays appended", error.Message, StringComparison.Ordinal);
+        Assert.Contains("stay appended", error.Message, StringComparison.Ordinal);
         Assert.Equal([0, 1, 2], queue.ReadAll());
         gate.Open();
         leader.Join();
@@ -177,7 +177,7 @@ public sealed class GroupTests
 
         Exception? error = follower.JoinSilently();
         Assert.IsType<OperationCanceledException>(error);
-        Assert.Contains("stays appended", error.Message, StringComparison.Ordinal);
+        Assert.Contains("stay appended", error.Message, StringComparison.Ordinal);
         Assert.Throws<OperationCanceledException>(() =>
             queue.Producer.Produce(2, new ProduceOptions { CancellationToken = source.Token }));
         Assert.Equal([0, 1], queue.ReadAll());

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// thread that sleeps so keeps the promise of the interval for the next message, whichever process produces it.
 /// </summary>
 [Collection(AloneCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class IdleTests
 {
     private static readonly TimeSpan s_interval = TimeSpan.FromMilliseconds(50);

@@ -6,6 +6,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Log.Flushing;
 
 /// <summary>What each level promises about the confirmed offset, on every kind, mode and platform.</summary>
+[Trait("Category", "Slow")]
 public sealed class LevelTests
 {
     private static readonly TimeSpan s_interval = TimeSpan.FromMilliseconds(50);

@@ -8,6 +8,7 @@ using MappedFileQueues.Tests.Platform;
 namespace MappedFileQueues.Tests.Log.Flushing;
 
 /// <summary>A file system that turns read-only under open files, as ext4 does after an error of its own.</summary>
+[Trait("Category", "Slow")]
 public sealed class LostDiskTests : IDisposable
 {
     private const int Erofs = 30;

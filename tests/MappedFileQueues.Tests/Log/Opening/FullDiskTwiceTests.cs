@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Log.Opening;
 /// length, its blocks were refused, and the opener threw, as it should; the next one found a file of the right length, took it
 /// for whole, and was killed by its first store into the hole. Children open, since that would kill the test too.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class FullDiskTwiceTests : IDisposable
 {
     private readonly TempStore _temp = new();

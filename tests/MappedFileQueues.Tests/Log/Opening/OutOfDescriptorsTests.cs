@@ -3,6 +3,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Tests.Log.Opening;
 
 /// <summary>Opening in a process that has no descriptor left.</summary>
+[Trait("Category", "Slow")]
 public sealed class OutOfDescriptorsTests
 {
     /// <summary>

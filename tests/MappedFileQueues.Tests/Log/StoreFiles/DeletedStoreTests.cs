@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Log.StoreFiles;
 /// A store that is deleted, moved away or replaced under an open queue: what is mapped lives on, so nobody crashes, but
 /// whoever rolls, waits, flushes or asks for its state is told.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class DeletedStoreTests : IDisposable
 {
     private readonly TempStore _temp = new();

@@ -6,6 +6,7 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Log.Waiting;
 
 /// <summary>What ends an asynchronous wait besides a message, and what the consumer can do afterwards.</summary>
+[Trait("Category", "Slow")]
 public sealed class PendingWaitTests
 {
     /// <summary>

@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Log.Waiting;
 /// A producer that dies between its publish and its wake leaves sleepers whom nobody wakes. One thread of the process looks after
 /// them (docs/PROTOCOL.md section 5, decision 6): each of its three reasons must end a sleep that would last a minute.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed unsafe class SleeperWatchTests : IDisposable
 {
     private static readonly TimeSpan s_sleep = TimeSpan.FromMinutes(1);

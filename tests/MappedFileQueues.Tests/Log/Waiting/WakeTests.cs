@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Log.Waiting;
 /// so the best of a few attempts counts: a wake-up that is lost by the protocol would be lost in all of them.
 /// </summary>
 [Collection(AloneCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class WakeTests
 {
     private const int Rounds = 50;

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Packs.Loading;
 /// objects became 100, overwritten values and deleted objects came back, durable puts among what was cut off, and nothing was
 /// reported.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class PackDamageTests : IDisposable
 {
     private const int DamagedNumber = 100;

@@ -7,6 +7,7 @@ using MappedFileQueues.Packs.Writing;
 namespace MappedFileQueues.Tests.Packs.Writing;
 
 /// <summary>As many volumes as there are slots.</summary>
+[Trait("Category", "Slow")]
 public sealed class PackFullTests : IDisposable
 {
     private const int VolumeLength = 4096;

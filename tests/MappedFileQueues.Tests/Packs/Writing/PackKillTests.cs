@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Packs.Writing;
 /// reader in this process follows it. Afterwards each lane's keys hold what its acknowledged operations made, and at most the
 /// one that was under way.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class PackKillTests : IDisposable
 {
     private const int LaneCount = 2;

@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Platform.Linux;
 
 /// <summary>The contract, kept by P/Invoke, and what only Linux promises.</summary>
 [SupportedOSPlatform("linux")]
+[Trait("Category", "Slow")]
 public sealed class LinuxPlatformTests : PlatformContractTests
 {
     private protected override OperatingSystemServices Services { get; } = new LinuxServices();

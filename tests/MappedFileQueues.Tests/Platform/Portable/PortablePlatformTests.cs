@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Platform.Portable;
 
 /// <summary>The contract, kept by the BCL alone.</summary>
 [SupportedOSPlatform("linux")]
+[Trait("Category", "Slow")]
 public sealed class PortablePlatformTests : PlatformContractTests
 {
     private protected override OperatingSystemServices Services { get; } = new PortableServices();
