@@ -27,6 +27,10 @@ internal static class BenchCommand
     private static readonly Option<bool> s_limits = ToolOptions.Flag(
         "--limits", "Compares the raw loops with the C program bench/limits.c instead; needs a C compiler and a checkout.");
 
+    private static readonly Option<bool> s_cold = ToolOptions.Flag(
+        "--cold",
+        "Appends without prepared room and with default segments, and reads what is on disk only; for the figures of both.");
+
     public static RootCommand Create()
     {
         RootCommand root = new("Measures the queue, files and packs beside raw loops over the same kind of files.");
@@ -46,6 +50,7 @@ internal static class BenchCommand
         s_options.AddTo(command, Known);
         command.Add(s_messages);
         command.Add(s_limits);
+        command.Add(s_cold);
         command.SetAction(Run);
     }
 
@@ -55,8 +60,10 @@ internal static class BenchCommand
         bool comparesLimits = parsed.GetValue(s_limits);
         long messages = parsed.GetValue(s_messages)
             ?? (isQuick ? BenchSettings.MessagesDefaultQuick : BenchSettings.MessagesDefault);
-        BenchSettings settings = new(isQuick, messages, s_options.Directory(parsed));
-        HashSet<string> wanted = s_options.Wanted(parsed, comparesLimits ? LimitsComparison.Names : BenchFigures.UsualNames);
+        BenchSettings settings = new(isQuick, messages, s_options.Directory(parsed)) { IsCold = parsed.GetValue(s_cold) };
+        HashSet<string> wanted = s_options.Wanted(
+            parsed,
+            comparesLimits ? LimitsComparison.Names : settings.IsCold ? BenchFigures.ColdNames : BenchFigures.UsualNames);
         return s_options.Run(
             parsed,
             settings,
@@ -85,5 +92,7 @@ internal static class BenchCommand
     }
 
     private static IEnumerable<string> Known(CommandResult result) =>
-        result.GetValue(s_limits) ? LimitsComparison.Names : BenchFigures.Names;
+        result.GetValue(s_limits) ? LimitsComparison.Names
+        : result.GetValue(s_cold) ? BenchFigures.ColdNames
+        : BenchFigures.Names;
 }

@@ -55,6 +55,13 @@ internal static class BenchFigures
     /// <summary>Without those that have to be named.</summary>
     public static IEnumerable<string> UsualNames => Groups.Where(group => !group.IsOnDemand).SelectMany(group => group.Names);
 
+    /// <summary>The figures that can be measured with cold files too.</summary>
+    public static IReadOnlyList<string> ColdNames { get; } =
+    [
+        "append_exclusive", "append_exclusive_nochecksum", "append_shared", "append_batch", "messages_append", "read_verify",
+        "read_noverify", "read_batch", "messages_read",
+    ];
+
     public static IEnumerable<string> Names => Groups.SelectMany(group => group.Names);
 
     private static BenchFigureGroup InOneProcess(string name) => new([name], run => run.Measure(name, processCount: 1));

@@ -105,5 +105,5 @@ internal sealed class BenchRun : IDisposable
 
     private ChildTask TaskOf(string role) =>
         new(role, Directory, Settings.Messages, Settings.Repetitions, Settings.IsQuick, Bytes: Settings.Bytes,
-            WarmsUp: Settings.WarmsUp);
+            WarmsUp: Settings.WarmsUp, IsCold: Settings.IsCold);
 }

@@ -30,6 +30,9 @@ internal sealed record BenchSettings(bool IsQuick, long Messages, string Directo
     /// <summary>Whether the code is compiled to the end before it is measured.</summary>
     public bool WarmsUp { get; init; } = true;
 
+    /// <summary>Whether files are measured as a first try finds them.</summary>
+    public bool IsCold { get; init; }
+
     /// <summary>What a repetition is, for the head of the output.</summary>
     public string Work => Bytes > 0
         ? string.Create(

@@ -6,8 +6,8 @@ using MappedFileQueues.Bench.Raw;
 namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
-/// Nanoseconds for each append in the steady state, beside the bare copy. Each repetition has a new store and a new raw file,
-/// both with all blocks allocated and all pages touched before the clock starts, and reads back what was appended.
+/// Nanoseconds for each append, beside the bare copy. Each repetition has a new store and a new raw file, and reads back what was
+/// appended. Both have all blocks allocated and all pages touched before the clock starts; cold, neither has any.
 /// </summary>
 internal sealed class AppendFigure(ChildContext context, Func<string, long, BenchQueue> open)
 {
@@ -41,7 +41,9 @@ internal sealed class AppendFigure(ChildContext context, Func<string, long, Benc
 
     private double MeasureRaw(long count)
     {
-        using RawFile file = RawFile.Create(context.Path("raw"), RawFile.LengthFor(count), allocates: true).TouchForWriting();
+        using RawFile file = RawFile.Create(context.Path("raw"), RawFile.LengthFor(count), allocates: !context.Task.IsCold);
+        if (!context.Task.IsCold)
+            file.TouchForWriting();
         long start = Clock.Now;
         Copy(file, count);
         double nanoseconds = Clock.NanosecondsEach(start, count);
@@ -55,7 +57,8 @@ internal sealed class AppendFigure(ChildContext context, Func<string, long, Benc
         double nanoseconds;
         using (BenchQueue queue = open(path, count))
         {
-            queue.Prepare(RawFile.LengthFor(count));
+            if (!context.Task.IsCold)
+                queue.Prepare(RawFile.LengthFor(count));
             long start = Clock.Now;
             queue.Append(count);
             nanoseconds = Clock.NanosecondsEach(start, count);

@@ -1,3 +1,4 @@
+using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
 using MappedFileQueues.Bench.Queues;
@@ -7,7 +8,7 @@ namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
 /// Nanoseconds for each read of messages that lie there, beside the bare read of the same bytes. Both sides have read all of
-/// it once before, so that neither meets a page fault.
+/// it once before, so that neither meets a page fault. Cold, both files are opened anew and lie on the disk only.
 /// </summary>
 internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQueue> open)
 {
@@ -27,6 +28,8 @@ internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQ
         }
 
         string path = context.Path("store");
+        if (context.Task.IsCold)
+            return MeasureCold(file, path, count);
         IReadOnlyList<Samples> samples;
         using (BenchQueue queue = open(path, count))
         {
@@ -47,6 +50,46 @@ internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQ
 
         BenchStore.Delete(path);
         return samples;
+    }
+
+    private IReadOnlyList<Samples> MeasureCold(RawFile filled, string path, long count)
+    {
+        using (BenchQueue queue = open(path, count))
+        {
+            queue.Append(count);
+            CompileAll(filled, queue, (int)Math.Min(WarmUpCount, count));
+        }
+
+        string raw = context.Path("raw-cold");
+        File.Copy(context.Path("raw"), raw);
+        Samples samples = Interleaved.Run(
+            context.Task.Role,
+            "ns",
+            context.Repetitions,
+            () =>
+            {
+                DropCache([raw]);
+                using RawFile file = RawFile.Open(raw);
+                return MeasureRaw(file, count);
+            },
+            () =>
+            {
+                DropCache(Directory.EnumerateFiles(path, "*.log", SearchOption.AllDirectories));
+                using BenchQueue queue = open(path, count);
+                return MeasureQueue(queue, count);
+            });
+        File.Delete(raw);
+        BenchStore.Delete(path);
+        return [samples];
+    }
+
+    private static void DropCache(IEnumerable<string> paths)
+    {
+        foreach (string path in paths)
+        {
+            if (!ReadPeers.TryDropCache(path))
+                throw new ToolException("Cold files can be measured on Linux only.");
+        }
     }
 
     private void CompileAll(RawFile file, BenchQueue queue, int count) => WarmUp.UntilCompiled(() =>

@@ -84,9 +84,14 @@ internal static class ChildRoles
 
     private static IReadOnlyList<Samples> Append(
         ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, ChecksumMode checksum) =>
-        new AppendFigure(child, (path, count) => open(BenchStore.InOneSegment(path, count, mode, checksum))).Measure();
+        new AppendFigure(child, (path, count) => open(StoreOf(child, path, count, mode, checksum))).Measure();
 
     private static IReadOnlyList<Samples> Read(
         ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ChecksumMode checksum) =>
-        new ReadFigure(child, (path, count) => open(BenchStore.InOneSegment(path, count, Exclusive, checksum))).Measure();
+        new ReadFigure(child, (path, count) => open(StoreOf(child, path, count, Exclusive, checksum))).Measure();
+
+    private static MappedFileQueueOptions StoreOf(
+        ChildContext child, string path, long count, ProducerMode mode, ChecksumMode checksum) => child.Task.IsCold
+        ? BenchStore.InDefaultSegments(path, mode, checksum)
+        : BenchStore.InOneSegment(path, count, mode, checksum);
 }

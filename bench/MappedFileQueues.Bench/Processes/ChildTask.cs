@@ -16,6 +16,7 @@ namespace MappedFileQueues.Bench.Processes;
 /// <param name="ProcessCount">1 or 2.</param>
 /// <param name="Bytes">What each repetition of a figure about files moves; 0 in a run about queues.</param>
 /// <param name="WarmsUp">Whether the code is compiled to the end before it is measured.</param>
+/// <param name="IsCold">Whether files are measured as a first try finds them.</param>
 internal sealed record ChildTask(
     string Role,
     string Directory,
@@ -26,7 +27,8 @@ internal sealed record ChildTask(
     int Index = 0,
     int ProcessCount = 1,
     long Bytes = 0,
-    bool WarmsUp = true)
+    bool WarmsUp = true,
+    bool IsCold = false)
 {
     /// <summary>In the order of the parameters.</summary>
     public string[] ToArguments() =>
@@ -41,12 +43,13 @@ internal sealed record ChildTask(
         Text(ProcessCount),
         Text(Bytes),
         Text(WarmsUp ? 1 : 0),
+        Text(IsCold ? 1 : 0),
     ];
 
     /// <summary>What <see cref="ToArguments"/> gave.</summary>
     /// <exception cref="ToolException">Something is missing, or no number.</exception>
     public static ChildTask Parse(string[] arguments) =>
-        arguments is [string role, string directory, .. string[] rest] && rest.Length == 8
+        arguments is [string role, string directory, .. string[] rest] && rest.Length == 9
             ? new ChildTask(
                 role,
                 directory,
@@ -57,7 +60,8 @@ internal sealed record ChildTask(
                 (int)Number(rest[4]),
                 (int)Number(rest[5]),
                 Number(rest[6]),
-                Number(rest[7]) != 0)
+                Number(rest[7]) != 0,
+                Number(rest[8]) != 0)
             : throw new ToolException($"The task of a bench process is not whole: arguments={string.Join(' ', arguments)}.");
 
     private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);

@@ -20,6 +20,15 @@ internal static class BenchStore
         Durability = DurabilityLevel.PageCache,
     };
 
+    /// <summary>Segments of the default length.</summary>
+    public static MappedFileQueueOptions InDefaultSegments(string path, ProducerMode mode, ChecksumMode checksum) => new()
+    {
+        StorePath = path,
+        ProducerMode = mode,
+        Checksum = checksum,
+        Durability = DurabilityLevel.PageCache,
+    };
+
     /// <summary>
     /// Segments of the default length; its reader spins for ever, being a process that does nothing else. With one CPU it
     /// waits as by default: there it would only keep the producer from running.
