@@ -20,7 +20,7 @@ internal sealed class PackCore : IDisposable
         Layout = new IndexEntry(meta.VolumeLength);
         Index = new PackIndex(Layout);
         Volumes = new VolumeTable(directory.Path, access.MapsVolumes ? meta.VolumeLength : 0) { Owner = access.Owner };
-        Hidden = new HiddenNeedles(directory.Path, meta.PackId) { IsPassedOver = access.AllowsStaleValues };
+        Hidden = new HiddenNeedles(directory.Path, meta.PackId) { IsIgnored = access.AllowsStaleValues };
         Lookup = new PackLookup(Index, Volumes, Hidden, new KeyHash(meta.PackId));
     }
 

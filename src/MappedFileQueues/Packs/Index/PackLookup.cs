@@ -72,7 +72,7 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
     private NeedleMatch Look(ReadOnlySpan<byte> key, ulong entry, bool wholeNeedle, bool passDamage, ref NeedleRead read)
     {
         Volume? volume = volumes.At(index.Layout.Slot(entry));
-        if (volume is null || !volume.TryEnter())
+        if (volume is null || !volume.TryAcquire())
             return NeedleMatch.Damaged;
         int readLength = IndexEntry.ReadLength(index.Layout.SizeClass(entry));
         try

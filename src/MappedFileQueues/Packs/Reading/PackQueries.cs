@@ -87,7 +87,7 @@ internal static class PackQueries
         try
         {
             core.Volumes.ThrowIfDisposed();
-            IEnumerable<HiddenStretch> hidden = core.Hidden.IsPassedOver ? [] : core.Hidden.Stretches;
+            IEnumerable<HiddenStretch> hidden = core.Hidden.IsIgnored ? [] : core.Hidden.Stretches;
             foreach (HiddenStretch stretch in hidden.DistinctBy(stretch => stretch.Place))
             {
                 if (onDamage is null)
@@ -103,7 +103,7 @@ internal static class PackQueries
         }
         finally
         {
-            LeaveAll(held);
+            ReleaseAll(held);
         }
     }
 
@@ -134,7 +134,7 @@ internal static class PackQueries
             core.Volumes.ThrowIfDisposed();
             foreach (Volume volume in core.Volumes.InOrder)
             {
-                if (volume.TryEnter())
+                if (volume.TryAcquire())
                     held[volume.Slot] = volume;
             }
 
@@ -151,17 +151,17 @@ internal static class PackQueries
             }
 
             // A volume came or went between the two looks.
-            LeaveAll(held);
+            ReleaseAll(held);
         }
     }
 
     private static bool IsHeld(PackCore core, Volume?[] held, int slot) =>
         held[slot] is { } volume && core.Volumes.At(slot) == volume;
 
-    private static void LeaveAll(Volume?[] held)
+    private static void ReleaseAll(Volume?[] held)
     {
         foreach (Volume? volume in held)
-            volume?.Leave();
+            volume?.Release();
         Array.Clear(held);
     }
 
@@ -169,14 +169,14 @@ internal static class PackQueries
     {
         Volume volume = held[core.Layout.Slot(entry)]!;
         long position = core.Layout.Position(entry);
-        volume.EnterAgain();
+        volume.Share();
         var read = new NeedleRead(stackalloc byte[256]);
         try
         {
             if (read.LookAtAny(volume, position) && read.Needle.Kind == NeedleKind.Value)
             {
                 // The newer value of this key is damaged, which was told already.
-                bool isHidden = !core.Hidden.IsEmpty && !core.Hidden.IsPassedOver && core.Hidden.Find(
+                bool isHidden = !core.Hidden.IsEmpty && !core.Hidden.IsIgnored && core.Hidden.Find(
                     read.Key, core.Lookup.HashOf(read.Key), new NeedlePosition(volume.Name.Last, position))
                     is { Trace: not null };
                 return isHidden ? null : new PackEntry

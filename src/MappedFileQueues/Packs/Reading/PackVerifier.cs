@@ -74,7 +74,7 @@ internal sealed class PackVerifier : IDisposable
     private Volume? Open(Volume volume)
     {
         PlatformFile? file = _core.Directory.Open(volume.Name.Path, FileOpening.Read);
-        Volume? owner = file is null && _besideWriter && volume.TryEnter() ? volume : null;
+        Volume? owner = file is null && _besideWriter && volume.TryAcquire() ? volume : null;
         file ??= owner?.File;
         if (file is null)
         {

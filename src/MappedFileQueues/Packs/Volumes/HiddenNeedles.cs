@@ -101,7 +101,7 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     private HiddenStretch[] _stretches = [];
 
     /// <summary>True answers as if nothing were hidden.</summary>
-    public bool IsPassedOver { get; init; }
+    public bool IsIgnored { get; init; }
 
     public bool IsEmpty => Volatile.Read(ref _stretches).Length == 0;
 
@@ -148,7 +148,7 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     /// <exception cref="QueueCorruptException">It may.</exception>
     public void Check(ReadOnlySpan<byte> key, ulong hash, NeedlePosition? known)
     {
-        if (!IsPassedOver && Find(key, hash, known) is { } stretch)
+        if (!IsIgnored && Find(key, hash, known) is { } stretch)
             throw Error(stretch);
     }
 

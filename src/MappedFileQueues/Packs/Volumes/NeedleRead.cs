@@ -60,24 +60,24 @@ internal ref struct NeedleRead : IDisposable
     /// Reads header and key at a place and compares; the volume is entered, and left again unless the key is the same. With
     /// <paramref name="readLength"/> of 0 the length is unknown.
     /// </summary>
-    public NeedleMatch Look(Volume entered, long position, int readLength, ReadOnlySpan<byte> key, bool wholeNeedle)
+    public NeedleMatch Look(Volume acquired, long position, int readLength, ReadOnlySpan<byte> key, bool wholeNeedle)
     {
-        Begin(entered, position);
+        Begin(acquired, position);
         int first = readLength == 0 ? LargeReadLength : readLength;
-        entered.Around.Ask(position, first);
+        acquired.Around.Ask(position, first);
         bool isValid = TryLookAtHeader(wholeNeedle ? first : Math.Min(first, HeaderReadLength));
         NeedleMatch match = !isValid ? NeedleMatch.Damaged : Key.SequenceEqual(key) ? NeedleMatch.Same : NeedleMatch.Other;
         if (match == NeedleMatch.Same && Needle.Kind != NeedleKind.Value)
             match = NeedleMatch.Damaged;
         if (match != NeedleMatch.Same)
-            Leave();
+            Release();
         return match;
     }
 
     /// <summary>Reads header and key at a place, whatever the key is; false when they are no valid ones.</summary>
-    public bool LookAtAny(Volume entered, long position)
+    public bool LookAtAny(Volume acquired, long position)
     {
-        Begin(entered, position);
+        Begin(acquired, position);
         return TryLookAtHeader(HeaderReadLength);
     }
 
@@ -109,21 +109,21 @@ internal ref struct NeedleRead : IDisposable
 
     public void Dispose()
     {
-        Leave();
+        Release();
         if (_rented is not null)
             ArrayPool<byte>.Shared.Return(_rented);
         _rented = null;
     }
 
-    private void Begin(Volume entered, long position)
+    private void Begin(Volume acquired, long position)
     {
-        Leave();
-        (_volume, Position, _read) = (entered, position, 0);
+        Release();
+        (_volume, Position, _read) = (acquired, position, 0);
     }
 
-    private void Leave()
+    private void Release()
     {
-        _volume?.Leave();
+        _volume?.Release();
         _volume = null;
     }
 

@@ -15,7 +15,7 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
 {
     private const int Retired = int.MinValue;
 
-    private int _leases;
+    private int _references;
     private long _tail;
     private long _liveLength;
     private long _liveCount;
@@ -93,34 +93,34 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
 
     public void AddTombstone(long length) => Interlocked.Add(ref _tombstoneLength, length);
 
-    /// <summary>Keeps the file open until <see cref="Leave"/>; false when it is retired.</summary>
-    public bool TryEnter()
+    /// <summary>Keeps the file open until <see cref="Release"/>; false when it is retired.</summary>
+    public bool TryAcquire()
     {
-        int leases = Volatile.Read(ref _leases);
-        while (leases >= 0)
+        int references = Volatile.Read(ref _references);
+        while (references >= 0)
         {
-            int seen = Interlocked.CompareExchange(ref _leases, leases + 1, leases);
-            if (seen == leases)
+            int seen = Interlocked.CompareExchange(ref _references, references + 1, references);
+            if (seen == references)
                 return true;
-            leases = seen;
+            references = seen;
         }
 
         return false;
     }
 
     /// <summary>One more lease for somebody who holds one, which a retired volume grants too.</summary>
-    public void EnterAgain() => Interlocked.Increment(ref _leases);
+    public void Share() => Interlocked.Increment(ref _references);
 
-    public void Leave()
+    public void Release()
     {
-        if (Interlocked.Decrement(ref _leases) == Retired)
+        if (Interlocked.Decrement(ref _references) == Retired)
             Close();
     }
 
     /// <summary>Lets nobody in any more; the last one out closes the file. For one caller, once.</summary>
     public void Retire()
     {
-        if (Interlocked.Add(ref _leases, Retired) == Retired)
+        if (Interlocked.Add(ref _references, Retired) == Retired)
             Close();
     }
 
@@ -130,6 +130,6 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
         if (owner is null)
             File.Dispose();
         else
-            owner.Leave();
+            owner.Release();
     }
 }

@@ -52,7 +52,7 @@ internal sealed class PackAppender : IDisposable
         var source = new NeedleSource(kind, key, data);
         try
         {
-            using (durability == PackDurability.PageCache ? Gate.EnterAfterOthers() : Gate.Enter())
+            using (durability == PackDurability.PageCache ? Gate.TakeAfterOthers() : Gate.Take())
             {
                 ThrowIfUnusable();
                 bool isKnown = _core.TryFindPlace(key, hash, out NeedlePlace old);
@@ -87,7 +87,7 @@ internal sealed class PackAppender : IDisposable
     public void Flush()
     {
         ulong sequence;
-        using (Gate.Enter())
+        using (Gate.Take())
         {
             ThrowIfUnusable();
             sequence = _core.Sequence;
@@ -120,7 +120,7 @@ internal sealed class PackAppender : IDisposable
     /// <summary>Nothing is written from here on.</summary>
     public void Close()
     {
-        using (Gate.Enter())
+        using (Gate.Take())
             _isClosed = true;
     }
 
@@ -298,11 +298,11 @@ internal sealed class PackAppender : IDisposable
         Volume? volume;
         long tail;
         ulong sequence;
-        using (Gate.Enter())
+        using (Gate.Take())
         {
             ThrowIfPoisoned();
             (volume, tail, sequence) = (_active, _active?.Tail ?? 0, _core.Sequence);
-            if (volume is null || !volume.TryEnter())
+            if (volume is null || !volume.TryAcquire())
                 return sequence;
         }
 
@@ -314,7 +314,7 @@ internal sealed class PackAppender : IDisposable
         }
         finally
         {
-            volume.Leave();
+            volume.Release();
         }
     }
 

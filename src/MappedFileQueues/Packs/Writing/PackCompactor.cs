@@ -69,7 +69,7 @@ internal sealed class PackCompactor(PackWriter writer)
     /// </summary>
     private void EndActive(double garbageMin)
     {
-        using (writer.Appender.Gate.Enter())
+        using (writer.Appender.Gate.Take())
         {
             bool isFull = Core.Volumes.FreeCount <= VolumeTable.ReservedForTombstones;
             if (!isFull && writer.Appender.Active is { } active
@@ -83,7 +83,7 @@ internal sealed class PackCompactor(PackWriter writer)
     {
         List<Volume> full;
         ulong sequence;
-        using (writer.Appender.Gate.Enter())
+        using (writer.Appender.Gate.Take())
         {
             full = [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
             sequence = Core.Sequence;
@@ -253,7 +253,7 @@ internal sealed class PackCompactor(PackWriter writer)
     {
         _moved.Clear();
         ulong cleanAsOf;
-        using (writer.Appender.Gate.Enter())
+        using (writer.Appender.Gate.Take())
         {
             // What is missing or damaged may come back, with needles that are older than now: of those nothing is clean yet.
             bool isAllThere = Core.Hidden.IsEmpty && Core.Volumes.Gaps.Count == 0;
@@ -356,7 +356,7 @@ internal sealed class PackCompactor(PackWriter writer)
         foreach (MovedNeedle needle in _moved)
         {
             ulong entry = Core.Layout.Pack(needle.Hash, made.Slot, (long)needle.Units * NeedleLayout.Unit, needle.Length);
-            using (writer.Appender.Gate.Enter())
+            using (writer.Appender.Gate.Take())
             {
                 if (!Core.Index.Replace(needle.Hash, needle.Entry, entry))
                     continue;

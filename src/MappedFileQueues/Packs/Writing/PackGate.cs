@@ -19,7 +19,7 @@ internal sealed class PackGate
     private int _waiting;
 
     /// <summary>For whoever comes seldom. Held until the scope is disposed.</summary>
-    public Lock.Scope Enter()
+    public Lock.Scope Take()
     {
         Interlocked.Increment(ref _waiting);
         try
@@ -32,8 +32,8 @@ internal sealed class PackGate
         }
     }
 
-    /// <summary>For a put that may be followed by the next one at once: those who wait in <see cref="Enter"/> go first.</summary>
-    public Lock.Scope EnterAfterOthers()
+    /// <summary>For a put that may be followed by the next one at once: those who wait in <see cref="Take"/> go first.</summary>
+    public Lock.Scope TakeAfterOthers()
     {
         if (Volatile.Read(ref _waiting) > 0)
             StandBack();

@@ -55,7 +55,7 @@ internal sealed class PackWriter : IDisposable
         long written;
         CheckpointContent content;
         ulong[][] shards = new ulong[PackIndex.ShardCount][];
-        using (Appender.Gate.Enter())
+        using (Appender.Gate.Take())
         {
             written = Appender.Written;
             bool isCovered = written == _checkpointedAt && !_isDirty;
@@ -97,7 +97,7 @@ internal sealed class PackWriter : IDisposable
             ObjectDisposedException.ThrowIf(_isDisposed, typeof(PackStore));
             using var verifier = new PackVerifier(Core, Appender.Active, besideWriter: false);
             verifier.Scan();
-            using (Appender.Gate.Enter())
+            using (Appender.Gate.Take())
             {
                 verifier.Scan();
                 return verifier.Compare();
