@@ -15,7 +15,7 @@ namespace MappedFileQueues.Packs.Volumes;
 internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength) : IDisposable
 {
     /// <summary>
-    /// The system reads longer needles in any case. A mapping waits for each page that is not in the cache, a read waits once for
+    /// Longer needles are always read by a call. A mapping waits for each page that is not in the cache, a read waits once for
     /// all of them; and the call itself is a small part of what such a long get costs.
     /// </summary>
     private const int LengthMax = 16 * 1024;
