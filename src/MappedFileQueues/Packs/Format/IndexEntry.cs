@@ -1,12 +1,12 @@
 namespace MappedFileQueues.Packs.Format;
 
 /// <summary>
-/// How an object's place is packed into one word (docs/PACKS.md section 3):
+/// An object's place, packed into one word (docs/PACKS.md section 3):
 /// <code>
 /// 63 … tag … | 5 size class | 14 volume slot | position in units of 8
 /// </code>
-/// The position takes as many bits as the pack's volume length needs, the tag what is left. An entry is never 0: position 0 is a
-/// volume's header.
+/// The position takes as many bits as the pack's volume length needs. The tag takes the rest. An entry is never 0, because a
+/// volume's header is at position 0.
 /// </summary>
 internal readonly struct IndexEntry
 {
@@ -31,7 +31,7 @@ internal readonly struct IndexEntry
     public int TagBits { get; }
 
     /// <summary>
-    /// How many bytes to read for a needle of this class: 128, 192, 256, 384, 512 and so on; 0 when its length has to be
+    /// The number of bytes to read for a needle of this class: 128, 192, 256, 384, 512 and so on; 0 if the length has to be
     /// looked up first.
     /// </summary>
     public static int ReadLength(int sizeClass) =>
@@ -43,7 +43,7 @@ internal readonly struct IndexEntry
         | ((ulong)slot << PositionBits)
         | (ulong)(position / NeedleLayout.Unit);
 
-    /// <summary>The hash bits behind those that choose the shard.</summary>
+    /// <summary>The bits of the hash after those that select the shard.</summary>
     public ulong TagOf(ulong hash) => (hash << ShardBits) >> (64 - TagBits);
 
     public int SizeClass(ulong entry) => (int)(entry >> (SlotBits + PositionBits)) & ClassMax;

@@ -4,8 +4,8 @@ using System.Numerics;
 namespace MappedFileQueues.Packs.Format;
 
 /// <summary>
-/// SipHash-1-3 (Aumasson and Bernstein; one round a word, three at the end) under the pack id. Keyed, because keys come from
-/// outside: without the pack's id nobody can choose keys that fall on one place of the index.
+/// SipHash-1-3 (Aumasson and Bernstein; one round per word, three at the end), keyed with the pack id. Keys come from outside:
+/// without the pack id no one can choose keys that collide in the index.
 /// </summary>
 internal readonly struct KeyHash
 {

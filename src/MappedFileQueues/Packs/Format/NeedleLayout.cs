@@ -3,7 +3,7 @@ using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Packs.Format;
 
-/// <summary>What a needle says about its key.</summary>
+/// <summary>What a needle says about its key: it has a value, or it is deleted.</summary>
 internal enum NeedleKind
 {
     Value = 1,
@@ -11,20 +11,20 @@ internal enum NeedleKind
 }
 
 /// <summary>
-/// An object as it lies in a volume, at a multiple of 8 (docs/PACKS.md section 2):
+/// An object as stored in a volume, at a multiple of 8 (docs/PACKS.md section 2):
 /// <code>
 ///  0 4 magic        4 4 kind            8 8 sequence
 /// 16 4 key length  20 4 data length    24 4 synced (units of 8)   28 4 header checksum
 /// 32 .. key, data, zeros up to a multiple of 8, then 4 body checksum, 4 end magic
 /// </code>
-/// The CRCs of key and data are parts of the two checksums, and not the bytes themselves, so that a writer computes them
-/// before it knows the place; the place is part of the header checksum, so that a needle is valid there only.
+/// The two checksums cover the CRCs of key and data instead of their bytes, so a writer computes these CRCs before it knows the
+/// place. The header checksum covers the place, so a needle is valid only there.
 /// </summary>
 /// <param name="Kind">Value or tombstone.</param>
-/// <param name="Sequence">Counts the puts and deletes of the pack.</param>
+/// <param name="Sequence">The number of this put or delete in the pack.</param>
 /// <param name="KeyLength">In bytes.</param>
 /// <param name="DataLength">In bytes; 0 for a tombstone.</param>
-/// <param name="Synced">Up to this position the volume was on disk when the needle was written.</param>
+/// <param name="Synced">The volume was on disk up to this position when the needle was written.</param>
 internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, int KeyLength, int DataLength, long Synced)
 {
     public const int HeaderLength = 32;
@@ -33,13 +33,13 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
     public const int KeyLengthMax = 64 * 1024;
     public const int DataLengthMax = 256 * 1024 * 1024;
 
-    /// <summary>The longest needle there is; fits an int.</summary>
+    /// <summary>The length of the longest possible needle; fits an int.</summary>
     public const int LengthMax = HeaderLength + KeyLengthMax + DataLengthMax + FooterLength;
 
-    /// <summary>The shortest: no key, no data.</summary>
+    /// <summary>The length of the shortest possible needle: no key, no data.</summary>
     public const int LengthMin = HeaderLength + FooterLength;
 
-    /// <summary>The highest position that a needle can say was synced.</summary>
+    /// <summary>The highest position that the synced field can hold.</summary>
     public const long SyncedMax = (long)uint.MaxValue * Unit;
 
     public const uint Magic = 0x314C644E;
@@ -47,22 +47,22 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
 
     private const int CheckedLength = 28;
 
-    /// <summary>The whole needle in bytes, a multiple of 8.</summary>
+    /// <summary>The length of the whole needle in bytes, a multiple of 8.</summary>
     public int Length => HeaderLength + PaddedBody + FooterLength;
 
-    /// <summary>Where the data begins, from the needle's start.</summary>
+    /// <summary>Where the data begins, relative to the needle's start.</summary>
     public int DataAt => HeaderLength + KeyLength;
 
-    /// <summary>Zeros between data and footer.</summary>
+    /// <summary>The number of zeros between data and footer.</summary>
     public int PadLength => PaddedBody - KeyLength - DataLength;
 
     private int PaddedBody => (KeyLength + DataLength + Unit - 1) & -Unit;
 
-    /// <summary>The CRC of a key or of data, as it goes into the checksums.</summary>
+    /// <summary>The CRC of a key or of data, as used in the checksums.</summary>
     public static uint ContentCrc(ReadOnlySpan<byte> content) =>
         Crc32C.Append(uint.MaxValue, ref System.Runtime.InteropServices.MemoryMarshal.GetReference(content), content.Length);
 
-    /// <summary>What the header checksums of one volume begin with.</summary>
+    /// <summary>The initial value of all header checksums of a volume.</summary>
     public static uint VolumeSeed(Guid packId, uint number, uint generation)
     {
         Span<byte> id = stackalloc byte[16];
@@ -72,8 +72,8 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
     }
 
     /// <summary>
-    /// Reads the lengths of a header whose checksum nobody has looked at yet: false unless they are possible, so that they can be
-    /// used to find the rest.
+    /// Reads the fields of a header whose checksum is not verified yet. False unless kind and lengths are possible, so the
+    /// lengths can be used to find the rest.
     /// </summary>
     public static bool TryRead(ReadOnlySpan<byte> header, out NeedleLayout needle)
     {
@@ -96,7 +96,7 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         return true;
     }
 
-    /// <summary>The fields as they stand there, possible or not; lengths that are no int are -1.</summary>
+    /// <summary>The fields as stored, possible or not; lengths that exceed an int become -1.</summary>
     public static NeedleLayout ReadUnchecked(ReadOnlySpan<byte> header) => new(
         (NeedleKind)BinaryPrimitives.ReadUInt32LittleEndian(header[4..]),
         BinaryPrimitives.ReadUInt64LittleEndian(header[8..]),
@@ -104,15 +104,15 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         Math.Max(-1, BinaryPrimitives.ReadInt32LittleEndian(header[20..])),
         (long)BinaryPrimitives.ReadUInt32LittleEndian(header[24..]) * Unit);
 
-    /// <summary>The header checksum that stands in the bytes.</summary>
+    /// <summary>The header checksum as stored.</summary>
     public static uint StoredHeaderChecksum(ReadOnlySpan<byte> header) =>
         BinaryPrimitives.ReadUInt32LittleEndian(header[CheckedLength..]);
 
-    /// <summary>Sets it to any value.</summary>
+    /// <summary>Stores any value as the header checksum.</summary>
     public static void WriteHeaderChecksum(Span<byte> header, uint checksum) =>
         BinaryPrimitives.WriteUInt32LittleEndian(header[CheckedLength..], checksum);
 
-    /// <summary>What the header checksum has to be, over the 28 bytes in place.</summary>
+    /// <summary>Computes the header checksum over the first 28 bytes of the header, for this position.</summary>
     public static uint HeaderChecksum(uint volumeSeed, long position, ReadOnlySpan<byte> header, uint keyCrc)
     {
         ulong crc = Crc32C.Step(volumeSeed, (ulong)position);
@@ -122,7 +122,7 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         return (uint)Crc32C.Step(crc, BinaryPrimitives.ReadUInt32LittleEndian(header[24..]) | ((ulong)keyCrc << 32));
     }
 
-    /// <summary>Writes the header for its place and returns its checksum, from which the footer's follows.</summary>
+    /// <summary>Writes the header for this position. Returns its checksum, which the footer's checksum starts from.</summary>
     public uint WriteHeader(Span<byte> header, uint volumeSeed, long position, uint keyCrc)
     {
         BinaryPrimitives.WriteUInt32LittleEndian(header, Magic);
@@ -143,7 +143,7 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         BinaryPrimitives.WriteUInt32LittleEndian(footer[4..], EndMagic);
     }
 
-    /// <summary>Whether padding and footer are those of this needle.</summary>
+    /// <summary>Whether padding and footer belong to this needle.</summary>
     public bool IsEndValid(ReadOnlySpan<byte> padAndFooter, uint headerChecksum, uint dataCrc)
     {
         ReadOnlySpan<byte> footer = padAndFooter[PadLength..];

@@ -2,16 +2,16 @@ using MappedFileQueues.Packs.Format;
 
 namespace MappedFileQueues.Packs;
 
-/// <summary>A part of a file that is not what was written there.</summary>
+/// <summary>A part of a file whose content differs from what was written.</summary>
 public sealed class PackDamage
 {
     /// <summary>The file, relative to the pack's directory.</summary>
     public string File { get; init; } = "";
 
-    /// <summary>Where the damage begins, in bytes.</summary>
+    /// <summary>The position at which the damage begins, in bytes.</summary>
     public long Position { get; init; }
 
-    /// <summary>How many bytes were passed over; 0 when the file is missing or too short.</summary>
+    /// <summary>The number of bytes that were skipped; 0 if the file is missing or too short.</summary>
     public long Length { get; init; }
 
     /// <summary>What is wrong, as a sentence.</summary>

@@ -2,18 +2,18 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs.Format;
 
-/// <summary>The errors that more than one way into a pack can meet, worded in one place.</summary>
+/// <summary>The errors that several entry points of a pack throw, worded in one place.</summary>
 internal static class PackErrors
 {
     public static QueueNotFoundException NoPack(string path) =>
-        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or make one with `mfq pack create`.",
-            path);
+        new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or create one "
+            + "with `mfq pack create`.", path);
 
     public static QueueFormatException Foreign(string path, string found) =>
-        new($"The folder holds other files and no pack: path={path}, found={found}. Name an empty folder or a pack.");
+        new($"The directory holds other files and no pack: path={path}, found={found}. Name an empty directory or a pack.");
 
     public static QueueFormatException FileSystem(string path, string name) =>
-        new($"A pack does not belong on this file system, its locks are not dependable: path={path}, fileSystem={name}. "
+        new($"File locks are not reliable on this file system, so a pack is not safe there: path={path}, fileSystem={name}. "
             + "Put it on a local one, or set DangerouslyAllowFileSystem.");
 
     public static QueueInUseException InUse(HeldDirectory directory) => directory.InUse(
@@ -21,6 +21,6 @@ internal static class PackErrors
         "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
 
     public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
-        new($"An earlier sync of the pack failed: path={path}. Nothing is written any more; close the pack and open it again.",
+        new($"An earlier sync of the pack failed: path={path}. The pack accepts no more writes; close it and open it again.",
             cause);
 }

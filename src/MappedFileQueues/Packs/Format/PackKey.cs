@@ -4,7 +4,7 @@ using System.Text;
 
 namespace MappedFileQueues.Packs.Format;
 
-/// <summary>A string key as its UTF-8, in a buffer of the caller's or in one of the pool.</summary>
+/// <summary>The UTF-8 bytes of a string key, in the caller's buffer or in a pooled one.</summary>
 internal ref struct PackKey : IDisposable
 {
     public const int StackLength = 512;
@@ -23,13 +23,13 @@ internal ref struct PackKey : IDisposable
         }
         catch (EncoderFallbackException error)
         {
-            throw new ArgumentException("The key holds half of a surrogate pair. Pass it as bytes.", nameof(key), error);
+            throw new ArgumentException("The key contains half of a surrogate pair. Pass it as bytes.", nameof(key), error);
         }
 
         if (length > NeedleLayout.KeyLengthMax)
         {
             throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
-                $"The key is too long: length={length} bytes of UTF-8, longest={NeedleLayout.KeyLengthMax}."), nameof(key));
+                $"The key is too long: length={length} bytes of UTF-8, limit={NeedleLayout.KeyLengthMax}."), nameof(key));
         }
 
         if (length > buffer.Length)

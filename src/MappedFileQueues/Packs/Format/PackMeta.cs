@@ -3,10 +3,10 @@ using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Packs.Format;
 
-/// <summary>The 64 bytes of `pack.meta`, written once when the pack is made (docs/PACKS.md section 2).</summary>
+/// <summary>The 64 bytes of `pack.meta`, written once when the pack is created (docs/PACKS.md section 2).</summary>
 /// <param name="PackId">Random; part of every checksum, and the key of the hash.</param>
-/// <param name="VolumeLength">A volume takes needles up to this length.</param>
-/// <param name="Created">When the pack was made.</param>
+/// <param name="VolumeLength">A volume takes needles until it has this length.</param>
+/// <param name="Created">When the pack was created.</param>
 internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset Created)
 {
     public const int Length = 64;
@@ -31,7 +31,7 @@ internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset C
         return bytes;
     }
 
-    /// <summary>Reads the page; <see cref="QueueFormatException"/> when it is damaged or of another version.</summary>
+    /// <summary>Reads the page. Throws <see cref="QueueFormatException"/> if it is damaged or of another version.</summary>
     public static PackMeta Parse(ReadOnlySpan<byte> bytes, string path)
     {
         if (bytes.Length != Length || !bytes[..Magic.Length].SequenceEqual(Magic))
@@ -44,8 +44,8 @@ internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset C
         uint features = BinaryPrimitives.ReadUInt32LittleEndian(bytes[12..]);
         if (version != FormatVersion || features != 0)
         {
-            throw new QueueFormatException($"Unknown format of a pack: file={path}, version={version}, known={FormatVersion}, "
-                + $"features=0x{features:x}. Open it with the version of MappedFileQueues that made it.");
+            throw new QueueFormatException($"Unknown pack format: file={path}, version={version}, known={FormatVersion}, "
+                + $"features=0x{features:x}. Open it with the version of MappedFileQueues that created it.");
         }
 
         var meta = new PackMeta(
@@ -59,5 +59,5 @@ internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset C
     }
 
     private static QueueFormatException Damaged(string what, string path, string values) =>
-        new($"{what}: file={path}, {values}. Restore the file from a backup; without it nothing in the pack can be checked.");
+        new($"{what}: file={path}, {values}. Restore the file from a backup; without it nothing in the pack can be verified.");
 }

@@ -6,14 +6,14 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.Packs.Format;
 
 /// <summary>
-/// The file `synced` (docs/PACKS.md section 2): up to where the volume that takes puts was on disk, and in which boot of the
-/// machine
-/// its writer began. It is written after each sync and is not synced itself: what it says stays true, however old it is. It
-/// tells a recovery what no power cut can have taken, and whether there can have been one.
+/// The content of the file `synced` (docs/PACKS.md section 2): up to which position the volume that takes puts was on disk, and
+/// in which boot of the machine its writer began. The writer writes it after each sync and never syncs it: its content stays
+/// true, however old it is. From it a recovery knows what no power cut can have taken, and whether there can have been a power
+/// cut.
 /// </summary>
-/// <param name="Boot">In this boot the writer began; empty when it is not known.</param>
+/// <param name="Boot">The boot in which the writer began; empty if unknown.</param>
 /// <param name="VolumeNumber">The volume's last number; 0 for none.</param>
-/// <param name="Position">Everything before it was on disk.</param>
+/// <param name="Position">Everything before this position was on disk.</param>
 internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
 {
     public const int Length = 64;
@@ -22,21 +22,21 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
 
     private static ReadOnlySpan<byte> Magic => "MFQPSYN1"u8;
 
-    /// <summary>What this boot of the machine is called; empty when it cannot be known.</summary>
+    /// <summary>The id of the current boot of the machine; empty if it cannot be determined.</summary>
     public static Guid CurrentBoot =>
         Guid.TryParse(CurrentPlatform.Services.BootId, out Guid known) ? known : Guid.Empty;
 
     /// <summary>
-    /// The machine has not been without power since the writer began, so what processes wrote is there. A sync that failed may
-    /// have taken it all the same.
+    /// Whether the machine has had power since the writer began, so everything that processes wrote is still there. False after a
+    /// failed sync, which may have lost data in the same boot.
     /// </summary>
     public bool IsMemoryWhole(HeldDirectory directory) =>
         Boot != Guid.Empty && Boot == CurrentBoot && directory.Identify(PackNames.Poison) is null;
 
-    /// <summary>Up to where this volume was on disk, as far as the mark knows.</summary>
+    /// <summary>Up to which position this volume was on disk, as far as the mark knows.</summary>
     public long SyncedOf(VolumeName volume) => volume.Generation == 0 && volume.Last == VolumeNumber ? Position : 0;
 
-    /// <summary>Reads the mark; one that says nothing when it is missing, damaged or of another pack.</summary>
+    /// <summary>Reads the mark. If it is missing, damaged or of another pack, the result holds nothing.</summary>
     public static SyncedMark Read(HeldDirectory directory, Guid packId)
     {
         var nothing = new SyncedMark(Guid.Empty, 0, 0);
@@ -51,7 +51,7 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
             BinaryPrimitives.ReadInt64LittleEndian(bytes[40..]));
     }
 
-    /// <summary>Writes the mark; an error is nobody's: without it a recovery knows less.</summary>
+    /// <summary>Writes the mark. Ignores errors: without the mark a recovery only knows less.</summary>
     public void TryWrite(PlatformFile file, Guid packId)
     {
         Span<byte> bytes = stackalloc byte[Length];
@@ -68,7 +68,7 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
         }
         catch (QueueDiskException)
         {
-            // A full disk, say. The old mark stays true.
+            // For example, the disk is full. The old mark stays true.
         }
     }
 }

@@ -4,17 +4,16 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Packs.Format;
 
 /// <summary>The first 64 bytes of a volume (docs/PACKS.md section 2).</summary>
-/// <param name="Name">The same as the file's name says.</param>
-/// <param name="CleanAsOf">The volume holds no needle that was dead at this sequence; 0 when nothing is known.</param>
-/// <param name="SequenceBefore">The last needle before the volume had this sequence; 0 when it is not known.</param>
+/// <param name="Name">Equal to the file's name.</param>
+/// <param name="CleanAsOf">The volume holds no needle that was dead at this sequence; 0 if unknown.</param>
+/// <param name="SequenceBefore">The sequence of the last needle before the volume; 0 if unknown.</param>
 /// <param name="PreviousEnd">
-/// Here the needles end of the volume of the number before, which was filled by puts: what stands behind was torn off. 0 when
-/// they
-/// end where the file does.
+/// Where the needles of the previous volume end, which was filled by puts; a crash tore off what follows. 0 if they end where the
+/// file ends.
 /// </param>
 internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong SequenceBefore, long PreviousEnd = 0)
 {
-    /// <summary>In bytes; the first needle stands here.</summary>
+    /// <summary>In bytes; also the position of the first needle.</summary>
     public const int Length = 64;
 
     private const int ChecksumAt = Length - 4;
@@ -36,7 +35,9 @@ internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong Sequ
         return bytes;
     }
 
-    /// <summary>The header; null when it is damaged, of another pack, or of another volume than the file's name says.</summary>
+    /// <summary>
+    /// Reads the header; null if it is damaged, of another pack, or of another volume than the file's name says.
+    /// </summary>
     public static VolumeHeader? Parse(ReadOnlySpan<byte> bytes, Guid packId, VolumeName name)
     {
         if (bytes.Length < Length || !bytes[..Magic.Length].SequenceEqual(Magic) || new Guid(bytes.Slice(40, 16)) != packId

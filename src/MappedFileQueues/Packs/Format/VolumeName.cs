@@ -3,11 +3,13 @@ using System.Globalization;
 namespace MappedFileQueues.Packs.Format;
 
 /// <summary>
-/// Which volume a file is: the numbers that it covers and the generation. The order of the numbers is the order of the needles.
+/// Identifies a volume: the numbers that it covers, and its generation. The order of the numbers is the order of the needles.
 /// </summary>
-/// <param name="First">The first number that it covers.</param>
-/// <param name="Last">The last one; the same for a volume that was filled by puts.</param>
-/// <param name="Generation">0 for a volume that was filled by puts; a compaction's is above those that it replaces.</param>
+/// <param name="First">The first number that the volume covers.</param>
+/// <param name="Last">The last number; equal to the first for a volume that was filled by puts.</param>
+/// <param name="Generation">
+/// 0 for a volume that was filled by puts. A compaction's volume has a higher one than those that it replaces.
+/// </param>
 internal readonly record struct VolumeName(uint First, uint Last, uint Generation)
 {
     public const uint NumberMax = 99_999_999;
@@ -15,13 +17,13 @@ internal readonly record struct VolumeName(uint First, uint Last, uint Generatio
 
     private const string Suffix = ".pack";
 
-    /// <summary>Its name in `volumes/`.</summary>
+    /// <summary>The file's name in `volumes/`.</summary>
     public string FileName => string.Create(CultureInfo.InvariantCulture, $"{First:D8}-{Last:D8}-{Generation:D4}{Suffix}");
 
-    /// <summary>Its path relative to the pack.</summary>
+    /// <summary>The file's path relative to the pack.</summary>
     public string Path => $"{PackNames.Volumes}/{FileName}";
 
-    /// <summary>Reads a name of `volumes/`; false for any other file.</summary>
+    /// <summary>Parses the name of a file in `volumes/`; false for any other file.</summary>
     public static bool TryParse(string fileName, out VolumeName name)
     {
         name = default;
@@ -33,11 +35,11 @@ internal readonly record struct VolumeName(uint First, uint Last, uint Generatio
         return isNumber && first >= 1 && first <= last && name.FileName == fileName;
     }
 
-    /// <summary>Whether this volume holds what is left of the other one.</summary>
+    /// <summary>Whether this volume holds what a compaction kept of the other one.</summary>
     public bool Replaces(VolumeName other) =>
         First <= other.First && other.Last <= Last && Generation > other.Generation;
 
-    /// <summary>Whether both bear a number.</summary>
+    /// <summary>Whether both cover a common number.</summary>
     public bool Overlaps(VolumeName other) => First <= other.Last && other.First <= Last;
 
     private static bool TryNumber(ReadOnlySpan<char> digits, out uint number) =>

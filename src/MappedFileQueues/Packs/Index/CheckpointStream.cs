@@ -7,8 +7,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Index;
 
 /// <summary>
-/// Words of 8 bytes one after the other, through a buffer, with the CRC of all of them on the way: a checkpoint of millions of
-/// entries is written and read without holding it twice.
+/// Reads or writes words of 8 bytes in sequence, through a buffer, and computes the CRC of all of them. So a checkpoint of
+/// millions of entries is written and read without a second copy in memory.
 /// </summary>
 internal sealed class CheckpointStream(PlatformFile file, long start) : IDisposable
 {
@@ -24,7 +24,7 @@ internal sealed class CheckpointStream(PlatformFile file, long start) : IDisposa
 
     public void Write(ulong word) => Write(MemoryMarshal.CreateReadOnlySpan(ref word, 1));
 
-    /// <summary>Writes words; they go to the file when the buffer is full, and at <see cref="Flush"/>.</summary>
+    /// <summary>Writes words. They reach the file when the buffer is full, and at <see cref="Flush"/>.</summary>
     public void Write(ReadOnlySpan<ulong> words)
     {
         ReadOnlySpan<byte> bytes = MemoryMarshal.AsBytes(words);
@@ -47,7 +47,7 @@ internal sealed class CheckpointStream(PlatformFile file, long start) : IDisposa
         _at = 0;
     }
 
-    /// <summary>Reads words; false when the file ends before.</summary>
+    /// <summary>Reads words; false if the file ends first.</summary>
     public bool TryRead(Span<ulong> words)
     {
         Span<byte> bytes = MemoryMarshal.AsBytes(words);

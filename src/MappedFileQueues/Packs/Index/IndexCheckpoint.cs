@@ -6,14 +6,14 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs.Index;
 
-/// <summary>What a checkpoint says of a volume.</summary>
-/// <param name="Slot">Its place in the table of volumes, as the entries have it.</param>
-/// <param name="Name">Which file it is.</param>
-/// <param name="Covered">The entries know all needles before this position; it was on disk.</param>
-/// <param name="LiveLength">Bytes of needles that the entries point to.</param>
-/// <param name="LiveCount">How many these are.</param>
+/// <summary>What a checkpoint stores about a volume.</summary>
+/// <param name="Slot">The volume's slot in the table of volumes, as used in the entries.</param>
+/// <param name="Name">Which volume it is.</param>
+/// <param name="Covered">The entries include all needles before this position, and those were on disk.</param>
+/// <param name="LiveLength">The bytes of needles that the entries point to.</param>
+/// <param name="LiveCount">The number of needles that the entries point to.</param>
 /// <param name="CleanAsOf">From the volume's header.</param>
-/// <param name="TombstoneLength">Bytes of tombstones in it.</param>
+/// <param name="TombstoneLength">The bytes of tombstones in the volume.</param>
 internal sealed record CoveredVolume(
     int Slot, VolumeName Name, long Covered, long LiveLength, long LiveCount, ulong CleanAsOf, long TombstoneLength)
 {
@@ -48,11 +48,11 @@ internal sealed record CoveredVolume(
     }
 }
 
-/// <summary>What a checkpoint holds beside the entries of the index.</summary>
-/// <param name="Sequence">The newest needle that the entries know.</param>
-/// <param name="Volumes">What they cover.</param>
-/// <param name="Hidden">What damage hides.</param>
-/// <param name="Deleted">Keys that were deleted behind a hidden stretch, by their hashes, and where that stands.</param>
+/// <summary>What a checkpoint stores besides the entries of the index.</summary>
+/// <param name="Sequence">The sequence of the newest needle that the entries include.</param>
+/// <param name="Volumes">The volumes that the entries cover.</param>
+/// <param name="Hidden">The stretches in which damage hides needles.</param>
+/// <param name="Deleted">The keys, by hash, that were deleted after a hidden stretch, and the places of their tombstones.</param>
 internal sealed record CheckpointContent(
     ulong Sequence,
     IReadOnlyList<CoveredVolume> Volumes,
@@ -60,8 +60,8 @@ internal sealed record CheckpointContent(
     IReadOnlyCollection<KeyValuePair<ulong, NeedlePosition>> Deleted);
 
 /// <summary>
-/// `index.checkpoint` (docs/PACKS.md section 2): the index at one moment, with the volumes that it covers. It is never needed, so
-/// whatever is wrong with it means a scan of the volumes instead.
+/// `index.checkpoint` (docs/PACKS.md section 2): the index at one moment, with the volumes that it covers. It is never needed: if
+/// anything is wrong with it, the volumes are scanned instead.
 /// </summary>
 internal static class IndexCheckpoint
 {
@@ -72,7 +72,10 @@ internal static class IndexCheckpoint
 
     private static ReadOnlySpan<byte> Magic => "MFQPIDX1"u8;
 
-    /// <summary>Writes it under a temporary name, syncs it, renames it. The volumes are synced up to what they cover.</summary>
+    /// <summary>
+    /// Writes the checkpoint under a temporary name, syncs it and renames it. The caller has synced the volumes up to what it
+    /// covers.
+    /// </summary>
     public static void Write(HeldDirectory directory, PackMeta meta, CheckpointContent content, ulong[][] shards)
     {
         WholeFile.Write(directory, PackNames.Checkpoint, file => WriteContent(file, meta, content, shards));
@@ -102,7 +105,7 @@ internal static class IndexCheckpoint
         stream.Flush();
     }
 
-    /// <summary>Reads the entries into an empty index; null when the file is missing, damaged or of another pack.</summary>
+    /// <summary>Reads the entries into an empty index; null if the file is missing, damaged or of another pack.</summary>
     public static CheckpointContent? Read(HeldDirectory directory, PackMeta meta, PackIndex index)
     {
         using PlatformFile? file = directory.Open(PackNames.Checkpoint, FileOpening.Read);
@@ -179,7 +182,7 @@ internal static class IndexCheckpoint
         return hidden;
     }
 
-    /// <summary>They are what is left of the file's length, which their count has to say too.</summary>
+    /// <summary>The deleted keys take what is left of the file's length, and their count has to agree.</summary>
     private static Dictionary<ulong, NeedlePosition>? ReadDeleted(CheckpointStream stream, long length)
     {
         if (!stream.TryRead(out ulong count) || count * DeletedWordCount * 8 != (ulong)length)

@@ -3,9 +3,9 @@ using System.Diagnostics;
 namespace MappedFileQueues.Packs.Index;
 
 /// <summary>
-/// One of the index's tables: open addressing, linear probing. The home of an entry follows from its tag alone, so that the table
-/// can grow, and close the gap that a removal leaves, without reading a key. Every call is made under the shard's own lock; the
-/// version tells a reader that what it looked up may have moved meanwhile.
+/// One table of the index: open addressing with linear probing. An entry's home follows from its tag alone, so the table can
+/// grow, and can close the gap of a removed entry, without reading a key. All calls run under the shard's own lock. From the
+/// version a reader knows whether what it looked up may have moved since.
 /// </summary>
 internal sealed class IndexShard(int tagBits)
 {
@@ -22,7 +22,7 @@ internal sealed class IndexShard(int tagBits)
     /// <summary>Raised by each change.</summary>
     public int Version => Volatile.Read(ref _version);
 
-    /// <summary>Copies the entries of that tag; returns how many there are, which may be more than fit.</summary>
+    /// <summary>Copies the entries of this tag. Returns their number, which may exceed the room for them.</summary>
     public int Find(ulong tag, Span<ulong> found)
     {
         int count = 0;
@@ -52,7 +52,7 @@ internal sealed class IndexShard(int tagBits)
         _version++;
     }
 
-    /// <summary>Puts one entry in the other's place; both have the same tag. False when the old one is not there.</summary>
+    /// <summary>Replaces one entry by another with the same tag. False if the old one is missing.</summary>
     public bool Replace(ulong old, ulong entry)
     {
         int at = IndexOf(old);
@@ -63,14 +63,14 @@ internal sealed class IndexShard(int tagBits)
         return true;
     }
 
-    /// <summary>Removes an entry; false when it is not there.</summary>
+    /// <summary>Removes an entry; false if it is missing.</summary>
     public bool Remove(ulong entry)
     {
         int gap = IndexOf(entry);
         if (gap < 0)
             return false;
 
-        // Those behind move up unless that would put them before their home.
+        // The entries after the gap move up, except those that would come before their home.
         for (int at = Next(gap); _entries[at] != 0; at = Next(at))
         {
             int home = Home(_entries[at] >> (64 - tagBits));
@@ -87,7 +87,7 @@ internal sealed class IndexShard(int tagBits)
         return true;
     }
 
-    /// <summary>All entries, in no order.</summary>
+    /// <summary>All entries, in no particular order.</summary>
     public ulong[] ToArray()
     {
         ulong[] all = new ulong[_count];
@@ -101,7 +101,7 @@ internal sealed class IndexShard(int tagBits)
         return all;
     }
 
-    /// <summary>Takes these entries in place of what is there.</summary>
+    /// <summary>Replaces all entries by these.</summary>
     public void Load(ReadOnlySpan<ulong> entries)
     {
         _entries = entries.Length == 0 ? [] : new ulong[Math.Max(CapacityMin, (int)((long)entries.Length * 100 / 80) + 1)];

@@ -6,8 +6,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Index;
 
 /// <summary>
-/// A pack in memory: its files, the index over them, and what was found damaged on the way. A writer changes it under its own
-/// lock; a reader replaces it as a whole when a compaction has changed the files.
+/// A pack in memory: its files, the index over them, and the damage that was found. A writer changes it under its own lock. A
+/// reader replaces it as a whole when a compaction has changed the files.
 /// </summary>
 internal sealed class PackCore : IDisposable
 {
@@ -20,7 +20,7 @@ internal sealed class PackCore : IDisposable
         Layout = new IndexEntry(meta.VolumeLength);
         Index = new PackIndex(Layout);
         Volumes = new VolumeTable(directory.Path, access.MapsVolumes ? meta.VolumeLength : 0) { Owner = access.Owner };
-        Hidden = new HiddenNeedles(directory.Path, meta.PackId) { IsPassedOver = access.AllowsStaleValues };
+        Hidden = new HiddenNeedles(directory.Path, meta.PackId) { IsIgnored = access.AllowsStaleValues };
         Lookup = new PackLookup(Index, Volumes, Hidden, new KeyHash(meta.PackId));
     }
 
@@ -36,13 +36,13 @@ internal sealed class PackCore : IDisposable
 
     public PackLookup Lookup { get; }
 
-    /// <summary>What damage hides.</summary>
+    /// <summary>The needles that damage hides.</summary>
     public HiddenNeedles Hidden { get; }
 
-    /// <summary>The sequence of the newest needle that counts, or one above it that is not to be given again.</summary>
+    /// <summary>The sequence of the newest needle that counts, or a higher one, up to which no number is used again.</summary>
     public ulong Sequence { get; private set; }
 
-    /// <summary>The sequence is that of the newest needle, and nothing is known to have been lost behind it.</summary>
+    /// <summary>Whether <see cref="Sequence"/> is that of the newest needle, and no later needle is known to be lost.</summary>
     public bool IsSequenceExact { get; private set; } = true;
 
     public IReadOnlyList<PackDamage> Damages
@@ -54,18 +54,18 @@ internal sealed class PackCore : IDisposable
         }
     }
 
-    /// <summary>Itself.</summary>
-    /// <exception cref="ObjectDisposedException">It is disposed.</exception>
+    /// <summary>Returns this pack.</summary>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public PackCore Usable()
     {
         Volumes.ThrowIfDisposed();
         return this;
     }
 
-    /// <summary>A needle of this sequence counts now; or a checkpoint says that it does.</summary>
+    /// <summary>A needle with this sequence counts now, or a checkpoint says so.</summary>
     public void Reach(ulong sequence) => (Sequence, IsSequenceExact) = (sequence, true);
 
-    /// <summary>Sequences up to this one may have been given to needles that are lost.</summary>
+    /// <summary>Needles that are lost may have had sequences up to this one.</summary>
     public void LeapTo(ulong sequence)
     {
         if (sequence > Sequence)
@@ -79,8 +79,8 @@ internal sealed class PackCore : IDisposable
     }
 
     /// <summary>
-    /// Reports a stretch whose needles cannot be read, once for all that may have stood there, and lets the keys that it may hide
-    /// say so.
+    /// Reports a stretch whose needles cannot be read, once for all needles that it may have held. From now on a get of a key
+    /// that the stretch may hide is an error.
     /// </summary>
     public void Hide(HiddenStretch stretch)
     {
@@ -94,9 +94,9 @@ internal sealed class PackCore : IDisposable
     }
 
     /// <summary>
-    /// Where the index has a key now; for the one that may change it. A place that cannot be read, and whose entry says that it
-    /// may be the key's, is taken for it, so that a put replaces a damaged object and a delete removes it: were the entry left
-    /// beside a newer one, the old value would come back with the bytes.
+    /// Finds the place that the index has for a key, for a caller that may change the index. If a place cannot be read and its
+    /// entry may be the key's, it counts as the key's place, so a put replaces a damaged object and a delete removes it. If its
+    /// entry stayed beside a newer one, the old value would come back together with the bytes.
     /// </summary>
     public bool TryFindPlace(ReadOnlySpan<byte> key, ulong hash, out NeedlePlace place)
     {
@@ -117,8 +117,8 @@ internal sealed class PackCore : IDisposable
     }
 
     /// <summary>
-    /// The index learns of a needle that is newer than what it has of the key, which is at <paramref name="old"/> (default
-    /// when the key is new).
+    /// Adds a needle to the index that is newer than what the index has of the key. That is at <paramref name="old"/> (default
+    /// for a new key).
     /// </summary>
     public void Apply(ulong hash, NeedlePlace old, Volume volume, long position, NeedleLayout needle)
     {
@@ -145,7 +145,7 @@ internal sealed class PackCore : IDisposable
     public void Dispose() => Volumes.Dispose();
 }
 
-/// <summary>How a pack is looked at.</summary>
+/// <summary>How to access a pack.</summary>
 internal sealed record PackAccess
 {
     /// <summary>The public type that errors about a disposed pack name.</summary>
@@ -154,14 +154,14 @@ internal sealed record PackAccess
     /// <summary>Whether gets copy from mappings of the volumes.</summary>
     public bool MapsVolumes { get; init; }
 
-    /// <summary>Whether a key answers with what is known although damage may hide something newer.</summary>
+    /// <summary>Whether a get returns the known value although damage may hide a newer one.</summary>
     public bool AllowsStaleValues { get; init; }
 }
 
-/// <summary>Where a key's newest value lies.</summary>
-/// <param name="Entry">The index's word.</param>
-/// <param name="Volume">The volume; null in the default value, which means nowhere.</param>
-/// <param name="Length">The needle's length; 0 when it cannot be read.</param>
+/// <summary>The place of a key's newest value.</summary>
+/// <param name="Entry">The key's entry in the index.</param>
+/// <param name="Volume">The volume; null in the default value, which means no place.</param>
+/// <param name="Length">The needle's length; 0 if it cannot be read.</param>
 internal readonly record struct NeedlePlace(ulong Entry, Volume? Volume, int Length)
 {
     public bool IsReadable => Length > 0;

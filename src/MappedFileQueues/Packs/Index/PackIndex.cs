@@ -3,8 +3,8 @@ using MappedFileQueues.Packs.Format;
 namespace MappedFileQueues.Packs.Index;
 
 /// <summary>
-/// Where each key's newest value lies: 4,096 shards chosen by the hash, each with a lock of its own. Any thread may ask; changes
-/// come from the one that holds the writer's lock, and from a compaction, which only moves entries.
+/// The place of each key's newest value: 4,096 shards selected by the hash, each with its own lock. Any thread may look up.
+/// Changes come from the holder of the writer's lock, and from a compaction, which only moves entries.
 /// </summary>
 internal sealed class PackIndex
 {
@@ -22,15 +22,15 @@ internal sealed class PackIndex
 
     public IndexEntry Layout { get; }
 
-    /// <summary>How many objects there are.</summary>
+    /// <summary>The number of objects.</summary>
     public long Count => Sum(static shard => shard.Count);
 
-    /// <summary>What the tables take, in bytes.</summary>
+    /// <summary>The memory that the tables take, in bytes.</summary>
     public long Bytes => Sum(static shard => (shard.Capacity * 8L) + 64) + (ShardCount * 8L);
 
     public IndexShard ShardOf(ulong hash) => _shards[hash >> (64 - IndexEntry.ShardBits)];
 
-    /// <summary>The entries that this hash may mean, and the shard's version before they were read.</summary>
+    /// <summary>The entries that may belong to this hash, and the shard's version before they were read.</summary>
     public int Find(ulong hash, ref Span<ulong> found, out int version)
     {
         IndexShard shard = ShardOf(hash);
@@ -85,7 +85,7 @@ internal sealed class PackIndex
             return shard.ToArray();
     }
 
-    /// <summary>Gives an empty index the entries of one shard.</summary>
+    /// <summary>Replaces one shard's entries.</summary>
     public void Load(int number, ReadOnlySpan<ulong> entries)
     {
         IndexShard shard = _shards[number];
@@ -93,7 +93,7 @@ internal sealed class PackIndex
             shard.Load(entries);
     }
 
-    /// <summary>Forgets all that a lost volume held.</summary>
+    /// <summary>Removes all entries that point into a lost volume.</summary>
     public void RemoveSlot(int slot)
     {
         for (int number = 0; number < ShardCount; number++)

@@ -5,8 +5,8 @@ using MappedFileQueues.Packs.Volumes;
 namespace MappedFileQueues.Packs.Index;
 
 /// <summary>
-/// Finds the needle of a key: the index names the places it may be at, mostly one, and the needle there says whose it is. Any
-/// thread. What is found is the newest value at some moment during the call.
+/// Finds the needle of a key. The index gives the places at which it may be, mostly one, and the needle there holds the key. For
+/// any thread. The result is the newest value at some moment during the call.
 /// </summary>
 internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNeedles hidden, KeyHash keyHash)
 {
@@ -15,10 +15,10 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
     public ulong HashOf(ReadOnlySpan<byte> key) => keyHash.Of(key);
 
     /// <summary>
-    /// Looks a key up; when it is there, <paramref name="read"/> holds header and key (with <paramref name="wholeNeedle"/> the
-    /// rest too, unless it is large), and the entry is the one of the index. Damage at a place that may be the key's is an
-    /// exception, because nobody can say then that the key is not there. With <paramref name="passDamage"/> the result is false
-    /// instead, and the entry is the one of that place; 0 when there is none; and what damage hides is not asked for.
+    /// Looks up a key. If it is found, <paramref name="read"/> holds header and key (with <paramref name="wholeNeedle"/> also the
+    /// rest, unless that is large), and <paramref name="entry"/> is its entry in the index. Damage at a place that may be the
+    /// key's is an exception, because the key may exist. With <paramref name="passDamage"/> the result is false instead, and the
+    /// entry is that of the damaged place, or 0 without one; and hidden needles are not checked.
     /// </summary>
     /// <exception cref="QueueCorruptException">
     /// A needle that may be the key's is damaged, or damage may hide a newer needle of the key.
@@ -48,8 +48,8 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
                     unreadable = entry;
             }
 
-            // A compaction may have moved the needle after the index was asked, and another volume may have taken the slot: then
-            // another key's needle stands where this one's was.
+            // A compaction may have moved the needle after the lookup in the index, and another volume may have taken the slot.
+            // Then another key's needle is at this place.
             if (count > 0 && index.ShardOf(hash).Version != version)
                 continue;
             volumes.ThrowIfDisposed();
@@ -62,17 +62,17 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
         }
     }
 
-    /// <summary>The error for a needle that cannot be read.</summary>
+    /// <summary>The exception for a needle that cannot be read.</summary>
     public static QueueCorruptException Damaged(Volume volume, long position) => new(
         string.Create(CultureInfo.InvariantCulture, $"An object is damaged: file={volume.File.Path}, position={position}. ")
-        + "The others can be read; `mfq pack verify` lists all damage. Put the object again, or restore the file.",
+        + "Other objects can be read; `mfq pack verify` lists all damage. Put the object again, or restore the file.",
         volume.Name.Path,
         position);
 
     private NeedleMatch Look(ReadOnlySpan<byte> key, ulong entry, bool wholeNeedle, bool passDamage, ref NeedleRead read)
     {
         Volume? volume = volumes.At(index.Layout.Slot(entry));
-        if (volume is null || !volume.TryEnter())
+        if (volume is null || !volume.TryAcquire())
             return NeedleMatch.Damaged;
         int readLength = IndexEntry.ReadLength(index.Layout.SizeClass(entry));
         try
@@ -90,7 +90,7 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
         int slot = index.Layout.Slot(entry);
         long position = index.Layout.Position(entry);
         return volumes.At(slot) is { } volume ? Damaged(volume, position) : new QueueCorruptException(
-            string.Create(CultureInfo.InvariantCulture, $"The volume of an object is gone: slot={slot}, position={position}. ")
+            string.Create(CultureInfo.InvariantCulture, $"The volume of an object is missing: slot={slot}, position={position}. ")
             + "Restore the pack's files.",
             PackNames.Volumes,
             position);

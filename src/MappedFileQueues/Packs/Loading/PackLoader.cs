@@ -5,27 +5,29 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs.Loading;
 
-/// <summary>A pack as it was found.</summary>
+/// <summary>A pack as found on disk.</summary>
 /// <param name="Core">The pack in memory.</param>
-/// <param name="Leftovers">Volumes that do not count any more; a writer removes them.</param>
-/// <param name="CoveredTail">Up to here the checkpoint covers the last volume; the volume's header when there is none.</param>
-/// <param name="ScannedLength">How many bytes lay behind what the checkpoint covers.</param>
+/// <param name="Leftovers">Volumes that no longer count; a writer removes them.</param>
+/// <param name="CoveredTail">
+/// The checkpoint covers the last volume up to here; the end of the volume's header if there is no checkpoint.
+/// </param>
+/// <param name="ScannedLength">How many bytes came after what the checkpoint covers.</param>
 /// <param name="LastNumber">
-/// The highest number of a volume that is there or named by the checkpoint or the mark; 0 for an empty pack.
+/// The highest number of a volume that exists, or that the checkpoint or the mark names; 0 for an empty pack.
 /// </param>
 internal sealed record LoadedPack(
     PackCore Core, IReadOnlyList<VolumeName> Leftovers, long CoveredTail, long ScannedLength, uint LastNumber);
 
 /// <summary>
-/// Opens a pack's volumes and makes the index: from the checkpoint and what came after it, or from the volumes alone. Changes no
-/// file.
+/// Opens a pack's volumes and builds the index, from the checkpoint and what was written after it, or from the volumes alone.
+/// Changes no file.
 /// </summary>
 internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAccess access)
 {
-    /// <summary>How often a reader begins anew because a compaction removes the files that it is about to open.</summary>
+    /// <summary>How often a reader starts again because a compaction removed the files that it was about to open.</summary>
     private const int TriesMax = 1000;
 
-    /// <summary>More needles than a volume can hold: 16 GiB of the shortest ones.</summary>
+    /// <summary>More needles than a volume can hold: 16 GiB hold fewer, even of the shortest ones.</summary>
     private const ulong NeedlesOfAVolume = 1UL << 32;
 
     private PackCore _core = new(directory, meta, access);
@@ -35,7 +37,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     private long _scannedLength;
     private long _coveredTail = VolumeHeader.Length;
 
-    /// <summary>Reads `pack.meta`; null when it is missing.</summary>
+    /// <summary>Reads `pack.meta`; null if it is missing.</summary>
     public static PackMeta? ReadMeta(HeldDirectory directory)
     {
         using PlatformFile? file = directory.Open(PackNames.Meta, FileOpening.Read);
@@ -46,7 +48,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         return PackMeta.Parse(bytes.AsSpan(0, read), file.Path);
     }
 
-    /// <summary>Loads the pack; <paramref name="useCheckpoint"/> false makes the index from the volumes alone.</summary>
+    /// <summary>Loads the pack. With <paramref name="useCheckpoint"/> false, builds the index from the volumes alone.</summary>
     public LoadedPack Load(bool useCheckpoint, bool writable)
     {
         try
@@ -65,10 +67,10 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         _isWriter = writable;
         for (int tries = 0; ; tries++)
         {
-            // Before the volumes, which only become longer.
+            // Read before the volumes, which only become longer.
             _mark = SyncedMark.Read(directory, meta.PackId);
 
-            // Held open: the inode of a checkpoint that is replaced is given to a later one, which would pass for this one.
+            // Held open: otherwise the system could give this inode to a later checkpoint, which would then pass for this one.
             using PlatformFile? held = directory.Open(PackNames.Checkpoint, FileOpening.Read);
             FileIdentity? checkpoint = held?.Identity;
             List<VolumeName> files = ListVolumes();
@@ -77,7 +79,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             if (isCovered && (_core.Hidden.IsEmpty || IsUnchanged(checkpoint, files)))
                 return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength, _lastNumber);
 
-            // A compaction of the writer may come between the looks at its files; what it leaves is consistent again.
+            // The writer's compaction may run between the looks at its files. What it leaves is consistent again.
             if (directory.Identify(PackNames.Checkpoint) == checkpoint && TryLoadVolumes(files, leftovers, writable)
                 && (_core.Hidden.IsEmpty || IsUnchanged(checkpoint, files)))
                 return new LoadedPack(_core, leftovers, _coveredTail, _scannedLength, _lastNumber);
@@ -91,8 +93,8 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     }
 
     /// <summary>
-    /// Whether what seems to be missing is, and no compaction has come between the looks: it may have deleted a volume that was
-    /// listed, or renamed its own while the list was made.
+    /// Whether what seems to be missing really is, and no compaction ran between the looks. A compaction may have deleted a
+    /// volume that was listed, or renamed its own while the list was made.
     /// </summary>
     private bool IsUnchanged(FileIdentity? checkpoint, List<VolumeName> files) =>
         directory.Identify(PackNames.Checkpoint) == checkpoint && ListVolumes().SequenceEqual(files);
@@ -117,9 +119,9 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     }
 
     /// <summary>
-    /// With the checkpoint. What it knows is kept even when a volume is damaged, short or gone, so that no older value of a
-    /// key comes to light. False when it cannot be used: it is damaged itself, or older than the volumes, or does not know a
-    /// volume that was missing when it was written and is back.
+    /// Loads with the checkpoint. Keeps what the checkpoint knows even if a volume is damaged, short or missing, so that no older
+    /// value of a key comes back. False if the checkpoint cannot be used: it is damaged, or older than the volumes, or does not
+    /// know a volume that was missing when it was written and is back.
     /// </summary>
     private bool TryLoadCheckpoint(List<VolumeName> files, List<VolumeName> leftovers, bool writable)
     {
@@ -139,7 +141,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
 
         foreach (HiddenStretch stretch in checkpoint.Hidden)
         {
-            // What was damaged is whole again: the entries do not know it.
+            // What was damaged is intact again, and the entries do not include it.
             if (IsRestored(stretch))
                 return false;
             _core.Hide(stretch);
@@ -152,8 +154,8 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             if (checkpoint.Volumes.Any(covered => covered.Name == name))
                 continue;
 
-            // A compaction is settled by a checkpoint that names its volumes. One that is not counts as a whole or not at all: a
-            // later volume of it leaves out tombstones because an earlier one leaves out what they delete.
+            // A compaction is complete once a checkpoint names its volumes. Until then either all of its volumes count or none: a
+            // later one leaves out a tombstone because an earlier one leaves out what the tombstone deletes.
             bool isUnfinished = checkpoint.Volumes.Any(covered => covered.Name.Overlaps(name)) || IsCopy(name, files);
             bool isLost = !isUnfinished && (name.First <= lastCovered || name.Generation > 0);
             if (isLost)
@@ -169,13 +171,13 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             [],
             lastCovered);
 
-        // It may have taken needles since. Were their sequences given again, it could not be restored any more.
+        // It may have received needles since. If their sequences were used again, the volume could not be restored.
         if (isLastMissing)
             _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
         return true;
     }
 
-    /// <summary>Whether all that this volume replaces is still there.</summary>
+    /// <summary>Whether everything that this volume replaces still exists.</summary>
     private static bool IsCopy(VolumeName name, List<VolumeName> files)
     {
         uint next = name.First;
@@ -231,9 +233,11 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     }
 
     private void ReportShort(Volume volume) => _core.Report(PackDamage.At(
-        volume.Name, volume.File.Length, 0, "The volume is shorter than it was. What stood at its end is lost."));
+        volume.Name, volume.File.Length, 0, "The volume is shorter than it was. What was at its end is lost."));
 
-    /// <summary>Scans what is not covered yet. The volumes before the last covered one were full when it was written.</summary>
+    /// <summary>
+    /// Scans what is not covered yet. The volumes before the last covered one were full when the checkpoint was written.
+    /// </summary>
     private void ReplayAll(IEnumerable<VolumeName> full, IReadOnlyList<VolumeName> gaps, uint lastReported)
     {
         HashSet<VolumeName> known = [.. full];
@@ -248,7 +252,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             else
                 volume.EndBefore(volumes[i + 1]);
 
-            // In the order of the needles: what is deleted behind a gap is known to be gone.
+            // In the order of the needles: a key that is deleted after a gap is known to be deleted.
             foreach (VolumeName gap in gaps.Where(gap => gap.Last + 1 == volume.Name.First))
                 _core.Hide(new HiddenStretch(gap, HiddenStretch.WholeVolume, 0, Trace: null));
             if (known.Contains(volume.Name))
@@ -259,8 +263,8 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
                 CheckEnd(volume, volumes[i + 1]);
         }
 
-        // The needle of the highest sequence may be gone with a compaction. Were its number given again, a volume that is
-        // clean as of it would seem to be so of a later delete.
+        // A compaction may have dropped the needle with the highest sequence. If its number were used again, a volume that is
+        // clean as of it would wrongly seem to be clean as of a later delete.
         foreach (Volume volume in volumes)
             _core.LeapTo(volume.CleanAsOf);
         uint last = volumes.Select(volume => volume.Name.Last).DefaultIfEmpty().Max();
@@ -269,9 +273,10 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     }
 
     /// <summary>
-    /// The next volume knows the sequence of the last needle before it, and was made when this one was on disk. When both were
-    /// filled by puts, and the scan has not come that far, the end of this one is gone. That needle may have stood before this
-    /// volume, and be gone with a compaction: then this one's own header, if it can be read, knows it too.
+    /// Detects a volume whose end is lost. The next volume stores the sequence of the last needle before it, and was made when
+    /// this volume was on disk. If puts filled both, and the scan has not reached that sequence, the end of this volume is lost.
+    /// But that needle may have been before this volume, and a compaction may have dropped it: then this volume's own header, if
+    /// it can be read, stores its sequence too.
     /// </summary>
     private void CheckEnd(Volume volume, Volume next)
     {
@@ -285,7 +290,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             _core.Hide(new HiddenStretch(volume.Name, volume.Tail, 0, Trace: null));
     }
 
-    /// <summary>The mark tells of what was on disk at the end of the pack and is not there any more.</summary>
+    /// <summary>Detects from the mark what was on disk at the end of the pack and is missing now.</summary>
     private void CheckMark(Volume? last, uint lastNumber)
     {
         if (_mark.VolumeNumber > lastNumber)
@@ -300,7 +305,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         }
     }
 
-    /// <summary>Adds a volume; false when it is gone. An empty one for which there is no slot is a leftover.</summary>
+    /// <summary>Adds a volume; false if it is missing. An empty one for which there is no slot is a leftover.</summary>
     private bool TryAdd(VolumeName name, List<VolumeName> leftovers, bool writable)
     {
         if (TryOpen(name, writable) is not { } volume)
@@ -330,7 +335,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         if (header is null)
         {
             _core.Report(PackDamage.At(
-                name, 0, read, "The volume's header is damaged. Its needles are looked for all the same."));
+                name, 0, read, "The volume's header is damaged. Its needles are read if they are valid."));
         }
 
         return new Volume(name, file, meta.PackId)

@@ -5,22 +5,22 @@ using MappedFileQueues.Packs.Volumes;
 namespace MappedFileQueues.Packs.Loading;
 
 /// <summary>
-/// Scans volumes in their order and changes the index needle by needle: the rebuild, the recovery after a crash, and a reader's
-/// way of following are this one walk. What it does at a place where no needle stands is the table of docs/PACKS.md section 5.
+/// Scans volumes in order and changes the index needle by needle. This one walk rebuilds an index, recovers after a crash, and
+/// lets a reader follow the writer. The table of docs/PACKS.md section 5 says what it does at a position without a needle.
 /// </summary>
 /// <param name="core">The pack.</param>
-/// <param name="hasLock">The caller holds the writer's lock, so that nobody writes meanwhile.</param>
+/// <param name="hasLock">Whether the caller holds the writer's lock, so there is no other writer.</param>
 internal sealed class PackReplay(PackCore core, bool hasLock = false)
 {
     /// <summary>
-    /// Applies what stands in a volume from <paramref name="from"/> on and sets its tail. The last volume may end in a torn
-    /// write, but not below <paramref name="proven"/>, which was on disk.
+    /// Applies the needles of a volume from <paramref name="from"/> on and sets its tail. The last volume may end in a torn
+    /// write, but not below <paramref name="proven"/>: everything before that was on disk.
     /// </summary>
     public void Replay(Volume volume, long from, bool isLast, long proven)
     {
         long end = Math.Min(volume.File.Length, volume.EndsAt);
 
-        // A compaction's copy is whole before it has its name.
+        // A compaction's copy is complete before it gets its name.
         bool mayEnd = isLast && volume.Name.Generation == 0;
         VolumeEnd? judge = mayEnd ? new VolumeEnd(core, volume, end, proven, hasLock) : null;
         using var scanner = new VolumeScanner(volume, from, end);
@@ -41,18 +41,18 @@ internal sealed class PackReplay(PackCore core, bool hasLock = false)
         ulong hash = core.Lookup.HashOf(key);
         core.TryFindPlace(key, hash, out NeedlePlace old);
 
-        // The tail is set before the index: a look at the index reads nothing behind it.
+        // The tail is set before the index, because a get reads nothing beyond the tail.
         volume.Tail = scanner.Position;
         core.Reach(scanner.Needle.Sequence);
         core.Apply(hash, old, volume, scanner.NeedlePosition, scanner.Needle);
     }
 
-    /// <summary>Reports the damage and goes on behind it.</summary>
+    /// <summary>Reports the damage and continues after it.</summary>
     private void Pass(Volume volume, VolumeScanner scanner, bool isLast)
     {
         long damaged = scanner.Position;
 
-        // Header and key are whole: the object is known, and a get says that it is damaged.
+        // Header and key are intact: the object is known, and a get reports that it is damaged.
         if (scanner.TryNext(core.Sequence, wholeNeedle: false))
         {
             core.Report(PackDamage.At(volume.Name, damaged, scanner.Position - damaged, "The data of an object is damaged."));
@@ -67,7 +67,8 @@ internal sealed class PackReplay(PackCore core, bool hasLock = false)
             core.Hide(new HiddenStretch(volume.Name, damaged, length, trace));
         volume.Tail = scanner.Position;
 
-        // The lost ones had sequences too, which are not given again: they could not be told apart if the bytes came back.
+        // The lost needles had sequences too, which are not used again: otherwise the needles could not be told apart if the
+        // bytes came back.
         if (!isFound && isLast && hasLock)
             core.LeapTo(core.Sequence + (ulong)(length / NeedleLayout.LengthMin) + 1);
     }

@@ -6,25 +6,25 @@ using MappedFileQueues.Packs.Volumes;
 namespace MappedFileQueues.Packs.Loading;
 
 /// <summary>
-/// Decides, where no needle stands in the volume that takes puts, whether the volume ends there (a write that was torn, or is
-/// under way) or is damaged: cases 4 to 7 of docs/PACKS.md section 5. What follows is the rule that nothing is taken for an end
-/// behind which a valid needle stands, unless a power cut can have left just that.
+/// Decides at a position without a needle, in the volume that takes puts, whether the volume ends there (in a write that was torn
+/// or is under way) or is damaged: cases 4 to 7 of docs/PACKS.md section 5. The rule is that a volume does not end before a valid
+/// needle, unless a power cut can have left exactly that.
 /// </summary>
 /// <param name="core">The pack.</param>
 /// <param name="volume">The volume.</param>
-/// <param name="end">Up to here the scan looks: beside a writer the file grows.</param>
-/// <param name="covered">Everything before it was on disk, as the checkpoint says.</param>
-/// <param name="hasLock">Nobody writes meanwhile.</param>
+/// <param name="end">The scan reads up to here: beside a writer the file grows.</param>
+/// <param name="covered">Everything before this position was on disk, according to the checkpoint.</param>
+/// <param name="hasLock">Whether the caller holds the writer's lock, so there is no other writer.</param>
 internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long covered, bool hasLock)
 {
-    /// <summary>What a disk writes as a whole or not at all.</summary>
+    /// <summary>What a disk writes completely or not at all.</summary>
     private const int SectorLength = 512;
 
     private SyncedMark? _mark;
     private bool _isMemoryWhole;
     private long? _syncedBehind;
 
-    /// <summary>Whether this place, at which no needle stands, is damaged.</summary>
+    /// <summary>Whether this position, which has no needle, is damaged.</summary>
     public bool IsDamage(long position)
     {
         if (IsUnderWay(position))
@@ -47,12 +47,15 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
                 ? !MayBeBeginning(position)
                 : IsAllThere(position) && !MayBeUnwritten(position, end)));
 
-        // The needle may have been in the making when it was looked at, and whole before all this was found, the mark above
-        // all. So it is read once more, as far as the file reaches by now: the system lengthens it page by page.
+        // The needle may have been incomplete at the first look and complete before the end of these checks, in particular before
+        // the mark was read. So it is read once more, up to the current end of the file: the system lengthens a file page by
+        // page.
         return isDamage && !IsThereNow(position);
     }
 
-    /// <summary>A valid header of a needle that goes on behind the end of the file: nothing stands behind it.</summary>
+    /// <summary>
+    /// Whether there is a valid header of a needle that continues beyond the end of the file: nothing can follow it.
+    /// </summary>
     private bool IsUnderWay(long position)
     {
         using var scanner = new VolumeScanner(volume, position, end);
@@ -73,7 +76,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     }
 
     /// <summary>
-    /// The furthest that a needle from here on says was on disk when it was written. Found once: it is that of the last one.
+    /// The highest position that a needle from here on gives as synced when it was written. Found once: the last needle's is the
+    /// same.
     /// </summary>
     private long SyncedBehind(long next)
     {
@@ -95,9 +99,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     }
 
     /// <summary>
-    /// Whether a power cut can have spoiled the needle here: it leaves whole sectors as they were before, and behind the end
-    /// of the
-    /// volume that is zeros. Where no sector is so, something else has changed the bytes.
+    /// Whether a power cut can have spoiled the needle here. A power cut leaves whole sectors as they were before, and beyond the
+    /// end of the volume they were zeros. If no sector is like that, something else changed the bytes.
     /// </summary>
     private bool MayBeUnwritten(long position, long next)
     {
@@ -113,8 +116,9 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         {
             extent = needle.Length;
 
-            // A long needle is written in three parts, each of which may have been all that a sector had got. The padding before
-            // the footer is zeros in any case: a sector that ends in it lacks nothing.
+            // A long needle is written in three parts, and a sector may have received only the earlier ones: then it is zeros
+            // from the beginning of a later part on. The padding before the footer is zeros in any case: a sector that ends in it
+            // is complete.
             if (needle.Length > NeedleSource.OneWriteMax)
                 starts.AddRange([position + needle.DataAt, position + needle.Length - NeedleLayout.FooterLength]);
         }
@@ -135,8 +139,7 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     }
 
     /// <summary>
-    /// Whether what stands from here to the end can be the beginning of a needle, which is what a killed process leaves of a
-    /// write.
+    /// Whether the bytes from here to the end can be the beginning of a needle, which is what a killed process leaves of a write.
     /// </summary>
     private bool MayBeBeginning(long position)
     {
@@ -148,7 +151,7 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
             && needle.DataAt > rest && !IsAllThere(position);
     }
 
-    /// <summary>Whether a needle had been written here as a whole.</summary>
+    /// <summary>Whether a needle was written here completely.</summary>
     private bool IsAllThere(long position)
     {
         using var scanner = new VolumeScanner(volume, position, end);

@@ -8,8 +8,8 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.Packs.Reading;
 
 /// <summary>
-/// Keeps a reader's pack up to date: reads on in the last volume, then in the next, and loads anew when a compaction has
-/// changed the files. For one thread at a time; gets go on meanwhile.
+/// Keeps a reader's pack up to date: continues to read the last volume, then the next, and loads again when a compaction has
+/// changed the files. For one thread at a time; gets continue meanwhile.
 /// </summary>
 internal sealed class PackFollower : IDisposable
 {
@@ -22,12 +22,13 @@ internal sealed class PackFollower : IDisposable
     private Volume? _last;
     private VolumeName _next;
 
-    /// <summary>The length that the last volume had at the last look.</summary>
+    /// <summary>The length of the last volume at the last look.</summary>
     private long _seenLength;
 
     /// <summary>
-    /// What stood behind the tail when a look found no needle there: as long as that, and the length, are the same, another look
-    /// would find the same, and it may be one at 200 MiB. Null: there was none, or the header of one that is under way.
+    /// The bytes after the tail when a look found no needle there. As long as they and the length are the same, another look
+    /// would find the same, and one look may read 200 MiB. Null: no such look, or there was the header of a needle that is being
+    /// written.
     /// </summary>
     private byte[]? _seenBehind;
 
@@ -51,7 +52,7 @@ internal sealed class PackFollower : IDisposable
 
         while (true)
         {
-            // The next volume is looked for first: when it is there, the last one has all that it will ever have.
+            // Look for the next volume first: if it exists, the last one has everything that it will ever have.
             bool hasNext = _directory.Identify(_next.Path) is not null;
             Volume? next = hasNext ? OpenNext() : null;
             try
@@ -77,10 +78,10 @@ internal sealed class PackFollower : IDisposable
         _core.Dispose();
     }
 
-    /// <summary>Loads the pack. When that fails nothing has changed, so that the next refresh tries again.</summary>
+    /// <summary>Loads the pack. A failure changes nothing, so the next refresh tries again.</summary>
     private PackCore Load()
     {
-        // It is opened before it is loaded: a later one is another file.
+        // Opened before the pack is loaded: a later checkpoint is another file.
         PlatformFile? checkpoint = OpenCheckpoint();
         try
         {
@@ -102,7 +103,7 @@ internal sealed class PackFollower : IDisposable
         _next = new VolumeName(lastNumber + 1, lastNumber + 1, 0);
     }
 
-    /// <summary>Takes over what the last volume has got.</summary>
+    /// <summary>Takes over what was added to the last volume.</summary>
     private void ReadOn(Volume? next, bool isLast)
     {
         if (_last is not { } last)
@@ -123,8 +124,8 @@ internal sealed class PackFollower : IDisposable
     private bool IsAsSeen(Volume last) => _seenBehind is { } seen && Behind(last) is { } now && seen.AsSpan().SequenceEqual(now);
 
     /// <summary>
-    /// Where the next needle would begin; null when a valid header stands there: the rest of that one may come without the
-    /// file becoming longer.
+    /// The bytes at which the next needle would begin. Null if they are a valid header: the rest of that needle may arrive
+    /// although the file keeps its length.
     /// </summary>
     private static byte[]? Behind(Volume last)
     {
@@ -137,8 +138,8 @@ internal sealed class PackFollower : IDisposable
     }
 
     /// <summary>
-    /// Null without a slot: it is an empty volume too many, or a compaction has made room for it, and the next refresh loads
-    /// anew.
+    /// Null if there is no slot for the volume. Then it is an empty volume too many, or a compaction has made room for it and the
+    /// next refresh loads again.
     /// </summary>
     private Volume? OpenNext()
     {
@@ -155,9 +156,9 @@ internal sealed class PackFollower : IDisposable
     }
 
     /// <summary>
-    /// Whether the set of volumes has changed otherwise than by a new one at its end. Each compaction ends with a new
-    /// checkpoint, which is a new file. Where files have no identity, or there is no checkpoint (perhaps because it was deleted),
-    /// the names are looked at each time.
+    /// Whether the set of volumes has changed in any other way than by a new one at its end. Each compaction ends with a new
+    /// checkpoint, which is a new file. If files have no identity, or there is no checkpoint (it may have been deleted), the
+    /// names are compared each time.
     /// </summary>
     private bool IsCompacted()
     {
@@ -201,7 +202,7 @@ internal sealed class PackFollower : IDisposable
     private PlatformFile? OpenCheckpoint() => _directory.Open(PackNames.Checkpoint, FileOpening.Read);
 
     /// <summary>
-    /// The file stays open: its inode would be used again for a later checkpoint, which would then look like the same.
+    /// The file stays open: otherwise its inode could be used again for a later checkpoint, which would then look the same.
     /// </summary>
     private void Hold(PlatformFile? checkpoint)
     {

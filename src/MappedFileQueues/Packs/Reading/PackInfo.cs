@@ -1,35 +1,35 @@
 namespace MappedFileQueues.Packs;
 
-/// <summary>A pack's size, at some moment.</summary>
+/// <summary>Sizes and counts of a pack at one moment.</summary>
 public sealed class PackInfo
 {
-    /// <summary>Its directory.</summary>
+    /// <summary>The pack's directory.</summary>
     public string Path { get; init; } = "";
 
-    /// <summary>How many objects there are.</summary>
+    /// <summary>The number of objects.</summary>
     public long Count { get; init; }
 
-    /// <summary>Bytes in the volumes that hold them, with keys and overhead.</summary>
+    /// <summary>The bytes that live objects take in the volumes, with keys and overhead.</summary>
     public long LiveLength { get; init; }
 
-    /// <summary>Bytes in all volumes; what is above the live length a compaction may free.</summary>
+    /// <summary>The bytes of all volumes. A compaction may free what exceeds the live length.</summary>
     public long Length { get; init; }
 
-    /// <summary>How many volumes there are.</summary>
+    /// <summary>The number of volumes.</summary>
     public int VolumeCount { get; init; }
 
     /// <summary>The length of a volume in bytes.</summary>
     public long VolumeSize { get; init; }
 
-    /// <summary>What the index takes in memory, in bytes.</summary>
+    /// <summary>The memory that the index takes, in bytes.</summary>
     public long IndexBytes { get; init; }
 
     /// <summary>
-    /// How many puts and deletes there have been, failed ones and those of a torn tail left out. It leaps when the last volume is
-    /// found missing or damaged at its end.
+    /// The number of puts and deletes so far, without failed ones and those of a torn tail. It jumps when the last volume is
+    /// found to be missing or damaged at its end.
     /// </summary>
     public long Sequence { get; init; }
 
-    /// <summary>When the pack was made.</summary>
+    /// <summary>When the pack was created.</summary>
     public DateTimeOffset Created { get; init; }
 }

@@ -7,10 +7,10 @@ using MappedFileQueues.Packs.Volumes;
 
 namespace MappedFileQueues.Packs.Reading;
 
-/// <summary>What can be asked of a pack in memory, by a writer and by a reader alike. Any thread.</summary>
+/// <summary>The questions to a pack in memory, for writers and readers alike. For any thread.</summary>
 internal static class PackQueries
 {
-    /// <summary>A needle up to this length is read into a buffer on the stack.</summary>
+    /// <summary>A needle of up to this length is read into a buffer on the stack.</summary>
     private const int StackLength = 4096;
 
     public static bool Contains(PackCore core, ReadOnlySpan<byte> key)
@@ -78,8 +78,8 @@ internal static class PackQueries
     }
 
     /// <summary>
-    /// The objects in the order in which they lie on disk. The volumes are held until the enumeration ends, whatever a
-    /// compaction does meanwhile. What hides needles is told first.
+    /// The objects in the order in which they lie on disk. The enumeration holds references on the volumes until it ends,
+    /// whatever a compaction does meanwhile. It reports first what hides needles.
     /// </summary>
     public static IEnumerable<PackEntry> Enumerate(PackCore core, Action<PackDamage>? onDamage)
     {
@@ -87,7 +87,7 @@ internal static class PackQueries
         try
         {
             core.Volumes.ThrowIfDisposed();
-            IEnumerable<HiddenStretch> hidden = core.Hidden.IsPassedOver ? [] : core.Hidden.Stretches;
+            IEnumerable<HiddenStretch> hidden = core.Hidden.IsIgnored ? [] : core.Hidden.Stretches;
             foreach (HiddenStretch stretch in hidden.DistinctBy(stretch => stretch.Place))
             {
                 if (onDamage is null)
@@ -103,7 +103,7 @@ internal static class PackQueries
         }
         finally
         {
-            LeaveAll(held);
+            ReleaseAll(held);
         }
     }
 
@@ -125,7 +125,8 @@ internal static class PackQueries
     }
 
     /// <summary>
-    /// All entries by volume and position; the volumes are entered first, so that each entry's volume is among them.
+    /// All entries, ordered by volume and position. References on the volumes are taken first, so each entry's volume is among
+    /// them.
     /// </summary>
     private static ulong[] Snapshot(PackCore core, Volume?[] held)
     {
@@ -134,7 +135,7 @@ internal static class PackQueries
             core.Volumes.ThrowIfDisposed();
             foreach (Volume volume in core.Volumes.InOrder)
             {
-                if (volume.TryEnter())
+                if (volume.TryAcquire())
                     held[volume.Slot] = volume;
             }
 
@@ -150,18 +151,18 @@ internal static class PackQueries
                 return entries;
             }
 
-            // A volume came or went between the two looks.
-            LeaveAll(held);
+            // A volume was added or removed between the two looks.
+            ReleaseAll(held);
         }
     }
 
     private static bool IsHeld(PackCore core, Volume?[] held, int slot) =>
         held[slot] is { } volume && core.Volumes.At(slot) == volume;
 
-    private static void LeaveAll(Volume?[] held)
+    private static void ReleaseAll(Volume?[] held)
     {
         foreach (Volume? volume in held)
-            volume?.Leave();
+            volume?.Release();
         Array.Clear(held);
     }
 
@@ -169,14 +170,14 @@ internal static class PackQueries
     {
         Volume volume = held[core.Layout.Slot(entry)]!;
         long position = core.Layout.Position(entry);
-        volume.EnterAgain();
+        volume.Share();
         var read = new NeedleRead(stackalloc byte[256]);
         try
         {
             if (read.LookAtAny(volume, position) && read.Needle.Kind == NeedleKind.Value)
             {
-                // The newer value of this key is damaged, which was told already.
-                bool isHidden = !core.Hidden.IsEmpty && !core.Hidden.IsPassedOver && core.Hidden.Find(
+                // The newer value of this key is damaged, which was reported already.
+                bool isHidden = !core.Hidden.IsEmpty && !core.Hidden.IsIgnored && core.Hidden.Find(
                     read.Key, core.Lookup.HashOf(read.Key), new NeedlePosition(volume.Name.Last, position))
                     is { Trace: not null };
                 return isHidden ? null : new PackEntry
@@ -190,7 +191,7 @@ internal static class PackQueries
             QueueCorruptException damaged = PackLookup.Damaged(volume, position);
             if (onDamage is null)
                 throw damaged;
-            onDamage(PackDamage.At(volume.Name, position, 0, "The object that stands here is damaged."));
+            onDamage(PackDamage.At(volume.Name, position, 0, "The object is damaged."));
             return null;
         }
         finally

@@ -10,8 +10,8 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.Packs;
 
 /// <summary>
-/// Reads a pack without a lock and without a trace, beside a writer in this process or another, whose puts and deletes it
-/// follows. All members may be called from any thread.
+/// Reads a pack without a lock and without leaving a trace, beside a writer in this process or another. It follows the writer's
+/// puts and deletes. All members may be called from any thread.
 /// </summary>
 public sealed class PackReader : IDisposable
 {
@@ -27,18 +27,18 @@ public sealed class PackReader : IDisposable
     /// <summary>The pack's directory.</summary>
     public string Path => _directory.Path;
 
-    /// <summary>How many objects there are.</summary>
+    /// <summary>The number of objects.</summary>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
     public long Count => Follow().Index.Count;
 
-    /// <summary>What was found damaged on the way, and passed over. Empty for a pack in order.</summary>
+    /// <summary>The damage that was found and skipped. Empty for an intact pack.</summary>
     public IReadOnlyList<PackDamage> Damages => _follower.Core.Damages;
 
-    /// <summary>Opens a pack for reading; it is never made.</summary>
+    /// <summary>Opens a pack for reading; never creates one.</summary>
     /// <param name="path">The pack's directory.</param>
-    /// <param name="options">How to read it; null for the defaults.</param>
-    /// <exception cref="QueueNotFoundException">There is no pack here.</exception>
-    /// <exception cref="QueueFormatException">It is a pack of another version, or its meta page is damaged.</exception>
+    /// <param name="options">How to read the pack; null for the defaults.</param>
+    /// <exception cref="QueueNotFoundException">There is no pack.</exception>
+    /// <exception cref="QueueFormatException">The pack has another version, or its meta page is damaged.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackReader Open(string path, PackReaderOptions? options = null)
     {
@@ -64,7 +64,7 @@ public sealed class PackReader : IDisposable
         }
     }
 
-    /// <summary>Takes over what the writer has put and deleted until now.</summary>
+    /// <summary>Takes over everything that the writer has put and deleted so far.</summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
     public void Refresh()
@@ -89,7 +89,7 @@ public sealed class PackReader : IDisposable
             }
             catch (ObjectDisposedException) when (IsReplaced(core))
             {
-                // A compaction came between; the files of the new index are open now.
+                // A compaction ran meanwhile. The files of the new index are open now.
             }
         }
     }
@@ -159,7 +159,7 @@ public sealed class PackReader : IDisposable
             bool hasEntry;
             try
             {
-                // The first step enters the volumes; from then on a compaction takes none of them away.
+                // The first step takes references on the volumes. From then on no compaction closes them.
                 hasEntry = entries.MoveNext();
             }
             catch (ObjectDisposedException) when (IsReplaced(core))
@@ -174,8 +174,8 @@ public sealed class PackReader : IDisposable
     }
 
     /// <summary>
-    /// Reads every byte of the pack as of now, and makes the index a second time from the volumes: what is damaged, and where
-    /// the index differs. Takes as much memory as the index again.
+    /// Reads every byte of the pack as of now, and builds the index a second time from the volumes. Reports damage, and where the
+    /// index differs. Needs memory for a second index.
     /// </summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
@@ -198,13 +198,14 @@ public sealed class PackReader : IDisposable
         {
             PackCore core = Follow();
             PackInfo info = PackQueries.Info(core);
-            // A compaction came between, and its volumes were let go.
+
+            // Otherwise a compaction ran meanwhile, and this core has lost its volumes.
             if (!IsReplaced(core))
                 return info;
         }
     }
 
-    /// <summary>Ends all calls and closes the files.</summary>
+    /// <summary>Refuses further calls and closes the files. A get that is already reading in another thread completes.</summary>
     public void Dispose()
     {
         lock (_refreshing)

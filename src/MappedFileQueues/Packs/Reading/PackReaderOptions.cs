@@ -1,12 +1,11 @@
 namespace MappedFileQueues.Packs;
 
-/// <summary>How a pack is read. The values are copied when it is opened.</summary>
+/// <summary>How to read a pack. Opening a pack copies the values.</summary>
 public sealed class PackReaderOptions
 {
     /// <summary>
-    /// Default true: each call first looks for what the writer has added, which costs two or three calls of the system. False:
-    /// the
-    /// reader sees the pack as of the opening, or of the last <see cref="PackReader.Refresh"/>.
+    /// With true (the default) each call first looks for what the writer has added, which costs two or three system calls. With
+    /// false the reader sees the pack as of the opening, or of the last <see cref="PackReader.Refresh"/>.
     /// </summary>
     public bool FollowWriter { get; set; } = true;
 

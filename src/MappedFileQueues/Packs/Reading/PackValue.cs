@@ -2,7 +2,7 @@ using System.Buffers;
 
 namespace MappedFileQueues.Packs.Reading;
 
-/// <summary>The data of one object in an array of the pool, to which it goes back once it is disposed.</summary>
+/// <summary>The data of one object in a pooled array, which is returned to the pool on dispose.</summary>
 internal sealed class PackValue(byte[] rented, int start, int length) : IMemoryOwner<byte>
 {
     private byte[]? _rented = rented;

@@ -1,17 +1,17 @@
 namespace MappedFileQueues.Packs;
 
-/// <summary>What a look at every byte of a pack has found.</summary>
+/// <summary>The result of checking every byte of a pack.</summary>
 public sealed class PackVerification
 {
-    /// <summary>How many objects there are.</summary>
+    /// <summary>The number of objects.</summary>
     public long Count { get; init; }
 
-    /// <summary>How many bytes of volumes were checked.</summary>
+    /// <summary>The number of bytes of volumes that were checked.</summary>
     public long Length { get; init; }
 
-    /// <summary>All that is not as it should be; empty for a pack in order.</summary>
+    /// <summary>Everything that is wrong; empty for an intact pack.</summary>
     public IReadOnlyList<PackDamage> Damages { get; init; } = [];
 
-    /// <summary>True when nothing is damaged, and the index is what the volumes say.</summary>
+    /// <summary>True if nothing is damaged and the index matches the volumes.</summary>
     public bool IsWhole => Damages.Count == 0;
 }

@@ -6,8 +6,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Reading;
 
 /// <summary>
-/// Checks every byte of the volumes and makes a second index from them, which the first one has to equal. The second reads
-/// through volumes of its own, so that nothing in the pack's counts changes.
+/// Verifies every byte of the volumes and builds a second index from them, which has to equal the first one. Reads through
+/// volumes of its own, so nothing in the pack's counts changes.
 /// </summary>
 internal sealed class PackVerifier : IDisposable
 {
@@ -19,9 +19,10 @@ internal sealed class PackVerifier : IDisposable
     private long _length;
 
     /// <param name="core">The pack.</param>
-    /// <param name="active">The volume that takes puts, when this is the writer: behind its tail nothing counts.</param>
+    /// <param name="active">The volume that takes puts, if this is the writer: nothing after its tail counts.</param>
     /// <param name="besideWriter">
-    /// A writer may have replaced a volume and removed its file: then it is read as the pack reads it, by the open file.
+    /// Whether a writer in another process may have replaced a volume and removed its file. Then this volume is read through the
+    /// file that the pack has open.
     /// </param>
     public PackVerifier(PackCore core, Volume? active, bool besideWriter)
     {
@@ -29,7 +30,7 @@ internal sealed class PackVerifier : IDisposable
         _scanned = new PackCore(core.Directory, core.Meta, new PackAccess { Owner = core.Volumes.Owner });
     }
 
-    /// <summary>Scans what has not been scanned yet, up to where the pack's needles end now.</summary>
+    /// <summary>Scans what has not been scanned yet, up to the current end of the pack's needles.</summary>
     public void Scan()
     {
         foreach (Volume volume in _core.Volumes.InOrder)
@@ -40,7 +41,7 @@ internal sealed class PackVerifier : IDisposable
         }
     }
 
-    /// <summary>Compares; the caller keeps both indexes from changing.</summary>
+    /// <summary>Compares the two indexes. The caller keeps both from changing.</summary>
     public PackVerification Compare()
     {
         foreach (Volume volume in _core.Volumes.InOrder.Where(volume => volume != _active))
@@ -58,12 +59,12 @@ internal sealed class PackVerifier : IDisposable
             foreach (ulong entry in entries)
             {
                 if (!scanned.Remove(entry) && !IsDamaged(entry))
-                    Report(entry, "The index names this place, and the newest value of that key stands elsewhere or nowhere.");
+                    Report(entry, "The index points here, but the key's newest value is elsewhere or missing.");
             }
 
-            // Under damage an older value of a key may come to light again.
+            // With damage, an older value of a key may appear again.
             foreach (ulong entry in damageCount == 0 ? scanned : [])
-                Report(entry, "The newest value of a key stands here, and the index does not know it.");
+                Report(entry, "The newest value of a key is here, but the index does not have it.");
         }
 
         return new PackVerification { Count = _core.Index.Count, Length = _length, Damages = [.. _damages] };
@@ -74,7 +75,7 @@ internal sealed class PackVerifier : IDisposable
     private Volume? Open(Volume volume)
     {
         PlatformFile? file = _core.Directory.Open(volume.Name.Path, FileOpening.Read);
-        Volume? owner = file is null && _besideWriter && volume.TryEnter() ? volume : null;
+        Volume? owner = file is null && _besideWriter && volume.TryAcquire() ? volume : null;
         file ??= owner?.File;
         if (file is null)
         {
@@ -111,7 +112,7 @@ internal sealed class PackVerifier : IDisposable
             }
 
             scanner.TryResync(_scanned.Sequence, wholeNeedle: true);
-            _damages.Add(PackDamage.At(own.Name, position, scanner.Position - position, "No valid needle stands here."));
+            _damages.Add(PackDamage.At(own.Name, position, scanner.Position - position, "There is no valid needle here."));
         }
 
         if (own.File.Length < end)
@@ -122,9 +123,8 @@ internal sealed class PackVerifier : IDisposable
     }
 
     /// <summary>
-    /// What stands behind the last needle that counts, up to the end of the file. In the last volume it may be a needle under
-    /// way, or
-    /// a torn one; but none that is whole stands behind such a one.
+    /// Verifies what follows the last needle that counts, up to the end of the file. In the last volume that may be a needle that
+    /// is being written or was torn, but no intact needle follows such a needle.
     /// </summary>
     private void CheckEnd(Volume volume)
     {
@@ -138,12 +138,12 @@ internal sealed class PackVerifier : IDisposable
         bool isLast = volume == _core.Volumes.InOrder[^1];
         bool isBehind = scanner.TryResync(sequenceAbove: 0, wholeNeedle: true);
 
-        // Beside a writer it may be whole by now.
+        // Beside a writer the needle may be complete by now.
         using var again = new VolumeScanner(own, own.Tail, end);
         if ((isBehind || !isLast) && !again.TryNext(sequenceAbove: 0, wholeNeedle: true))
         {
             _damages.Add(PackDamage.At(own.Name, own.Tail, scanner.Position - own.Tail,
-                "No valid needle stands here, and what stands behind it does not count."));
+                "There is no valid needle here, and what follows does not count."));
         }
     }
 

@@ -6,35 +6,32 @@ using MappedFileQueues.Packs.Format;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// What tells the key of a needle that cannot be read: it fits the header's checksum (then the key itself is spoiled), or it
-/// stands
-/// in the key's place (then something else is).
+/// What identifies the key of a needle that cannot be read. Either the key fits the header's checksum (then the stored key is
+/// damaged), or it is the stored key (then another part is damaged).
 /// </summary>
-/// <param name="Header">The needle's header, its lengths and its checksum put right.</param>
-/// <param name="KeyCrc">The CRC of what stands in the key's place.</param>
+/// <param name="Header">The needle's header, with its lengths and its checksum corrected.</param>
+/// <param name="KeyCrc">The CRC of the bytes in the key's place.</param>
 internal sealed record NeedleTrace(byte[] Header, uint KeyCrc);
 
-/// <summary>
-/// A stretch of a volume, or whole volumes, that held needles which nobody can read any more.
-/// </summary>
+/// <summary>A stretch of a volume, or whole volumes, whose needles can no longer be read.</summary>
 /// <param name="Name">The volume, or the numbers that no volume has.</param>
-/// <param name="Position">Where the stretch begins; behind all needles when the volume is missing.</param>
-/// <param name="Length">In bytes; 0 when the volume, or its end, is missing.</param>
+/// <param name="Position">Where the stretch begins; after all needles if the volume is missing.</param>
+/// <param name="Length">In bytes; 0 if the volume, or its end, is missing.</param>
 /// <param name="Trace">
-/// What is left of the one needle that stood here, when it was one: then only its key may be hidden. Null: any key may be. Where
-/// several keys may have been its, there is a stretch for each.
+/// What is left of the needle, if the stretch was one needle: then it hides only that needle's key. Null: it may hide any key. If
+/// several keys fit, there is one stretch for each.
 /// </param>
 internal sealed record HiddenStretch(VolumeName Name, long Position, long Length, NeedleTrace? Trace)
 {
-    /// <summary>The position of a stretch that is a missing volume.</summary>
+    /// <summary>The position of a stretch that stands for a missing volume.</summary>
     public const long WholeVolume = long.MaxValue;
 
-    /// <summary>In words of 8 bytes.</summary>
+    /// <summary>The length of a stretch in a checkpoint, in words of 8 bytes.</summary>
     public const int WordCount = 9;
 
     public NeedlePosition Place => new(Name.Last, Position);
 
-    /// <summary>Whether the key's newest value or deletion may have stood here.</summary>
+    /// <summary>Whether the stretch may have held the key's newest value or deletion.</summary>
     public bool MayHold(ReadOnlySpan<byte> key, Guid packId)
     {
         if (Trace is null)
@@ -45,13 +42,13 @@ internal sealed record HiddenStretch(VolumeName Name, long Position, long Length
                 NeedleLayout.VolumeSeed(packId, Name.Last, Name.Generation), Position, Trace.Header, keyCrc));
     }
 
-    /// <summary>The same for users.</summary>
+    /// <summary>Describes the stretch for users.</summary>
     public PackDamage ToDamage() => PackDamage.At(Name, Position == WholeVolume ? 0 : Position, Length,
         Position == WholeVolume
-            ? "The volume is missing. What was put or deleted there is lost, and older values are doubtful."
-        : Length == 0 ? "The volume is shorter than it was. What stood at its end is lost, and older values are doubtful."
-        : Trace is null ? "No valid needle stands here. What was put or deleted here is lost, and older values are doubtful."
-        : "The header or the key of an object is damaged. A get of its key says so.");
+            ? "The volume is missing. Its puts and deletes are lost, and older values are doubtful."
+        : Length == 0 ? "The volume is shorter than it was. Puts and deletes at its end are lost, and older values are doubtful."
+        : Trace is null ? "There is no valid needle here. The puts and deletes here are lost, and older values are doubtful."
+        : "The header or the key of an object is damaged. A get of its key throws an exception.");
 
     public ulong[] ToWords()
     {
@@ -75,9 +72,9 @@ internal sealed record HiddenStretch(VolumeName Name, long Position, long Length
         words[1] >> 32 == 0 ? null : new NeedleTrace(MemoryMarshal.AsBytes(words[5..]).ToArray(), (uint)words[4]));
 }
 
-/// <summary>A place in the order in which needles were written, before and after any compaction.</summary>
+/// <summary>A place in the order in which needles were written. Compactions keep this order.</summary>
 /// <param name="Number">The volume's last number.</param>
-/// <param name="Position">The position in it.</param>
+/// <param name="Position">The position in the volume.</param>
 internal readonly record struct NeedlePosition(uint Number, long Position)
 {
     public bool IsBefore(NeedlePosition other) =>
@@ -85,23 +82,22 @@ internal readonly record struct NeedlePosition(uint Number, long Position)
 }
 
 /// <summary>
-/// What damage hides: a key whose newest known needle lies before a stretch that may have held a newer one has a value that
-/// nobody
-/// knows. It says so until it is put or deleted again. Changed by whoever may change the index; asked by any thread.
+/// The needles that damage hides. If a key's newest known needle lies before a stretch that may have held a newer one, the key's
+/// value is unknown, and a get of the key is an exception until it is put or deleted again. Only a caller that may change the
+/// index may make changes; any thread may ask.
 /// </summary>
 internal sealed class HiddenNeedles(string packPath, Guid packId)
 {
     /// <summary>
-    /// Where the newest tombstone of a key stands that was deleted behind a stretch: the index keeps no deleted keys, and
-    /// these are
-    /// known to be gone.
+    /// The newest tombstone of each key that was deleted after a stretch. The index keeps no deleted keys, and these are known to
+    /// be deleted.
     /// </summary>
     private readonly ConcurrentDictionary<ulong, NeedlePosition> _deleted = [];
 
     private HiddenStretch[] _stretches = [];
 
-    /// <summary>True answers as if nothing were hidden.</summary>
-    public bool IsPassedOver { get; init; }
+    /// <summary>Whether answers ignore the hidden needles.</summary>
+    public bool IsIgnored { get; init; }
 
     public bool IsEmpty => Volatile.Read(ref _stretches).Length == 0;
 
@@ -111,24 +107,24 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
 
     public void Add(HiddenStretch stretch) => Volatile.Write(ref _stretches, [.. _stretches, stretch]);
 
-    /// <summary>A key was deleted, by its hash.</summary>
+    /// <summary>Records that the key with this hash was deleted.</summary>
     public void OnDeleted(ulong hash, NeedlePosition tombstone)
     {
         if (!IsEmpty)
             _deleted[hash] = tombstone;
     }
 
-    /// <summary>A key was put: the index knows where.</summary>
+    /// <summary>Records that the key with this hash was put: the index has its place.</summary>
     public void OnPut(ulong hash)
     {
         if (!IsEmpty)
             _deleted.TryRemove(hash, out _);
     }
 
-    /// <summary>The stretch that may hold a newer needle of the key than the index knows; null when there is none.</summary>
+    /// <summary>The stretch that may hold a newer needle of the key than the index has; null if there is none.</summary>
     /// <param name="key">The key.</param>
     /// <param name="hash">Its hash.</param>
-    /// <param name="known">Where its value stands; null when the index has none.</param>
+    /// <param name="known">The place of the key's value; null if the index has none.</param>
     public HiddenStretch? Find(ReadOnlySpan<byte> key, ulong hash, NeedlePosition? known)
     {
         HiddenStretch[] stretches = Volatile.Read(ref _stretches);
@@ -144,22 +140,24 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
         return null;
     }
 
-    /// <summary>Throws when the key may have a newer value than the one that was found, or one although none was found.</summary>
-    /// <exception cref="QueueCorruptException">It may.</exception>
+    /// <summary>
+    /// Throws if the key may have a newer value than the one that was found, or a value although none was found.
+    /// </summary>
+    /// <exception cref="QueueCorruptException">The key may have such a value.</exception>
     public void Check(ReadOnlySpan<byte> key, ulong hash, NeedlePosition? known)
     {
-        if (!IsPassedOver && Find(key, hash, known) is { } stretch)
+        if (!IsIgnored && Find(key, hash, known) is { } stretch)
             throw Error(stretch);
     }
 
-    /// <summary>The error for a key, or a pack, that has something in this stretch.</summary>
+    /// <summary>The exception for a key, or a pack, that may have a needle in this stretch.</summary>
     public QueueCorruptException Error(HiddenStretch stretch)
     {
         bool isMissing = stretch.Length == 0;
         long position = stretch.Position == HiddenStretch.WholeVolume ? 0 : stretch.Position;
         string place = string.Create(CultureInfo.InvariantCulture,
             $"path={packPath}, file={stretch.Name.Path}, position={position}, length={stretch.Length}");
-        string what = stretch.Trace is null ? "may have stood" : "stood";
+        string what = stretch.Trace is null ? "may have been" : "was";
         return new QueueCorruptException(
             $"The newest value of an object, or its deletion, {what} in a part of the pack that is "
             + $"{(isMissing ? "missing" : "damaged")}: {place}. Put or delete the object again, or restore the file; "

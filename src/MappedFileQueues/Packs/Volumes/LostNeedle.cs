@@ -4,22 +4,21 @@ using MappedFileQueues.Packs.Format;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// Tells from what is left of a needle which key it had. A damaged stretch that is one needle long has most of its bytes left: so
-/// one spoiled field of the header, or a spoiled key, does not make every other key doubtful.
+/// Finds out from the remains of a needle which key it had. A damaged stretch that is one needle long has most of its bytes left.
+/// So one damaged field of the header, or a damaged key, does not make every other key doubtful.
 /// </summary>
 internal static class LostNeedle
 {
     /// <summary>
-    /// What tells the key of the one needle that filled a stretch; nothing when there were several, or too little is left. The
-    /// footer says whether lengths, header checksum and data are right. Then what is spoiled is either the key, which the
-    /// checksum
-    /// still knows, or something else, and the key is what stands in its place. Other fields of the header are not guessed: the
-    /// key's CRC is a part of a CRC, and a bit of the key may be worth the same as one of a field. Several answers, where
-    /// zeros may be data or not: one of them is right.
+    /// Finds what identifies the key of the one needle that filled a stretch; empty if there were several needles, or if too
+    /// little is left. The footer shows whether lengths, header checksum and data are right. If they are, either the key is
+    /// damaged, and the header checksum still fits the right one, or something else is damaged, and the stored key is right.
+    /// Other header fields are not guessed: the key's CRC is part of a CRC, so a bit of the key may have the same effect on it as
+    /// a bit of a field. There are several results if zeros may be data or padding: one of them is right.
     /// </summary>
     /// <param name="volume">The volume.</param>
     /// <param name="position">Where the stretch begins.</param>
-    /// <param name="end">Where the next needle stands.</param>
+    /// <param name="end">Where the next needle begins.</param>
     public static IReadOnlyList<NeedleTrace> TracesOf(Volume volume, long position, long end)
     {
         long length = end - position;
@@ -61,7 +60,7 @@ internal static class LostNeedle
         byte[] header = new byte[NeedleLayout.HeaderLength];
         uint computed = needle.WriteHeader(header, seed, position, keyCrc);
 
-        // The checksum alone is spoiled.
+        // Only the checksum is damaged.
         if (needle.IsEndValid(end, computed, dataCrc))
             return new NeedleTrace(header, keyCrc);
         uint stored = NeedleLayout.StoredHeaderChecksum(bytes);
@@ -71,8 +70,7 @@ internal static class LostNeedle
         return new NeedleTrace(header, keyCrc);
     }
 
-    /// <summary>The lengths as they stand there, and what one would be if the other is right, for a needle of this
-    /// length.</summary>
+    /// <summary>The stored lengths, and the value of each if the other is right, for a needle of this length.</summary>
     private static List<(int Key, int Data)> Lengths(NeedleLayout raw, int needleLength)
     {
         List<(int Key, int Data)> lengths = [];

@@ -7,10 +7,10 @@ namespace MappedFileQueues.Packs.Volumes;
 /// <summary>What a look at a needle found.</summary>
 internal enum NeedleMatch
 {
-    /// <summary>The key that was asked for.</summary>
+    /// <summary>The key that was looked for.</summary>
     Same,
 
-    /// <summary>A valid needle of another key: the same tag by chance.</summary>
+    /// <summary>A valid needle of another key, which has the same tag by chance.</summary>
     Other,
 
     /// <summary>No valid needle.</summary>
@@ -18,15 +18,15 @@ internal enum NeedleMatch
 }
 
 /// <summary>
-/// One needle on its way from a volume to the caller: the bytes read so far, and the lease on the volume they come from.
-/// Whatever a length in the file says, nothing beyond the volume's tail is read.
+/// One needle on its way from a volume to the caller: the bytes that were read so far, and a reference on their volume. It never
+/// reads beyond the volume's tail, whatever a length in the file says.
 /// </summary>
 internal ref struct NeedleRead : IDisposable
 {
-    /// <summary>Enough for the header, and for most keys with it.</summary>
+    /// <summary>Enough for the header, and in most cases for the key.</summary>
     private const int HeaderReadLength = 256;
 
-    /// <summary>What is read first of a needle whose size class says no length.</summary>
+    /// <summary>The length of the first read for a needle whose size class gives no length.</summary>
     private const int LargeReadLength = 4096;
 
     private Span<byte> _buffer;
@@ -34,62 +34,65 @@ internal ref struct NeedleRead : IDisposable
     private int _read;
     private Volume? _volume;
 
-    /// <summary>Begins with a buffer of the caller's; a larger one is rented when it is needed.</summary>
+    /// <summary>Starts with the caller's buffer; rents a larger one if needed.</summary>
     public NeedleRead(Span<byte> buffer) => _buffer = buffer;
 
-    /// <summary>The needle, once a look has found it valid.</summary>
+    /// <summary>The needle, after a look has found it valid.</summary>
     public NeedleLayout Needle { get; private set; }
 
     public uint HeaderChecksum { get; private set; }
 
     public long Position { get; private set; }
 
-    /// <summary>The volume that it was found in; held until <see cref="Dispose"/>.</summary>
+    /// <summary>The needle's volume. This object holds a reference on it until <see cref="Dispose"/>.</summary>
     public readonly Volume Volume => _volume!;
 
     /// <summary>The key's bytes.</summary>
     public readonly ReadOnlySpan<byte> Key => _buffer.Slice(NeedleLayout.HeaderLength, Needle.KeyLength);
 
-    /// <summary>True when header, key, data and footer have all been read.</summary>
+    /// <summary>Whether header, key, data and footer have all been read.</summary>
     public readonly bool IsWhole => _read >= Needle.Length;
 
-    /// <summary>The data, when the needle is whole.</summary>
+    /// <summary>The data, if the needle is whole.</summary>
     public readonly ReadOnlySpan<byte> Data => _buffer.Slice(Needle.DataAt, Needle.DataLength);
 
     /// <summary>
-    /// Reads header and key at a place and compares; the volume is entered, and left again unless the key is the same. With
-    /// <paramref name="readLength"/> of 0 the length is unknown.
+    /// Reads header and key at a position and compares the key. Takes over the caller's reference on the volume, and releases it
+    /// unless the key is the same. A <paramref name="readLength"/> of 0 means that the length is unknown.
     /// </summary>
-    public NeedleMatch Look(Volume entered, long position, int readLength, ReadOnlySpan<byte> key, bool wholeNeedle)
+    public NeedleMatch Look(Volume acquired, long position, int readLength, ReadOnlySpan<byte> key, bool wholeNeedle)
     {
-        Begin(entered, position);
+        Begin(acquired, position);
         int first = readLength == 0 ? LargeReadLength : readLength;
-        entered.Around.Ask(position, first);
+        acquired.Around.Ask(position, first);
         bool isValid = TryLookAtHeader(wholeNeedle ? first : Math.Min(first, HeaderReadLength));
         NeedleMatch match = !isValid ? NeedleMatch.Damaged : Key.SequenceEqual(key) ? NeedleMatch.Same : NeedleMatch.Other;
         if (match == NeedleMatch.Same && Needle.Kind != NeedleKind.Value)
             match = NeedleMatch.Damaged;
         if (match != NeedleMatch.Same)
-            Leave();
+            Release();
         return match;
     }
 
-    /// <summary>Reads header and key at a place, whatever the key is; false when they are no valid ones.</summary>
-    public bool LookAtAny(Volume entered, long position)
+    /// <summary>
+    /// Reads header and key at a position, whatever the key is; false if they are not valid. Takes over the caller's reference on
+    /// the volume.
+    /// </summary>
+    public bool LookAtAny(Volume acquired, long position)
     {
-        Begin(entered, position);
+        Begin(acquired, position);
         return TryLookAtHeader(HeaderReadLength);
     }
 
-    /// <summary>Reads what is missing of the needle, for a caller that wants it in one piece.</summary>
+    /// <summary>Reads the rest of the needle, for a caller that needs it in one piece.</summary>
     public void ReadRest() => Fill(Needle.Length);
 
-    /// <summary>Whether data and footer are valid, all of them having been read.</summary>
+    /// <summary>Whether data and footer are valid. The whole needle has to be read first.</summary>
     public readonly bool IsBodyValid() =>
         IsWhole && Needle.IsEndValid(
             _buffer[(Needle.DataAt + Needle.DataLength)..Needle.Length], HeaderChecksum, NeedleLayout.ContentCrc(Data));
 
-    /// <summary>Reads the data past the buffer, straight to where the caller wants it; false when it is not valid.</summary>
+    /// <summary>Reads the data directly into the caller's memory; false if it is not valid.</summary>
     public readonly bool TryReadData(Span<byte> destination)
     {
         Span<byte> end = stackalloc byte[NeedleLayout.Unit + NeedleLayout.FooterLength];
@@ -99,7 +102,7 @@ internal ref struct NeedleRead : IDisposable
             && Needle.IsEndValid(end, HeaderChecksum, NeedleLayout.ContentCrc(destination));
     }
 
-    /// <summary>Hands the rented array over, with the data in it; null when the bytes lie in the caller's own buffer.</summary>
+    /// <summary>Hands over the rented array with the data in it; null if the bytes are in the caller's own buffer.</summary>
     public byte[]? Detach()
     {
         byte[]? rented = _rented;
@@ -109,21 +112,21 @@ internal ref struct NeedleRead : IDisposable
 
     public void Dispose()
     {
-        Leave();
+        Release();
         if (_rented is not null)
             ArrayPool<byte>.Shared.Return(_rented);
         _rented = null;
     }
 
-    private void Begin(Volume entered, long position)
+    private void Begin(Volume acquired, long position)
     {
-        Leave();
-        (_volume, Position, _read) = (entered, position, 0);
+        Release();
+        (_volume, Position, _read) = (acquired, position, 0);
     }
 
-    private void Leave()
+    private void Release()
     {
-        _volume?.Leave();
+        _volume?.Release();
         _volume = null;
     }
 
@@ -141,7 +144,7 @@ internal ref struct NeedleRead : IDisposable
         return HeaderChecksum == NeedleLayout.StoredHeaderChecksum(_buffer);
     }
 
-    /// <summary>Reads on until the buffer holds that much of the needle, or the volume ends.</summary>
+    /// <summary>Reads until the buffer holds this much of the needle, or the volume ends.</summary>
     private void Fill(int length)
     {
         int wanted = (int)Math.Min(length, Math.Max(0, Volume.Tail - Position));

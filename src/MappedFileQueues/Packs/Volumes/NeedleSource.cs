@@ -4,12 +4,12 @@ using MappedFileQueues.Packs.Format;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// A needle that is about to be written: all that can be computed before its place is known. Short ones are put together in one
-/// buffer, so that they reach the file in one write; long data goes there from where it lies.
+/// A needle that is about to be written, with everything that can be computed before its place is known. A short needle is
+/// assembled in one buffer, so that one write stores it. Long data is written directly from the caller's memory.
 /// </summary>
 internal ref struct NeedleSource : IDisposable
 {
-    /// <summary>Up to here a needle is copied to be written at once.</summary>
+    /// <summary>A needle of up to this length is copied into the buffer and written by one call.</summary>
     public const int OneWriteMax = 256 * 1024;
 
     private readonly byte[] _buffer;
@@ -32,10 +32,10 @@ internal ref struct NeedleSource : IDisposable
         _buffer.AsSpan(padAt, Layout.PadLength).Clear();
     }
 
-    /// <summary>The needle; sequence and synced are set when it is written.</summary>
+    /// <summary>The needle; <see cref="WriteTo"/> sets sequence and synced position.</summary>
     public NeedleLayout Layout { get; private set; }
 
-    /// <summary>Writes the needle at its place; the caller holds the writer's lock.</summary>
+    /// <summary>Writes the needle at this position; the caller holds the writer's lock.</summary>
     public void WriteTo(Volume volume, long position, ulong sequence)
     {
         Layout = Layout with { Sequence = sequence, Synced = volume.Synced };

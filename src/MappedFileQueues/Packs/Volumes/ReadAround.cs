@@ -3,19 +3,21 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// The first look into a window of a volume asks the system for all of it, once: a disk answers 128 KiB in about the time of
-/// 4 KiB, and fifty small objects come with the one that was wanted. A window is never asked for again: in a pack that is larger
-/// than the memory the system drops what it does not need, and from then on a look reads its own pages only. Any thread.
+/// The first look into a window of a volume requests all of it from the system, once: a disk delivers 128 KiB in about the time
+/// of 4 KiB, and fifty small objects come with the one that is wanted. A window is never requested again. If a pack is larger
+/// than the memory, the system drops pages that are not in use; from then on a look reads only its own pages. For any thread.
 /// </summary>
 internal sealed class ReadAround(PlatformFile file)
 {
-    /// <summary>What the system itself reads around a fault in a mapping (Linux: read_ahead_kb, 128 by default).</summary>
+    /// <summary>
+    /// The same length that the system itself reads around a fault in a mapping (Linux: read_ahead_kb, 128 by default).
+    /// </summary>
     public const int WindowBits = 17;
 
     private readonly Lock _growing = new();
     private uint[] _asked = [];
 
-    /// <summary>Somebody reads here now.</summary>
+    /// <summary>Called before a read of these bytes. Requests their window if it is the first read there.</summary>
     public void Ask(long position, int length)
     {
         long window = position >> WindowBits;
@@ -36,7 +38,7 @@ internal sealed class ReadAround(PlatformFile file)
             _asked[word] |= bit;
         }
 
-        // What is wanted now first, as a request of its own: it does not wait for the rest.
+        // The wanted bytes come first, as a separate request, so they do not wait for the rest.
         file.AdviseWillNeed(position, length);
         file.AdviseWillNeed(window << WindowBits, 1L << WindowBits);
     }

@@ -4,18 +4,20 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// An open volume. Whoever reads from it holds a lease, so that the file is closed only when nobody is at it any more, whoever
-/// retires it when.
+/// An open volume. Every user holds a reference, so the file is closed only after the last user has released it, whenever the
+/// volume is retired.
 /// </summary>
 /// <param name="name">Which volume it is.</param>
-/// <param name="file">Its file, which is closed at the end.</param>
+/// <param name="file">The volume's file, which is closed at the end.</param>
 /// <param name="packId">The pack.</param>
-/// <param name="owner">The volume that the file belongs to: a lease on it is given back instead.</param>
+/// <param name="owner">
+/// The volume that owns the file, if another one does: this one then releases a reference on it instead of closing the file.
+/// </param>
 internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Volume? owner = null)
 {
     private const int Retired = int.MinValue;
 
-    private int _leases;
+    private int _references;
     private long _tail;
     private long _liveLength;
     private long _liveCount;
@@ -25,55 +27,57 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
 
     public PlatformFile File { get; } = file;
 
-    /// <summary>Set when gets copy from a mapping; null when they read the file.</summary>
+    /// <summary>The mapping from which gets copy; null if they read the file.</summary>
     public VolumeMapping? Mapping { get; set; }
 
-    /// <summary>The reading around what is looked up.</summary>
+    /// <summary>Requests the surroundings of what is looked up.</summary>
     public ReadAround Around { get; } = new(file);
 
-    /// <summary>What the checksums of its needles begin with.</summary>
+    /// <summary>The initial value of the checksums of this volume's needles.</summary>
     public uint Seed { get; } = NeedleLayout.VolumeSeed(packId, name.Last, name.Generation);
 
-    /// <summary>Its place in the table of volumes; set when it comes in.</summary>
+    /// <summary>The volume's slot in the table of volumes; set when it is added.</summary>
     public int Slot { get; set; } = -1;
 
-    /// <summary>The header can be read.</summary>
+    /// <summary>Whether the header can be read.</summary>
     public bool HasHeader { get; init; } = true;
 
-    /// <summary>From the header; 0 when nothing is known.</summary>
+    /// <summary>From the header; 0 if unknown.</summary>
     public ulong CleanAsOf { get; init; }
 
-    /// <summary>From the header: the sequence of the last needle before the volume; 0 when it is not known.</summary>
+    /// <summary>From the header: the sequence of the last needle before the volume; 0 if unknown.</summary>
     public ulong SequenceBefore { get; init; }
 
-    /// <summary>From the header: where the needles of the volume before it end; 0 for the end of its file.</summary>
+    /// <summary>From the header: where the needles of the previous volume end; 0 for the end of its file.</summary>
     public long PreviousEnd { get; init; }
 
     /// <summary>
-    /// Behind this position stands what a cut has torn, as the next volume's header says. Set before the volume is replayed.
+    /// What follows this position was torn by a crash, according to the next volume's header. Set before the volume is replayed.
     /// </summary>
     public long EndsAt { get; set; } = long.MaxValue;
 
-    /// <summary>Where the needles end that count. Written by the holder of the writer's lock.</summary>
+    /// <summary>Where the needles end that count. Only the holder of the writer's lock writes it.</summary>
     public long Tail
     {
         get => Volatile.Read(ref _tail);
         set => Volatile.Write(ref _tail, value);
     }
 
-    /// <summary>Up to here it is known to be on disk. Written by whoever leads a sync, under that lock.</summary>
+    /// <summary>
+    /// The volume is known to be on disk up to here. Only the leader of a sync writes it, under the lock of syncs.
+    /// </summary>
     public long Synced { get; set; }
 
-    /// <summary>The bytes of needles to which the index points.</summary>
+    /// <summary>The bytes of needles that the index points to.</summary>
     public long LiveLength => Volatile.Read(ref _liveLength);
 
-    /// <summary>How many needles the index points to.</summary>
+    /// <summary>The number of needles that the index points to.</summary>
     public long LiveCount => Volatile.Read(ref _liveCount);
 
-    /// <summary>The bytes of tombstones in it.</summary>
+    /// <summary>The bytes of tombstones in the volume.</summary>
     public long TombstoneLength => Volatile.Read(ref _tombstoneLength);
 
-    /// <summary>Reads for a get, of what lies before the tail. For holders of a lease.</summary>
+    /// <summary>Reads bytes before the tail, for a get. The caller holds a reference.</summary>
     public int ReadAt(Span<byte> destination, long position) => Mapping?.TryRead(destination, position, Tail) == true
         ? destination.Length
         : File.ReadAt(destination, position);
@@ -84,7 +88,7 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
         Interlocked.Add(ref _liveCount, count);
     }
 
-    /// <summary>Takes over what the next volume says of the end of this one.</summary>
+    /// <summary>Sets the end of this volume from the next volume's header.</summary>
     public void EndBefore(Volume next)
     {
         bool isSaid = next.PreviousEnd > 0 && Name.Generation == 0 && Name.Last + 1 == next.Name.First;
@@ -93,34 +97,37 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
 
     public void AddTombstone(long length) => Interlocked.Add(ref _tombstoneLength, length);
 
-    /// <summary>Keeps the file open until <see cref="Leave"/>; false when it is retired.</summary>
-    public bool TryEnter()
+    /// <summary>
+    /// Takes a reference, which keeps the file open until <see cref="Release"/>; false if the volume is retired.
+    /// </summary>
+    public bool TryAcquire()
     {
-        int leases = Volatile.Read(ref _leases);
-        while (leases >= 0)
+        int references = Volatile.Read(ref _references);
+        while (references >= 0)
         {
-            int seen = Interlocked.CompareExchange(ref _leases, leases + 1, leases);
-            if (seen == leases)
+            int seen = Interlocked.CompareExchange(ref _references, references + 1, references);
+            if (seen == references)
                 return true;
-            leases = seen;
+            references = seen;
         }
 
         return false;
     }
 
-    /// <summary>One more lease for somebody who holds one, which a retired volume grants too.</summary>
-    public void EnterAgain() => Interlocked.Increment(ref _leases);
+    /// <summary>Takes one more reference, for a caller that already holds one. Works on a retired volume too.</summary>
+    public void Share() => Interlocked.Increment(ref _references);
 
-    public void Leave()
+    /// <summary>Releases a reference; the last one of a retired volume closes the file.</summary>
+    public void Release()
     {
-        if (Interlocked.Decrement(ref _leases) == Retired)
+        if (Interlocked.Decrement(ref _references) == Retired)
             Close();
     }
 
-    /// <summary>Lets nobody in any more; the last one out closes the file. For one caller, once.</summary>
+    /// <summary>Grants no more first references; the last <see cref="Release"/> closes the file. Called once.</summary>
     public void Retire()
     {
-        if (Interlocked.Add(ref _leases, Retired) == Retired)
+        if (Interlocked.Add(ref _references, Retired) == Retired)
             Close();
     }
 
@@ -130,6 +137,6 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
         if (owner is null)
             File.Dispose();
         else
-            owner.Leave();
+            owner.Release();
     }
 }

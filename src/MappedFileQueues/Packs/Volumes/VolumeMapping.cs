@@ -4,26 +4,26 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// A volume in memory, for gets that copy from there instead of asking the system (<see cref="PackOptions.MapVolumes"/>). It is
-/// made by the first get, once, and as long as the volume may become: a put is seen in it as soon as it is written. A look at a
-/// place that the disk or the file does not have would end the process, so a window of the volume is looked into only
-/// after the system has said that all of it is there; until then, and where it is not, the file is read, and its error is an
-/// exception. Any thread that holds a lease on the volume.
+/// A mapping of a volume, for gets that copy from memory instead of calling the system (<see cref="PackOptions.MapVolumes"/>).
+/// The first get creates it, once, with the full length that the volume may reach, so a put is visible in it as soon as it is
+/// written. A load from a page that the disk or the file does not have would end the process. So nothing loads from a window of
+/// the volume before the system has confirmed that all of it is there. Until then, and if something is missing, the file is read,
+/// and a read error is an exception. For any thread that holds a reference on the volume.
 /// </summary>
 /// <param name="file">The volume's file.</param>
-/// <param name="volumeLength">How long volumes become that hold no single larger needle.</param>
+/// <param name="volumeLength">The length that a volume may reach, unless it holds a single larger needle.</param>
 internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength) : IDisposable
 {
     /// <summary>
-    /// More is read by the system in any case: a mapping waits for each page that is not in the cache, a read once for all of
-    /// them; and the call itself is a small part of what so long a get costs.
+    /// Longer needles are always read by a call. A mapping waits for each page that is not in the cache, a read waits once for
+    /// all of them; and the call itself is a small part of what such a long get costs.
     /// </summary>
     private const int LengthMax = 16 * 1024;
 
     private const int PageLength = 4096;
     private const int WindowLength = 1 << ReadAround.WindowBits;
 
-    // What is known of a window; above LookedAt, so many of its first pages are there.
+    // What is known of a window. Values above LookedAt count the pages at its start that are there.
     private const byte Unseen = 0;
     private const byte LookedAt = 1;
     private const byte Unreadable = byte.MaxValue;
@@ -31,13 +31,11 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
     private readonly Lock _making = new();
     private MappedRegion? _region;
 
-    /// <summary>Made before the region.</summary>
+    /// <summary>Set before the region.</summary>
     private byte[] _windows = [];
     private bool _isRefused;
 
-    /// <summary>
-    /// Copies what stands at a place that lies before <paramref name="tail"/>; false when the caller has to read the file.
-    /// </summary>
+    /// <summary>Copies bytes that lie before <paramref name="tail"/>; false if the caller has to read the file instead.</summary>
     public bool TryRead(Span<byte> destination, long position, long tail)
     {
         long end = position + destination.Length;
@@ -58,8 +56,8 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
     private static int PagesOf(long length) => (int)((Math.Min(length, WindowLength) + PageLength - 1) / PageLength);
 
     /// <summary>
-    /// Whether the window's first <paramref name="length"/> bytes can be looked at. Two threads that find out at once may write
-    /// the smaller answer over the larger one: then it is asked for once more.
+    /// Whether the window's first <paramref name="length"/> bytes can be loaded. Two threads that find out at the same time may
+    /// overwrite the larger answer with the smaller one: then the system is asked once more.
     /// </summary>
     private bool IsThere(MappedRegion region, long window, long length, long tail)
     {
@@ -74,19 +72,20 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
     }
 
     /// <summary>
-    /// By the second look: the first has asked for the window (<see cref="ReadAround"/>), and waits for what it wants alone.
+    /// Runs at the second look at a window. The first look requested the window from the disk (<see cref="ReadAround"/>), and
+    /// waits only for its own pages.
     /// </summary>
     private byte Bring(MappedRegion region, long window, long tail)
     {
         long start = window * WindowLength;
         int pages = PagesOf(tail - start);
 
-        // What the system has dropped meanwhile comes in one piece, and not page by page.
+        // Pages that the system has dropped since are read in one piece, and not one by one.
         file.AdviseWillNeed(start, pages * PageLength);
         return region.TryTouchForReading(start, pages * PageLength) ? (byte)(LookedAt + pages) : Unreadable;
     }
 
-    /// <summary>Null when the system has no room for it, or cannot tell what is there.</summary>
+    /// <summary>Null if the system has no room for the mapping, or cannot tell what is there.</summary>
     private MappedRegion? Make()
     {
         if (Volatile.Read(ref _isRefused))
@@ -105,7 +104,7 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
             }
             catch (QueueDiskException)
             {
-                // Too many mappings, say. Reading works as before.
+                // For example, there are too many mappings. Reading the file still works.
             }
 
             Volatile.Write(ref _isRefused, _region is null);

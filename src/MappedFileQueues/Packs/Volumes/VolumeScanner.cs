@@ -6,18 +6,18 @@ using MappedFileQueues.Packs.Format;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// Reads a volume's needles one after the other, for rebuilding, recovering, compacting and verifying. Every length is checked
-/// against the end that was given before it is used.
+/// Reads a volume's needles in sequence, for rebuilding, recovering, compacting and verifying. It checks every length against the
+/// given end before it uses it.
 /// </summary>
 internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisposable
 {
-    /// <summary>Holds the longest header with its key, and the chunks by which longer data is checked.</summary>
+    /// <summary>Room for the longest header with its key, and for the chunks in which longer data is checked.</summary>
     private const int BufferLength = 512 * 1024;
 
-    /// <summary>A multiple of 8, so that a CRC can go on from chunk to chunk.</summary>
+    /// <summary>A multiple of 8, so that a CRC can continue from chunk to chunk.</summary>
     private const int ChunkLength = 256 * 1024;
 
-    /// <summary>How many bytes of keys and data a search may check for each byte that it passes.</summary>
+    /// <summary>How many bytes of keys a search may check for each byte that it passes.</summary>
     private const int SearchFactor = 4;
 
     private readonly byte[] _buffer = ArrayPool<byte>.Shared.Rent(BufferLength);
@@ -26,27 +26,27 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
 
     public Volume Volume { get; } = volume;
 
-    /// <summary>Where the next needle is expected.</summary>
+    /// <summary>The position at which the next needle is expected.</summary>
     public long Position { get; private set; } = start;
 
     public bool IsAtEnd => Position >= end;
 
-    /// <summary>The needle that was found last, and its place.</summary>
+    /// <summary>The needle that was found last.</summary>
     public NeedleLayout Needle { get; private set; }
 
     public long NeedlePosition { get; private set; }
 
     public uint HeaderChecksum { get; private set; }
 
-    /// <summary>The CRC of the data, when whole needles are checked.</summary>
+    /// <summary>The CRC of the data, if whole needles are checked.</summary>
     public uint DataCrc { get; private set; }
 
     /// <summary>The key of the needle that was found last; valid until the next call.</summary>
     public ReadOnlySpan<byte> Key => Window(NeedlePosition + NeedleLayout.HeaderLength, Needle.KeyLength);
 
     /// <summary>
-    /// Goes to the needle that stands here; false when there is none whose sequence is above. With <paramref name="wholeNeedle"/>
-    /// its data is checked too.
+    /// Finds the needle at this position and moves past it; false if there is none with a higher sequence. With
+    /// <paramref name="wholeNeedle"/> its data is checked too.
     /// </summary>
     public bool TryNext(ulong sequenceAbove, bool wholeNeedle)
     {
@@ -57,7 +57,7 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
     }
 
     /// <summary>
-    /// Looks at header and key that stand here, whether or not the rest is there; false when they are not valid.
+    /// Looks at header and key at this position, whether or not the rest of the needle is there; false if they are not valid.
     /// </summary>
     public bool TryLook(out NeedleLayout needle)
     {
@@ -69,8 +69,8 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
     }
 
     /// <summary>
-    /// From a place where no needle stands to the next one, which <see cref="TryNext"/> then gives; to the end when there is
-    /// none.
+    /// Moves from a position without a needle to the next needle, which <see cref="TryNext"/> then finds. Moves to the end if
+    /// there is none.
     /// </summary>
     public bool TryResync(ulong sequenceAbove, bool wholeNeedle)
     {
@@ -82,7 +82,7 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
             int found = window.IndexOf("NdL1"u8);
             if (found < 0)
             {
-                // The first bytes of a magic may stand at the very end of the window, but not at a multiple of 8.
+                // The first bytes of a magic may be at the very end of the window, but not at a multiple of 8.
                 at += Math.Max(NeedleLayout.Unit, window.Length & -NeedleLayout.Unit);
                 continue;
             }

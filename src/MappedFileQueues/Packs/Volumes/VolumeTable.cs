@@ -4,17 +4,19 @@ using MappedFileQueues.Packs.Format;
 namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
-/// The open volumes, each in a slot whose number stands in the index's entries. Any thread may look; volumes come and go under
-/// the table's lock.
+/// The open volumes. Each has a slot, whose number is part of the index's entries. Any thread may look; changes run under the
+/// table's lock.
 /// </summary>
 /// <param name="packPath">The pack's directory, for messages.</param>
-/// <param name="mappedLength">How long volumes may become that are to be mapped for gets; 0 when they are read.</param>
+/// <param name="mappedLength">The length that volumes may reach which are mapped for gets; 0 if volumes are read instead.</param>
 internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposable
 {
-    /// <summary>So many slots values leave: one to a volume of tombstones, and one to a compaction.</summary>
+    /// <summary>The number of slots that values leave free: one for a volume of tombstones, and one for a compaction.</summary>
     public const int ReservedForTombstones = 2;
 
-    /// <summary>So many slots tombstones leave: without it a compaction could not make a full pack smaller.</summary>
+    /// <summary>
+    /// The number of slots that tombstones leave free: without it no compaction could make a full pack smaller.
+    /// </summary>
     public const int ReservedForCompaction = 1;
 
     private readonly Lock _gate = new();
@@ -28,7 +30,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     /// <summary>The public type that errors about a disposed pack name.</summary>
     public required Type Owner { get; init; }
 
-    /// <summary>In the order of their numbers, which is that of their needles.</summary>
+    /// <summary>The volumes in the order of their numbers, which is the order of their needles.</summary>
     public IReadOnlyList<Volume> InOrder
     {
         get
@@ -38,9 +40,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         }
     }
 
-    /// <summary>
-    /// The numbers that no volume has, although one behind them is there: each number belongs to a volume, from 1 on.
-    /// </summary>
+    /// <summary>The numbers that are missing before an existing volume: each number from 1 on belongs to a volume.</summary>
     public IReadOnlyList<VolumeName> Gaps
     {
         get
@@ -58,7 +58,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         }
     }
 
-    /// <summary>How many volumes may still come in.</summary>
+    /// <summary>The number of volumes that can still be added.</summary>
     public int FreeCount
     {
         get
@@ -68,10 +68,10 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         }
     }
 
-    /// <summary>The volume in a slot; null when it is free.</summary>
+    /// <summary>The volume in a slot; null if the slot is free.</summary>
     public Volume? At(int slot) => Volatile.Read(ref _slots[slot]);
 
-    /// <summary>Brings a volume in, in the first free slot or a given one.</summary>
+    /// <summary>Adds a volume, in the first free slot or a given one.</summary>
     public void Add(Volume volume, int? wanted = null)
     {
         lock (_gate)
@@ -88,19 +88,19 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         }
     }
 
-    /// <summary>For whoever is about to make a volume's file.</summary>
-    /// <exception cref="QueueFullException">Fewer slots are free than that.</exception>
+    /// <summary>Called before a volume's file is made.</summary>
+    /// <exception cref="QueueFullException">Fewer slots are free.</exception>
     public void RequireFree(int count)
     {
         if (FreeCount < count)
             throw Full();
     }
 
-    /// <summary>For whoever is about to look.</summary>
+    /// <summary>Called before a read.</summary>
     /// <exception cref="ObjectDisposedException">Nothing can be read any more.</exception>
     public void ThrowIfDisposed() => ObjectDisposedException.ThrowIf(IsDisposed, Owner);
 
-    /// <summary>Takes a volume out; its file is closed when the last reader leaves it.</summary>
+    /// <summary>Removes a volume. Its file is closed when its last user releases it.</summary>
     public void Remove(Volume volume)
     {
         lock (_gate)
@@ -112,7 +112,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         volume.Retire();
     }
 
-    /// <summary>Retires all.</summary>
+    /// <summary>Removes all volumes.</summary>
     public void Dispose()
     {
         IsDisposed = true;
@@ -122,6 +122,6 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
 
     private QueueFullException Full() => new(
         string.Create(CultureInfo.InvariantCulture,
-            $"The pack has no room for another volume: path={packPath}, most={IndexEntry.SlotCount}. ")
+            $"The pack has no room for another volume: path={packPath}, limit={IndexEntry.SlotCount}. ")
         + "Compact it, or make a pack with a larger VolumeSize.");
 }

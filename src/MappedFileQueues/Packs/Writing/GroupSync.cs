@@ -1,10 +1,10 @@
 namespace MappedFileQueues.Packs.Writing;
 
 /// <summary>
-/// One sync for all that wait: the first to come leads, those that come while it syncs wait for the next one, which one of them
-/// leads. Nobody waits for a timer.
+/// One sync serves all waiting threads. The first thread leads. The threads that arrive during its sync wait for the next sync,
+/// which one of them leads. No thread waits for a timer.
 /// </summary>
-/// <param name="sync">Syncs what has been written; returns the sequence up to which all is on disk then.</param>
+/// <param name="sync">Syncs what has been written. Returns the sequence up to which everything is on disk afterwards.</param>
 internal sealed class GroupSync(Func<ulong> sync)
 {
     private readonly object _gate = new();

@@ -6,7 +6,7 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs.Writing;
 
-/// <summary>Writes needles of old volumes to a new one, through a buffer, with the checksums of their new places.</summary>
+/// <summary>Copies needles of old volumes to a new one, through a buffer, with the checksums of their new places.</summary>
 internal sealed class NeedleCopier(PlatformFile file, uint volumeSeed) : IDisposable
 {
     private const int BufferLength = 1024 * 1024;
@@ -15,7 +15,7 @@ internal sealed class NeedleCopier(PlatformFile file, uint volumeSeed) : IDispos
     private long _written = VolumeHeader.Length;
     private int _count;
 
-    /// <summary>Copies the needle that the scanner has found and checked as a whole; returns its new position.</summary>
+    /// <summary>Copies the needle that the scanner has found and checked completely. Returns its new position.</summary>
     public long Copy(VolumeScanner scanner)
     {
         long position = _written + _count;

@@ -8,8 +8,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Writing;
 
 /// <summary>
-/// Writes needles at the tail of the last volume (docs/PACKS.md section 4). Puts and deletes follow each other under one lock,
-/// from the choice of the place to the change of the index; a sync is waited for outside of it.
+/// Writes needles at the tail of the last volume (docs/PACKS.md section 4). One lock makes puts and deletes follow each other,
+/// from the choice of the place to the change of the index. Waiting for a sync happens outside the lock.
 /// </summary>
 internal sealed class PackAppender : IDisposable
 {
@@ -32,18 +32,18 @@ internal sealed class PackAppender : IDisposable
         WriteMark(mark);
     }
 
-    /// <summary>Held by whoever changes tail, sequence or index.</summary>
+    /// <summary>Held while tail, sequence or index change.</summary>
     public PackGate Gate { get; } = new();
 
-    /// <summary>Bytes written since the pack was opened.</summary>
+    /// <summary>The bytes written since the pack was opened.</summary>
     public long Written { get; private set; }
 
-    /// <summary>The volume that takes the next needle, if it fits; null when the next one goes into a new volume.</summary>
+    /// <summary>The volume that takes the next needle, if the needle fits; null if the next one goes into a new volume.</summary>
     public Volume? Active => _active;
 
     public bool IsPoisoned => Volatile.Read(ref _poison) is not null;
 
-    /// <summary>Writes a value, or a tombstone for a key that is there; false when there is nothing to delete.</summary>
+    /// <summary>Writes a value, or a tombstone for an existing key; false if there is nothing to delete.</summary>
     public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability durability)
     {
         CheckLengths(key, data);
@@ -52,12 +52,12 @@ internal sealed class PackAppender : IDisposable
         var source = new NeedleSource(kind, key, data);
         try
         {
-            using (durability == PackDurability.PageCache ? Gate.EnterAfterOthers() : Gate.Enter())
+            using (durability == PackDurability.PageCache ? Gate.TakeAfterOthers() : Gate.Take())
             {
                 ThrowIfUnusable();
                 bool isKnown = _core.TryFindPlace(key, hash, out NeedlePlace old);
 
-                // Damage may hide a value that would come back with the bytes.
+                // Damage may hide a value that would come back together with the bytes.
                 bool hasEffect = kind == NeedleKind.Value || isKnown || _core.Hidden.Find(key, hash, known: null) is not null;
                 if (!hasEffect)
                     return false;
@@ -83,11 +83,11 @@ internal sealed class PackAppender : IDisposable
         return true;
     }
 
-    /// <summary>Returns when everything that was written before is on disk.</summary>
+    /// <summary>Returns when everything that was written before the call is on disk.</summary>
     public void Flush()
     {
         ulong sequence;
-        using (Gate.Enter())
+        using (Gate.Take())
         {
             ThrowIfUnusable();
             sequence = _core.Sequence;
@@ -96,19 +96,19 @@ internal sealed class PackAppender : IDisposable
         WaitUntilDurable(sequence);
     }
 
-    /// <summary>Returns when everything up to this sequence is on disk, by one sync for all that wait.</summary>
+    /// <summary>Returns when everything up to this sequence is on disk. One sync serves all waiting threads.</summary>
     public void WaitUntilDurable(ulong sequence)
     {
         ThrowIfPoisoned();
         _group.WaitFor(sequence);
     }
 
-    /// <summary>Ends the active volume, so that the next needle goes into a new one; called under the gate.</summary>
+    /// <summary>Ends the active volume, so the next needle goes into a new one. The caller holds the gate.</summary>
     public void EndVolume()
     {
         if (_active is { } old)
         {
-            // What a failed write left behind the tail would look like damage in a volume that is not the last.
+            // The remains of a failed write after the tail would look like damage in a volume that is not the last.
             if (old.File.Length > old.Tail)
                 old.File.SetLength(old.Tail);
             Sync(old, old.Tail);
@@ -117,17 +117,17 @@ internal sealed class PackAppender : IDisposable
         _active = null;
     }
 
-    /// <summary>Nothing is written from here on.</summary>
+    /// <summary>Refuses further puts, deletes and flushes.</summary>
     public void Close()
     {
-        using (Gate.Enter())
+        using (Gate.Take())
             _isClosed = true;
     }
 
-    /// <summary>Closes what the appender has opened; after the last sync.</summary>
+    /// <summary>Closes what the appender has opened; called after the last sync.</summary>
     public void Dispose() => _markFile?.Dispose();
 
-    /// <summary>Makes a volume whose name and header are on disk before anything else is written to it.</summary>
+    /// <summary>Makes a volume. Its name and header are on disk before anything else is written to it.</summary>
     public static Volume MakeVolume(PackCore core, VolumeHeader header, Action<PlatformFile>? fill = null)
     {
         HeldDirectory directory = core.Directory;
@@ -144,7 +144,7 @@ internal sealed class PackAppender : IDisposable
 #endif
         directory.FlushEntries(PackNames.Volumes);
 
-        // Opened anew, so that errors name the file as it is called now.
+        // Opened again, so that errors give the file's current name.
         PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
             ?? throw new QueueDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
         long length = made.Length;
@@ -157,15 +157,15 @@ internal sealed class PackAppender : IDisposable
         };
     }
 
-    /// <summary>Makes the volume for the next needles and brings it in.</summary>
-    /// <exception cref="QueueFullException">There is no number left, or no slot.</exception>
+    /// <summary>Makes the volume for the next needles and adds it to the pack.</summary>
+    /// <exception cref="QueueFullException">No number or no slot is left.</exception>
     public static Volume MakeNext(PackCore core, uint number, long previousEnd = 0)
     {
         core.Volumes.RequireFree(1);
         if (number > VolumeName.NumberMax)
         {
             throw new QueueFullException(
-                $"The pack has used up its volumes' numbers: path={core.Directory.Path}. Copy it into a new pack.");
+                $"The pack has used all volume numbers: path={core.Directory.Path}. Copy it into a new pack.");
         }
 
         Volume made = MakeVolume(core, new VolumeHeader(
@@ -174,7 +174,7 @@ internal sealed class PackAppender : IDisposable
         return made;
     }
 
-    /// <summary>Null when there is no room for it: then a recovery knows less.</summary>
+    /// <summary>Null if there is no room for the file: then a recovery knows less.</summary>
     private static PlatformFile? OpenMark(HeldDirectory directory)
     {
         try
@@ -192,13 +192,13 @@ internal sealed class PackAppender : IDisposable
         if (key.Length > NeedleLayout.KeyLengthMax)
         {
             throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
-                $"The key is too long: length={key.Length}, longest={NeedleLayout.KeyLengthMax}."), nameof(key));
+                $"The key is too long: length={key.Length}, limit={NeedleLayout.KeyLengthMax}."), nameof(key));
         }
 
         if (data.Length > NeedleLayout.DataLengthMax)
         {
             throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
-                $"The data is too long: length={data.Length}, longest={NeedleLayout.DataLengthMax}."), nameof(data));
+                $"The data is too long: length={data.Length}, limit={NeedleLayout.DataLengthMax}."), nameof(data));
         }
     }
 
@@ -216,7 +216,7 @@ internal sealed class PackAppender : IDisposable
     }
 
     /// <summary>
-    /// Takes back what a failed write left; the next write goes to the same place, so it does not matter if this fails.
+    /// Removes the remains of a failed write. The next write goes to the same place, so a failure of this call does no harm.
     /// </summary>
     private static void Cut(Volume volume, long position)
     {
@@ -226,12 +226,11 @@ internal sealed class PackAppender : IDisposable
         }
         catch (QueueDiskException)
         {
-            // What stands there is no valid needle, or one that the next put overwrites; the caller's own error is the one to
-            // report.
+            // The bytes there are no valid needle, or one that the next put overwrites. The caller reports its own error.
         }
     }
 
-    /// <summary>The volume that takes a needle of this length; called under the gate.</summary>
+    /// <summary>The volume that takes a needle of this length. The caller holds the gate.</summary>
     private Volume RoomFor(NeedleKind kind, int length)
     {
         bool fits = _active is not null
@@ -239,8 +238,8 @@ internal sealed class PackAppender : IDisposable
         if (fits)
             return _active!;
 
-        // Deletes are the way out of a full pack. No entry of the index points to a tombstone, so it may also stand behind the
-        // length at which positions end.
+        // Deletes are the way out of a full pack. No entry of the index points to a tombstone, so a tombstone may lie beyond the
+        // length up to which entries can give positions.
         int reserved = kind == NeedleKind.Tombstone ? VolumeTable.ReservedForCompaction : VolumeTable.ReservedForTombstones;
         bool mayExceed = kind == NeedleKind.Tombstone && _active is not null && _core.Volumes.FreeCount <= reserved
             && _active.Tail + length <= NeedleLayout.SyncedMax;
@@ -254,8 +253,8 @@ internal sealed class PackAppender : IDisposable
     }
 
     /// <summary>
-    /// Syncs a volume; when that fails nothing is ever written here again. One sync at a time: of two at once on a file the
-    /// system tells only one of an error, and the other would vouch for what is lost.
+    /// Syncs a volume. After a failure nothing is ever written to this pack again. Only one sync runs at a time: of two
+    /// concurrent syncs of a file, the system reports an error to only one, and the other would confirm what is lost.
     /// </summary>
     private void Sync(Volume volume, long upTo)
     {
@@ -285,7 +284,7 @@ internal sealed class PackAppender : IDisposable
         }
     }
 
-    /// <summary>Under the lock of syncs, or before anybody else knows the appender.</summary>
+    /// <summary>Runs under the lock of syncs, or before any other thread knows the appender.</summary>
     private void WriteMark(SyncedMark mark)
     {
         _mark = mark;
@@ -298,11 +297,11 @@ internal sealed class PackAppender : IDisposable
         Volume? volume;
         long tail;
         ulong sequence;
-        using (Gate.Enter())
+        using (Gate.Take())
         {
             ThrowIfPoisoned();
             (volume, tail, sequence) = (_active, _active?.Tail ?? 0, _core.Sequence);
-            if (volume is null || !volume.TryEnter())
+            if (volume is null || !volume.TryAcquire())
                 return sequence;
         }
 
@@ -314,7 +313,7 @@ internal sealed class PackAppender : IDisposable
         }
         finally
         {
-            volume.Leave();
+            volume.Release();
         }
     }
 
@@ -329,7 +328,7 @@ internal sealed class PackAppender : IDisposable
         }
         catch (QueueDiskException)
         {
-            // The disk that failed does not take the mark either; the error in hand is the one to report.
+            // The failed disk does not accept the mark either. The caller reports the sync's error.
         }
     }
 

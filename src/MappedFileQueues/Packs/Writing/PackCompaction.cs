@@ -1,17 +1,19 @@
 namespace MappedFileQueues.Packs;
 
-/// <summary>What a compaction has done.</summary>
+/// <summary>The result of a compaction.</summary>
 public sealed class PackCompaction
 {
-    /// <summary>How many volumes are gone.</summary>
+    /// <summary>The number of volumes that were replaced and deleted.</summary>
     public int VolumesReplaced { get; init; }
 
-    /// <summary>How many came in their place.</summary>
+    /// <summary>The number of new volumes.</summary>
     public int VolumesMade { get; init; }
 
-    /// <summary>By how much the volumes are shorter together, in bytes.</summary>
+    /// <summary>By how many bytes the volumes together became shorter.</summary>
     public long BytesFreed { get; init; }
 
-    /// <summary>Damaged ones, which stay as they are; <see cref="PackStore.Verify"/> says what is wrong with them.</summary>
+    /// <summary>
+    /// The number of damaged volumes, which stay as they are. <see cref="PackStore.Verify"/> reports their damage.
+    /// </summary>
     public int VolumesSkipped { get; init; }
 }

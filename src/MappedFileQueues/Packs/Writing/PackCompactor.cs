@@ -7,15 +7,17 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Writing;
 
 /// <summary>
-/// Replaces volumes that hold much garbage, and small neighbours, by fewer ones (docs/PACKS.md section 4): each needle that is
-/// still needed is written once, and the index once, at the end. Works under the maintenance lock; puts, deletes and gets go on.
-/// May be killed anywhere.
+/// Replaces volumes that hold much garbage, and small neighbours, by fewer volumes (docs/PACKS.md section 4). It writes each
+/// needle that is still needed once, and the index once, at the end. Runs under the maintenance lock; puts, deletes and gets
+/// continue. A kill at any point loses nothing.
 /// </summary>
 internal sealed class PackCompactor(PackWriter writer)
 {
     private readonly List<MovedNeedle> _moved = [];
 
-    /// <summary>Volumes whose copies count in memory and not in a checkpoint yet: until then their files stay.</summary>
+    /// <summary>
+    /// Volumes whose copies count in memory but not yet in a checkpoint. Until they do, the files of these volumes stay.
+    /// </summary>
     private readonly List<Volume> _replaced = [];
 
     private int _replacedCount;
@@ -49,8 +51,8 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// Whether a volume has enough garbage. Tombstones that a compaction has kept are needed, until the volumes before have been
-    /// compacted after them: without that, a volume of tombstones alone would be written anew each time.
+    /// Whether a volume has enough garbage. The tombstones that a compaction kept are needed until the volumes before them have
+    /// been compacted later: otherwise a volume of only tombstones would be rewritten each time.
     /// </summary>
     private static bool IsWorth(Volume volume, double garbageMin, ulong olderCleanAsOf)
     {
@@ -63,13 +65,12 @@ internal sealed class PackCompactor(PackWriter writer)
     private long TotalLength() => Core.Volumes.InOrder.Sum(static volume => volume.Tail);
 
     /// <summary>
-    /// The volume that takes puts is compacted too when it is worth it: the next put goes into a new one. Not in a full pack,
-    /// where
-    /// there would be none for the next delete.
+    /// Ends the volume that takes puts if it is worth compacting: the next put goes into a new one. Not in a full pack, which
+    /// would have no volume for the next delete.
     /// </summary>
     private void EndActive(double garbageMin)
     {
-        using (writer.Appender.Gate.Enter())
+        using (writer.Appender.Gate.Take())
         {
             bool isFull = Core.Volumes.FreeCount <= VolumeTable.ReservedForTombstones;
             if (!isFull && writer.Appender.Active is { } active
@@ -78,12 +79,14 @@ internal sealed class PackCompactor(PackWriter writer)
         }
     }
 
-    /// <summary>From the oldest on: what is clean then lets the tombstones of later ones go.</summary>
+    /// <summary>
+    /// Goes from the oldest volume to the newest: once older volumes are clean, newer ones can drop tombstones.
+    /// </summary>
     private void ReplaceAll(double garbageMin, CancellationToken cancellationToken)
     {
         List<Volume> full;
         ulong sequence;
-        using (writer.Appender.Gate.Enter())
+        using (writer.Appender.Gate.Take())
         {
             full = [.. Core.Volumes.InOrder.Where(volume => volume != writer.Appender.Active)];
             sequence = Core.Sequence;
@@ -111,9 +114,9 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// Neighbours from this one on of which one new volume is made: those with much garbage, and those that are less than half
-    /// full, as long as what they hold fits together. Between two of a run no number is missing: a lost volume whose number
-    /// another one bears could not be restored. None when that is not worth it.
+    /// The neighbours from this volume on that one new volume replaces: those with much garbage, and those less than half full,
+    /// as long as what they hold fits into one. A run never spans a missing number: the lost volume could not be restored once
+    /// another one covers its number. Empty if a replacement is not worth it.
     /// </summary>
     private List<Volume> RunFrom(
         List<Volume> full, int first, double garbageMin, ulong olderCleanAsOf, ulong sequence, HashSet<VolumeName> hiding)
@@ -123,7 +126,7 @@ internal sealed class PackCompactor(PackWriter writer)
         bool hasWorth = false;
         foreach (Volume volume in full.Skip(first))
         {
-            // The live ones can only become fewer. Tombstones are not needed when all before is clean as of now.
+            // The live needles can only become fewer. No tombstone is needed if everything before is clean as of now.
             long kept = volume.LiveLength + (olderCleanAsOf >= sequence ? 0 : volume.TombstoneLength);
             bool isWorth = IsWorth(volume, garbageMin, olderCleanAsOf);
             bool isWanted = !hiding.Contains(volume.Name) && (isWorth || volume.Tail < Core.Meta.VolumeLength / 2);
@@ -151,8 +154,8 @@ internal sealed class PackCompactor(PackWriter writer)
         }
         catch (DamagedNeedleException damage)
         {
-            // What cannot be read is not thrown away: it may be worth something to somebody with other tools. Its neighbours are
-            // replaced without it.
+            // A volume that cannot be read is kept: other tools may still get something from it. Its neighbours are replaced
+            // without it.
             _skipped++;
             int at = run.IndexOf(damage.Volume);
             ReplaceRest(run[..at], garbageMin);
@@ -176,7 +179,9 @@ internal sealed class PackCompactor(PackWriter writer)
             Replace(run, garbageMin);
     }
 
-    /// <summary>Old files are kept until the end; on a full disk they go earlier, and the copy is tried once more.</summary>
+    /// <summary>
+    /// Copies a run. Old files stay until the end; if the disk is full they are deleted earlier, and the copy is tried once more.
+    /// </summary>
     private Volume CopyOrMakeRoom(List<Volume> run, VolumeName name)
     {
         Core.Volumes.RequireFree(1);
@@ -191,7 +196,7 @@ internal sealed class PackCompactor(PackWriter writer)
         }
     }
 
-    /// <summary>For whoever has an error in hand: what was done stays done where that is possible.</summary>
+    /// <summary>Settles while an exception is under way: what is done stays done if possible.</summary>
     private void TrySettle()
     {
         try
@@ -200,11 +205,11 @@ internal sealed class PackCompactor(PackWriter writer)
         }
         catch (MappedFileQueueException)
         {
-            // The old files stay beside the new ones, and the next opening removes those that do not count.
+            // The old files stay beside the new ones. The next opening removes those that do not count.
         }
     }
 
-    /// <summary>A checkpoint names the new volumes; then the old ones go.</summary>
+    /// <summary>Writes a checkpoint that names the new volumes, then deletes the old ones.</summary>
     private void Settle()
     {
         if (_replaced.Count == 0)
@@ -222,8 +227,8 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// The run's numbers, with a generation above that of every file that bears one of them: a compaction that failed behind its
-    /// renaming has left one that no volume here stands for.
+    /// The run's numbers, with a generation above that of every file with one of them. A compaction that failed after its rename
+    /// has left a file that is not among the volumes here.
     /// </summary>
     private VolumeName NameFor(List<Volume> run)
     {
@@ -238,7 +243,7 @@ internal sealed class PackCompactor(PackWriter writer)
         return name with { Generation = generation + 1 };
     }
 
-    /// <summary>What the volumes before this number are all clean as of.</summary>
+    /// <summary>The sequence as of which all volumes before this number are clean.</summary>
     private ulong CleanAsOfBefore(uint number) => CleanBefore(number).CleanAsOf(number);
 
     private CleanPrefix CleanBefore(uint number)
@@ -253,9 +258,9 @@ internal sealed class PackCompactor(PackWriter writer)
     {
         _moved.Clear();
         ulong cleanAsOf;
-        using (writer.Appender.Gate.Enter())
+        using (writer.Appender.Gate.Take())
         {
-            // What is missing or damaged may come back, with needles that are older than now: of those nothing is clean yet.
+            // What is missing or damaged may come back, with needles older than now, so nothing is clean as of now.
             bool isAllThere = Core.Hidden.IsEmpty && Core.Volumes.Gaps.Count == 0;
             cleanAsOf = isAllThere ? Core.Sequence : 0;
         }
@@ -271,8 +276,8 @@ internal sealed class PackCompactor(PackWriter writer)
                 tombstones += Copy(old, olderCleanAsOf, copier);
             copier.Flush();
 
-            // What was left out is dead because of needles that may not be on disk yet: without them the copy would be all that a
-            // power cut leaves.
+            // What was left out is dead because of needles that may not be on disk yet: if they were lost, a power cut would
+            // leave only the copy.
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.CompactionNotFlushed))
 #endif
@@ -283,7 +288,7 @@ internal sealed class PackCompactor(PackWriter writer)
         return made;
     }
 
-    /// <summary>Copies what is needed of a volume; returns the length of the tombstones among it.</summary>
+    /// <summary>Copies what is needed of a volume. Returns the length of the tombstones among it.</summary>
     private long Copy(Volume old, ulong olderCleanAsOf, NeedleCopier copier)
     {
         using var scanner = new VolumeScanner(old, VolumeHeader.Length, old.Tail);
@@ -309,8 +314,8 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// Whether a value stands here whose data is damaged and which nobody needs, because its key was put or deleted again: such
-    /// damage goes with the volume.
+    /// Whether there is a value with damaged data that is no longer needed, because its key was put or deleted again. Such damage
+    /// disappears with the volume.
     /// </summary>
     private bool TryPassDead(VolumeScanner scanner, ulong sequence) =>
         scanner.TryNext(sequence, wholeNeedle: false) && scanner.Needle.Kind == NeedleKind.Value
@@ -332,8 +337,8 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// A tombstone is needed while an older needle of its key may exist in a volume before the run; not when a newer value of
-    /// the key is there, for which the same question is asked again should it be deleted.
+    /// A tombstone is needed while an older needle of its key may exist in a volume before the run. It is not needed if the key
+    /// has a newer value: if that is deleted, the same question is asked for its tombstone.
     /// </summary>
     private bool IsNeeded(VolumeScanner tombstone, ulong olderCleanAsOf)
     {
@@ -348,15 +353,15 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// Lets the entries that still point into the run point to the copies. An entry that is still there means the same needle as
-    /// before, because nothing is put into the run, so no file is read and nothing can fail half-way.
+    /// Moves the entries that still point into the run to the copies. An entry that is still there means the same needle as
+    /// before, because nothing is put into the run. So no file is read, and nothing can fail half-way.
     /// </summary>
     private void MoveEntries(Volume made)
     {
         foreach (MovedNeedle needle in _moved)
         {
             ulong entry = Core.Layout.Pack(needle.Hash, made.Slot, (long)needle.Units * NeedleLayout.Unit, needle.Length);
-            using (writer.Appender.Gate.Enter())
+            using (writer.Appender.Gate.Take())
             {
                 if (!Core.Index.Replace(needle.Hash, needle.Entry, entry))
                     continue;
@@ -370,7 +375,8 @@ internal sealed class PackCompactor(PackWriter writer)
     private readonly record struct MovedNeedle(ulong Hash, ulong Entry, uint Units, int Length);
 
     /// <summary>
-    /// The least that the first volumes are clean as of; 0 from the first one on that is missing, because it may be restored.
+    /// The lowest sequence that the volumes from the first one on are clean as of; 0 after a missing volume, because it may be
+    /// restored.
     /// </summary>
     private struct CleanPrefix
     {
@@ -390,7 +396,7 @@ internal sealed class PackCompactor(PackWriter writer)
         }
     }
 
-    /// <summary>A volume of the run cannot be copied.</summary>
+    /// <summary>Thrown if a volume of the run cannot be copied.</summary>
     private sealed class DamagedNeedleException(Volume volume, long position)
         : MappedFileQueueException(PackLookup.Damaged(volume, position).Message)
     {

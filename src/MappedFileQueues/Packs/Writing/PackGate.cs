@@ -3,23 +3,24 @@ using System.Diagnostics;
 namespace MappedFileQueues.Packs.Writing;
 
 /// <summary>
-/// A lock for whoever changes tail, sequence or index of a pack. A thread whose puts wait for nothing else takes it a few hundred
-/// thousand times a second, and comes back before a sleeping thread is awake: <see cref="Lock"/> lets that one wait for 100 ms
-/// then, at each step of a durable put, a flush or a compaction. So those say that they wait, and puts stand back.
+/// The lock for changes of a pack's tail, sequence or index. A thread whose puts wait for nothing else takes it a few hundred
+/// thousand times a second, and takes it again before a sleeping thread is awake. With a plain <see cref="Lock"/> the sleeping
+/// thread then waits for 100 ms, at each step of a durable put, a flush or a compaction. So threads of the latter kind announce
+/// that they wait, and puts stand back.
 /// </summary>
 internal sealed class PackGate
 {
     /// <summary>
-    /// Longer than a thread takes to wake up (50 us here, some ms on a busy machine), and short enough that puts are not held up
-    /// by a waiting thread that does not run.
+    /// Longer than a thread takes to wake up (50 us here, some ms on a busy machine), but short enough that a waiting thread that
+    /// does not run holds up no puts.
     /// </summary>
     private static readonly TimeSpan s_patience = TimeSpan.FromMilliseconds(1);
 
     private readonly Lock _lock = new();
     private int _waiting;
 
-    /// <summary>For whoever comes seldom. Held until the scope is disposed.</summary>
-    public Lock.Scope Enter()
+    /// <summary>Takes the lock for a thread that takes it rarely. Disposing the scope releases it.</summary>
+    public Lock.Scope Take()
     {
         Interlocked.Increment(ref _waiting);
         try
@@ -32,8 +33,10 @@ internal sealed class PackGate
         }
     }
 
-    /// <summary>For a put that may be followed by the next one at once: those who wait in <see cref="Enter"/> go first.</summary>
-    public Lock.Scope EnterAfterOthers()
+    /// <summary>
+    /// Takes the lock for a put that the next put may follow at once. Threads that wait in <see cref="Take"/> go first.
+    /// </summary>
+    public Lock.Scope TakeAfterOthers()
     {
         if (Volatile.Read(ref _waiting) > 0)
             StandBack();

@@ -9,15 +9,15 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.Packs.Writing;
 
 /// <summary>A pack that this process may write to.</summary>
-/// <param name="Loaded">What was found.</param>
-/// <param name="Active">The volume that takes the next needle; null when a new one has to be made.</param>
+/// <param name="Loaded">The pack as found on disk.</param>
+/// <param name="Active">The volume that takes the next needle; null if a new one has to be made.</param>
 /// <param name="Mark">What is known to be on disk of the last volume.</param>
-/// <param name="WriterLock">Keeps other writers out.</param>
+/// <param name="WriterLock">The lock that keeps other writers out.</param>
 internal sealed record OpenedPack(LoadedPack Loaded, Volume? Active, SyncedMark Mark, PlatformLock WriterLock);
 
 /// <summary>
-/// Opens a pack for writing: makes it when it is missing, takes the writer's lock, loads, and puts in order what a crash left.
-/// May be killed anywhere and begun anew.
+/// Opens a pack for writing: creates it if it is missing, takes the writer's lock, loads the pack, and repairs what a crash left.
+/// After a kill at any point the next opening starts again.
 /// </summary>
 internal static class PackOpening
 {
@@ -76,7 +76,7 @@ internal static class PackOpening
         return directory;
     }
 
-    /// <summary>Nothing is written into a folder that holds something else.</summary>
+    /// <summary>Refuses a directory that holds something else.</summary>
     private static void RefuseForeign(HeldDirectory directory, bool mayCreate)
     {
         if (directory.Identify(PackNames.Meta) is not null && directory.List("").Contains(PackNames.Meta))
@@ -88,7 +88,7 @@ internal static class PackOpening
         if (foreign is not null)
             throw PackErrors.Foreign(directory.Path, foreign);
 
-        // Volumes without their meta page are a damaged pack, not an empty folder.
+        // Volumes without their meta page are a damaged pack, not an empty directory.
         if (directory.List(PackNames.Volumes) is [{ } volume, ..])
             throw PackErrors.Foreign(directory.Path, $"{PackNames.Volumes}/{volume}");
     }
@@ -116,19 +116,19 @@ internal static class PackOpening
     }
 
     /// <summary>
-    /// Removes what does not count, ends a torn volume, makes a failed sync good; returns the volume to write on in. No volume
-    /// is ever made shorter here: a reader in another process may have it mapped.
+    /// Removes what does not count, ends a torn volume, and makes up for a failed sync. Returns the volume that takes the next
+    /// needle. Never makes a volume shorter: a reader in another process may have it mapped.
     /// </summary>
     private static Volume? PutInOrder(LoadedPack loaded)
     {
         PackCore core = loaded.Core;
 
-        // The names that a killed writer gave may not be on disk yet, and what is written below them counts on that.
+        // A killed writer may have made names that are not on disk yet, and everything written from now on depends on them.
         core.Directory.FlushEntries(PackNames.Volumes);
         core.Directory.FlushEntries("");
 
-        // The later ones first, each deletion on disk before the next: what an unfinished compaction left out of a later volume
-        // is deleted only by what it left out of an earlier one.
+        // The later ones first, and each deletion on disk before the next. An unfinished compaction left a tombstone out of a
+        // later volume because it left out of an earlier one what the tombstone deletes.
         foreach (VolumeName leftover in loaded.Leftovers.OrderByDescending(static name => name.Last))
         {
             _ = core.Directory.Delete(leftover.Path);
@@ -144,7 +144,7 @@ internal static class PackOpening
         bool isDamaged = core.Damages.Any(damage => damage.File == last?.Name.Path);
         bool isActive = last is { Name.Generation: 0 } && !isDamaged && !isLastMissing && !isTorn;
 
-        // Nobody syncs it later: a volume before the last one is on disk as a whole.
+        // Nothing syncs it later, and a volume that is not the last one has to be on disk completely.
         if (!isActive)
             last?.File.Sync();
         RemovePoison(core.Directory);
@@ -153,13 +153,14 @@ internal static class PackOpening
         if (isTorn)
             return EndTorn(core, last!, loaded.LastNumber + 1);
 
-        // The missing volume's number is never given again: what the checkpoint says of it would count for the new one.
+        // The missing volume's number is never used again: what the checkpoint says about that volume would count for the new
+        // one.
         return isLastMissing ? PackAppender.MakeNext(core, loaded.LastNumber + 1) : null;
     }
 
     /// <summary>
-    /// The next volume says where the needles of this one end. A full pack has no room for it: then the next opening finds the
-    /// same, and a compaction leaves what is torn out.
+    /// Ends a torn volume: the header of the next volume stores where the needles of this one end. A full pack has no room for a
+    /// next volume. Then the next opening does the same again, and a compaction leaves out what is torn.
     /// </summary>
     private static Volume? EndTorn(PackCore core, Volume last, uint nextNumber)
     {
@@ -178,7 +179,7 @@ internal static class PackOpening
     }
 
     /// <summary>
-    /// What the next recovery will know: the volume was on disk up to where it was scanned from, or was synced by now.
+    /// What the next recovery will know: the volume was on disk up to where its scan began, or has been synced since.
     /// </summary>
     private static SyncedMark MarkOf(LoadedPack loaded)
     {
@@ -189,7 +190,7 @@ internal static class PackOpening
         return new SyncedMark(SyncedMark.CurrentBoot, Math.Max(loaded.LastNumber, last?.Name.Last ?? 0), position);
     }
 
-    /// <summary>Sets aside what does not count any more; a second time, after a crash, over the first.</summary>
+    /// <summary>Copies what no longer counts to `salvage/`. After a crash a second copy replaces the first.</summary>
     private static void Salvage(HeldDirectory directory, Volume last)
     {
         directory.CreateSubdirectory(PackNames.Salvage);
@@ -203,7 +204,8 @@ internal static class PackOpening
     }
 
     /// <summary>
-    /// After a failed sync the system may call pages clean that never reached the disk: written again, they are synced again.
+    /// Rewrites the last volume. After a failed sync the system may treat pages as clean that never reached the disk. Once
+    /// rewritten, they are synced again.
     /// </summary>
     private static void WriteAnew(Volume last, long from)
     {

@@ -6,29 +6,29 @@ namespace MappedFileQueues.Packs;
 public enum PackDurability
 {
     /// <summary>
-    /// When the operating system has the bytes: they survive the end of the process, however it ends, and a power cut may take
+    /// Return when the operating system has the bytes. They survive the end of the process, however it ends. A power cut may lose
     /// them.
     /// </summary>
     PageCache = 0,
 
     /// <summary>
-    /// When they are on disk: nothing that was acknowledged is lost in a power cut. Threads that put at the same time share
-    /// one sync.
+    /// Return when the bytes are on disk. A power cut loses nothing that was acknowledged. Threads that put at the same time
+    /// share one sync.
     /// </summary>
     Group = 1,
 }
 
-/// <summary>How a pack is made and written. The values are copied when a pack is opened.</summary>
+/// <summary>How to create and write a pack. Opening a pack copies the values.</summary>
 public sealed class PackOptions
 {
     private long _volumeSize = 1L << 30;
     private long _checkpointInterval = 256L << 20;
 
     /// <summary>
-    /// The length of a volume in bytes, default 1 GiB, rounded up to a multiple of 8; it belongs to the pack once that is
-    /// made. A pack has at most 16,384 volumes, of which puts leave one to a compaction, so this bounds what fits into one.
+    /// The length of a volume in bytes; default 1 GiB, rounded up to a multiple of 8. It is fixed when the pack is created. A
+    /// pack has at most 16,384 volumes, of which puts leave one to a compaction, so this limits the size of a pack.
     /// </summary>
-    /// <exception cref="ArgumentOutOfRangeException">Less than 4 KiB or more than 16 GiB.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The value is less than 4 KiB or more than 16 GiB.</exception>
     public long VolumeSize
     {
         get => _volumeSize;
@@ -41,15 +41,15 @@ public sealed class PackOptions
     }
 
     /// <summary>
-    /// When puts and deletes return that do not say it themselves; default <see cref="PackDurability.PageCache"/>.
+    /// When puts and deletes return whose caller does not specify it; default <see cref="PackDurability.PageCache"/>.
     /// </summary>
     public PackDurability Durability { get; set; } = PackDurability.PageCache;
 
     /// <summary>
-    /// After so many bytes of puts and deletes the index is written down, by a thread of the pool, so that opening after a crash
-    /// reads that much at most; default 256 MiB. Disposing the pack writes it too.
+    /// After this many bytes of puts and deletes a thread of the pool writes a checkpoint of the index, so opening after a crash
+    /// reads at most this much; default 256 MiB. Disposing the pack writes a checkpoint too.
     /// </summary>
-    /// <exception cref="ArgumentOutOfRangeException">Less than 1.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The value is less than 1.</exception>
     public long CheckpointInterval
     {
         get => _checkpointInterval;
@@ -61,34 +61,34 @@ public sealed class PackOptions
     }
 
     /// <summary>
-    /// Whether gets of up to 16 KiB copy from a mapping of the volume, on Linux, instead of reading its file; default true. For a
-    /// pack that fits into memory a get is twice as fast then (docs/BENCHMARKS.md). A place that the disk cannot read, or that
-    /// the file does not have, is an exception either way. With a mapping the process is ended (SIGBUS) in two cases that false
-    /// makes exceptions too: somebody else truncates a volume while it is open, or the disk loses a place that it could read
-    /// before
-    /// and that the system has dropped from memory since. What was got counts as memory of the process.
+    /// Whether gets of up to 16 KiB copy from a mapping of the volume instead of reading its file, on Linux; default true. If the
+    /// pack fits into memory, a get then takes about half the time (docs/BENCHMARKS.md). A page that the disk cannot read, or
+    /// that the file does not have, is an exception either way. With a mapping, two cases end the process (SIGBUS), which are
+    /// exceptions with false: another program truncates a volume while it is open, or the disk loses a page that it could read
+    /// before and that the system has dropped from memory since. Mapped pages that were read count as memory of the process.
     /// </summary>
     public bool MapVolumes { get; set; } = true;
 
     /// <summary>
-    /// Where a part of the pack is damaged that may have held a newer value of a key, or its deletion, a get of that key is a
-    /// <see cref="QueueCorruptException"/>; with true it answers with what is known, as if nothing had stood there. Default
-    /// false.
+    /// If a damaged part of the pack may have held a newer value of a key, or its deletion, a get of that key throws
+    /// <see cref="QueueCorruptException"/>. With true it returns the value that is known, as if the damaged part had been empty.
+    /// Default false.
     /// </summary>
     public bool AllowStaleValues { get; set; }
 
-    /// <summary>Whether a pack is made where there is none; default true.</summary>
+    /// <summary>Whether to create a pack that is missing; default true.</summary>
     public bool CreateIfMissing { get; set; } = true;
 
     /// <summary>
-    /// The permissions of what is made, on Unix, whatever the umask: read and write bits for files, and the right to enter for
-    /// directories. Default null. Then a directory that is made is 0700; the first files of a pack get the read and write bits of
-    /// its directory, less what the umask takes and never the right of others to write; and all later ones those of `pack.meta`.
+    /// The permissions of new files and directories, on Unix, whatever the umask: read and write bits for files, and search
+    /// permission for directories. Default null: a new directory is 0700. The first files of a pack get the read and write bits
+    /// of its directory, minus the umask, and never write permission for others. All later files get those of `pack.meta`.
     /// </summary>
     public UnixFileMode? UnixCreateMode { get; set; }
 
     /// <summary>
-    /// Network and FUSE file systems are refused without it: their locks do not dependably keep a second writer out.
+    /// Whether to open packs on network and FUSE file systems; default false. Their locks do not reliably keep a second writer
+    /// out.
     /// </summary>
     public bool DangerouslyAllowFileSystem { get; set; }
 }

@@ -6,7 +6,7 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs.Writing;
 
-/// <summary>The writing half of a pack: appends, and writes the index down from time to time.</summary>
+/// <summary>The writing half of a pack: appends needles, and writes checkpoints of the index from time to time.</summary>
 internal sealed class PackWriter : IDisposable
 {
     private readonly OpenedPack _opened;
@@ -29,10 +29,10 @@ internal sealed class PackWriter : IDisposable
 
     public PackAppender Appender { get; }
 
-    /// <summary>Held by whoever writes a checkpoint or changes the set of volumes; taken before the appender's gate.</summary>
+    /// <summary>Held while a checkpoint is written or the set of volumes changes; taken before the appender's gate.</summary>
     public Lock Maintenance { get; } = new();
 
-    /// <summary>Writes a needle; afterwards a checkpoint may become due, which a thread of the pool writes.</summary>
+    /// <summary>Writes a needle. If a checkpoint is due afterwards, a thread of the pool writes it.</summary>
     public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability? durability)
     {
         bool isDone = Appender.Append(kind, key, data, durability ?? _durability);
@@ -42,20 +42,20 @@ internal sealed class PackWriter : IDisposable
         return isDone;
     }
 
-    /// <summary>Writes the index down, unless nothing has changed since.</summary>
+    /// <summary>Writes a checkpoint of the index, unless nothing has changed since the last one.</summary>
     public void Checkpoint()
     {
         lock (Maintenance)
             CheckpointHeld();
     }
 
-    /// <summary>The same for a caller that holds <see cref="Maintenance"/>.</summary>
+    /// <summary>As <see cref="Checkpoint"/>, for a caller that holds <see cref="Maintenance"/>.</summary>
     public void CheckpointHeld()
     {
         long written;
         CheckpointContent content;
         ulong[][] shards = new ulong[PackIndex.ShardCount][];
-        using (Appender.Gate.Enter())
+        using (Appender.Gate.Take())
         {
             written = Appender.Written;
             bool isCovered = written == _checkpointedAt && !_isDirty;
@@ -69,14 +69,14 @@ internal sealed class PackWriter : IDisposable
                 shards[number] = Core.Index.CopyShard(number);
         }
 
-        // No entry may point behind what is on disk.
+        // No entry may point beyond what is on disk.
         Appender.WaitUntilDurable(content.Sequence);
         IndexCheckpoint.Write(Core.Directory, Core.Meta, content, shards);
         Volatile.Write(ref _checkpointedAt, written);
         _isDirty = false;
     }
 
-    /// <summary>The set of volumes has changed: the next checkpoint is written in any case.</summary>
+    /// <summary>Records that the set of volumes has changed, so the next checkpoint is written in any case.</summary>
     public void MarkChanged() => _isDirty = true;
 
     /// <summary>Replaces volumes that hold much garbage.</summary>
@@ -89,7 +89,9 @@ internal sealed class PackWriter : IDisposable
         }
     }
 
-    /// <summary>Scans all volumes while puts go on, then what came meanwhile, and compares with the index.</summary>
+    /// <summary>
+    /// Scans all volumes while puts continue, then what was written meanwhile, and compares the result with the index.
+    /// </summary>
     public PackVerification Verify()
     {
         lock (Maintenance)
@@ -97,7 +99,7 @@ internal sealed class PackWriter : IDisposable
             ObjectDisposedException.ThrowIf(_isDisposed, typeof(PackStore));
             using var verifier = new PackVerifier(Core, Appender.Active, besideWriter: false);
             verifier.Scan();
-            using (Appender.Gate.Enter())
+            using (Appender.Gate.Take())
             {
                 verifier.Scan();
                 return verifier.Compare();
@@ -140,8 +142,8 @@ internal sealed class PackWriter : IDisposable
     }
 
     /// <summary>
-    /// Nothing depends on a checkpoint but the time of the next opening, so its failure is nobody's error. A failed sync on
-    /// the way has poisoned the pack, which the next put reports.
+    /// Ignores a failure, because only the time of the next opening depends on a checkpoint. If the sync before it failed, the
+    /// pack is poisoned, and the next put reports that.
     /// </summary>
     private void TryCheckpoint()
     {
@@ -153,7 +155,7 @@ internal sealed class PackWriter : IDisposable
         }
         catch (MappedFileQueueException)
         {
-            // The old checkpoint counts. The next attempt comes an interval later.
+            // The old checkpoint counts. The next attempt follows an interval later.
             Volatile.Write(ref _checkpointedAt, Appender.Written);
             _isDirty = true;
         }

@@ -14,7 +14,7 @@ public sealed class PackGateTests
     /// before the sleeping thread was awake, 100,000 times in a row. Here the threads that stand back count their turns.
     /// </summary>
     [Fact]
-    public void Enter_BesideThreadsWithoutAPause_IsNotPassedByThousands()
+    public void Take_BesideThreadsWithoutAPause_IsNotPassedByThousands()
     {
         var gate = new PackGate();
         long turns = 0;
@@ -23,7 +23,7 @@ public sealed class PackGateTests
         {
             while (!Volatile.Read(ref isOver))
             {
-                using (gate.EnterAfterOthers())
+                using (gate.TakeAfterOthers())
                 {
                     Volatile.Write(ref turns, turns + 1);
                     Thread.SpinWait(20);
@@ -37,7 +37,7 @@ public sealed class PackGateTests
         {
             Thread.Sleep(5);
             long before = Volatile.Read(ref turns);
-            using (gate.Enter())
+            using (gate.Take())
                 passed[round] = turns - before;
         }
 
@@ -54,7 +54,7 @@ public sealed class PackGateTests
     }
 
     [Fact]
-    public void Enter_ByManyThreads_OneAtATime()
+    public void Take_ByManyThreads_OneAtATime()
     {
         var gate = new PackGate();
         int count = 0;
@@ -62,7 +62,7 @@ public sealed class PackGateTests
         {
             for (int i = 0; i < 20_000; i++)
             {
-                using (number % 2 == 0 ? gate.Enter() : gate.EnterAfterOthers())
+                using (number % 2 == 0 ? gate.Take() : gate.TakeAfterOthers())
                     count++;
             }
         });
