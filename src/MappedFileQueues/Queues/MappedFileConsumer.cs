@@ -204,28 +204,19 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        if (!_reader.TryGetInCall(out byte* payload, out int length))
-            return TryWait(timeout, cancellationToken, out message);
-        message = InPlace(payload, length);
-        return true;
-    }
+        if (!_reader.TryGetInCall(out byte* payload, out int length)
+            && !_core.TryWait(timeout, cancellationToken, out payload, out length))
+        {
+            message = default;
+            return false;
+        }
 
-    /// <summary>Not inlined: its locals would have an address, and then the fast path's would lie in memory too.</summary>
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private unsafe bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
-    {
-        bool found = _core.TryWait(timeout, cancellationToken, out byte* payload, out int length);
-        message = found ? InPlace(payload, length) : default;
-        return found;
-    }
-
-    private unsafe ReadOnlySpan<byte> InPlace(byte* payload, int length)
-    {
 #if MFQ_PLANTED
         if (Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
 #endif
-        return new ReadOnlySpan<byte>(payload, length);
+        message = new ReadOnlySpan<byte>(payload, length);
+        return true;
     }
 
     private bool TryCopy(out ReadOnlyMemory<byte> copy)

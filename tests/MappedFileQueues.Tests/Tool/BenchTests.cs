@@ -74,6 +74,20 @@ public sealed class BenchTests
     }
 
     [Fact]
+    public void Bench_Cold_MeasuresAppendingAndReading()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The cache is dropped on Linux only.");
+        using TempStore folder = new(createStoreFolder: true);
+
+        Dictionary<string, JsonElement> figures = Run(folder, [.. s_tiny, "--cold"]);
+
+        Assert.Equal(5, figures.Keys.Count(name => name.Contains("append", StringComparison.Ordinal)));
+        Assert.Equal(4, figures.Keys.Count(name => name.Contains("read", StringComparison.Ordinal)));
+        Assert.All(figures, figure => AssertFigure(figure.Key, "ns", figure.Value));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    [Fact]
     public void Bench_OnlySomeNames_MeasuresThese()
     {
         using TempStore folder = new(createStoreFolder: true);
