@@ -13,6 +13,7 @@ internal static class FaultChild
 {
     public const string Verb = "fault";
 
+    private const int FillerLength = 8 * 1024 * 1024;
     private const int Page = 4096;
 
     public static int Run(string[] arguments)
@@ -90,12 +91,15 @@ internal static class FaultChild
         }
     }
 
-    /// <summary>Two stores fill one disk; each append that returned can be read; once there is room it goes on.</summary>
+    /// <summary>
+    /// Two stores fill one disk; each append that returned can be read; once there is room it goes on. There has to be room for
+    /// what both prepare ahead: of 2 MiB the first store's background thread sometimes took all, before the second appended.
+    /// </summary>
     private static void Fill(string folder)
     {
         string fillerPath = Path.Combine(folder, "filler");
         using (FileStream filler = new(fillerPath, FileMode.Create))
-            filler.Write(new byte[2 * 1024 * 1024]);
+            filler.Write(new byte[FillerLength]);
         string[] paths = [Path.Combine(folder, "first"), Path.Combine(folder, "second")];
         MappedFileQueue[] queues = [.. paths.Select(path => Open(path, 1024 * 1024))];
         int[] counts = new int[queues.Length];
