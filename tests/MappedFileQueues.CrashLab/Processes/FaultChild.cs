@@ -93,7 +93,7 @@ internal static class FaultChild
 
     /// <summary>
     /// Two stores fill one disk; each append that returned can be read; once there is room it goes on. There has to be room for
-    /// what both prepare ahead: of 2 MiB the first store's background thread sometimes took all, before the second appended.
+    /// what both prepare ahead, and they append in turn: else the first store's background thread sometimes took all of it.
     /// </summary>
     private static void Fill(string folder)
     {
@@ -120,12 +120,14 @@ internal static class FaultChild
 
         Expect(queues, counts);
         File.Delete(fillerPath);
-        for (int which = 0; which < queues.Length; which++)
+        for (int i = 0; i < 50; i++)
         {
-            for (int i = 0; i < 50; i++)
+            for (int which = 0; which < queues.Length; which++)
                 queues[which].Producer.Produce(LabMessage.Make(which, 1, counts[which]++, 3000));
-            queues[which].Flush();
         }
+
+        foreach (MappedFileQueue queue in queues)
+            queue.Flush();
 
         Expect(queues, counts);
         foreach (MappedFileQueue queue in queues)

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Crash;
 /// A few seconds of each part of the crash laboratory, and that it finds what it must; `.ci/run` gives it more, a long run is
 /// one command (docs/DURABILITY.md, "The laboratory").
 /// </summary>
-[Collection(ProcessCollection.Name)]
+[Collection(AloneCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class CrashLabTests(ITestOutputHelper output)
 {
