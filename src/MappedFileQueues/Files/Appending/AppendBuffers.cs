@@ -74,8 +74,14 @@ internal sealed unsafe class AppendBuffers : IDisposable
     /// <summary>The bytes that calls have handed over, counted from the opening.</summary>
     public long Accepted => _takenEnd ?? _active.Origin + Cursor.EndOf(_active);
 
-    /// <summary>Whether the current file holds, or is about to hold, any bytes.</summary>
+    /// <summary>Whether the current file holds, or is about to hold, any bytes. As <see cref="EndsFile"/>.</summary>
     public bool HasBytesInFile => _active.FilePosition + Cursor.EndOf(_active) > 0;
+
+    /// <summary>
+    /// Whether so many more bytes would make the current file too long. Also for a long write that has the active buffer, without
+    /// the gate.
+    /// </summary>
+    public bool EndsFile(int length) => _active.FilePosition + Cursor.EndOf(_active) + length > _fileLengthMax;
 
     private bool IsOpenToAll => !IsTaken && !_isClosed;
 
@@ -100,7 +106,7 @@ internal sealed unsafe class AppendBuffers : IDisposable
         {
             if (Cursor.TryClaim(length, out start) is { } buffer)
                 return buffer;
-            bool endsFile = _active.FilePosition + Cursor.EndOf(_active) + length > _fileLengthMax;
+            bool endsFile = EndsFile(length);
             if (_sealed is not null)
             {
                 // The thread that drains swaps as soon as it is done. If it woke this thread for it instead, it would have

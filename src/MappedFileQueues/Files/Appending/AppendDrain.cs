@@ -36,6 +36,16 @@ internal sealed class AppendDrain : IDisposable
     /// <summary>Bytes that survive a power cut. From any thread.</summary>
     public long Flushed => Volatile.Read(ref _flushed);
 
+    /// <summary>Bytes that calls have handed over, counted from the opening. From any thread; takes the gate.</summary>
+    public long Accepted
+    {
+        get
+        {
+            lock (_gate)
+                return _buffers.Accepted;
+        }
+    }
+
     /// <summary>Under the gate: whether a thread has the role.</summary>
     public bool IsTaken { get; private set; }
 
@@ -86,7 +96,7 @@ internal sealed class AppendDrain : IDisposable
     /// </summary>
     public void FlushOnTick() => RunInRole(this, static drain =>
     {
-        drain.WriteUpTo(drain.AcceptedNow());
+        drain.WriteUpTo(drain.Accepted);
         if (drain.TrySealLastOfFile())
             _ = drain.DrainSealed(everything: true);
         if (drain.IsDurable && drain._written > drain._flushed)
@@ -155,12 +165,6 @@ internal sealed class AppendDrain : IDisposable
         _files.End(isFailed: false);
         if (IsDurable)
             Sync();
-    }
-
-    private long AcceptedNow()
-    {
-        lock (_gate)
-            return _buffers.Accepted;
     }
 
     private bool TrySealLastOfFile()

@@ -14,18 +14,17 @@ internal sealed unsafe class AppendPipe
     private readonly AppendDrain _drain;
     private readonly AppendWriter _writer;
     private readonly object _gate;
-    private readonly long _fileLengthMax;
     private readonly int _lengthMax;
 
     public AppendPipe(string path, AppendFileOptions options)
     {
         AppendFileSet files = AppendFileSet.Open(path, options);
-        _fileLengthMax = options.RollsByLength ? options.RollLength : long.MaxValue;
-        _lengthMax = (int)Math.Min(options.BufferLength / 2, _fileLengthMax);
+        long fileLengthMax = options.RollsByLength ? options.RollLength : long.MaxValue;
+        _lengthMax = (int)Math.Min(options.BufferLength / 2, fileLengthMax);
         AppendBuffers? buffers = null;
         try
         {
-            _buffers = buffers = new AppendBuffers(options.BufferLength, _fileLengthMax);
+            _buffers = buffers = new AppendBuffers(options.BufferLength, fileLengthMax);
             _gate = buffers.Gate;
             buffers.BeginAtEnd(files.Current, files.OpenedLength);
             _drain = new AppendDrain(path, buffers, files, options);
@@ -49,14 +48,7 @@ internal sealed unsafe class AppendPipe
     public long FlushedLength => _drain.Flushed;
 
     /// <summary>Bytes that calls have handed over.</summary>
-    public long AcceptedLength
-    {
-        get
-        {
-            lock (_gate)
-                return _buffers.Accepted;
-        }
-    }
+    public long AcceptedLength => _drain.Accepted;
 
     /// <summary>Appends the bytes in one piece, and returns the place behind them.</summary>
     public long Write(ReadOnlySpan<byte> bytes)
@@ -168,8 +160,7 @@ internal sealed unsafe class AppendPipe
         AppendBuffer active = TakeBuffer(bytes.Length);
         try
         {
-            bool isTooLong = active.FilePosition + active.End + bytes.Length > _fileLengthMax;
-            if (isTooLong && active.FilePosition + active.End > 0)
+            if (_buffers.EndsFile(bytes.Length) && _buffers.HasBytesInFile)
                 active = SwapTaken(endsFile: true);
             while (true)
             {

@@ -58,11 +58,7 @@ public sealed class FlushProcessTests
         using CrashStore store = new();
         using MappedFileQueue queue = store.Open();
         _ = queue.Producer;
-        using PeerAgent agent = PeerAgent.Start();
-        agent.Ask(store.OpenCommand + " level=Group");
-        agent.Trap("FlushMarked", hit: 1, what: "stop");
-        agent.Send("append prefix=theirs count=1");
-        agent.WaitUntilStopped();
+        using PeerAgent agent = StartStoppedLeader(store);
         Contract.BackgroundCall waiter = Contract.BackgroundCall.Start(() =>
             queue.Producer.Produce(CrashMessage.Make("ours", 64), s_group));
         Eventually.True(() => store.Peek().Count == 2, "ours is appended");
@@ -79,11 +75,7 @@ public sealed class FlushProcessTests
         using CrashStore store = new();
         using MappedFileQueue queue = store.Open();
         _ = queue.Producer;
-        using PeerAgent agent = PeerAgent.Start();
-        agent.Ask(store.OpenCommand + " level=Group");
-        agent.Trap("FlushMarked", hit: 1, what: "stop");
-        agent.Send("append prefix=theirs count=1");
-        agent.WaitUntilStopped();
+        using PeerAgent agent = StartStoppedLeader(store);
 
         Assert.Throws<TimeoutException>(() => queue.Producer.Produce(CrashMessage.Make("late", 64),
             new ProduceOptions { Durability = DurabilityLevel.Group, Timeout = TimeSpan.FromMilliseconds(100) }));
@@ -108,11 +100,7 @@ public sealed class FlushProcessTests
         using CrashStore store = new();
         MappedFileQueue queue = store.Open();
         MappedFileProducer producer = queue.Producer;
-        using PeerAgent agent = PeerAgent.Start();
-        agent.Ask(store.OpenCommand + " level=Group");
-        agent.Trap("FlushMarked", hit: 1, what: "stop");
-        agent.Send("append prefix=theirs count=1");
-        agent.WaitUntilStopped();
+        using PeerAgent agent = StartStoppedLeader(store);
         Contract.BackgroundCall waiter = Contract.BackgroundCall.Start(() =>
             producer.Produce(CrashMessage.Make("ours", 64), s_group));
         Eventually.True(() => store.Peek().Count == 2, "ours is appended");
@@ -124,5 +112,16 @@ public sealed class FlushProcessTests
         Assert.True(Stopwatch.GetElapsedTime(began) < Eventually.DefaultDeadline);
         agent.Continue();
         agent.Answer();
+    }
+
+    /// <summary>Another process that leads a flush and stands still in it.</summary>
+    private static PeerAgent StartStoppedLeader(CrashStore store)
+    {
+        PeerAgent agent = PeerAgent.Start();
+        agent.Ask(store.OpenCommand + " level=Group");
+        agent.Trap("FlushMarked", hit: 1, what: "stop");
+        agent.Send("append prefix=theirs count=1");
+        agent.WaitUntilStopped();
+        return agent;
     }
 }

@@ -33,7 +33,6 @@ internal sealed class BlockFiller
     private readonly ReadMode _firstMode;
     private readonly bool _bypassesCache;
     private readonly int _headroom;
-    private readonly int _blockLengthMax;
     private readonly int _blockCountMax;
     private readonly TimeSpan _followInterval;
     private readonly Queue<ReadBlock> _filled;
@@ -71,12 +70,11 @@ internal sealed class BlockFiller
         (_signal, _source, _headroom) = (signal, source, headroom);
         _gate = signal.Gate;
         _bypassesCache = options.BypassCache;
-        _blockLengthMax = options.BlockSize;
         _blockCountMax = options.BlocksAhead + 1;
         _isFollowing = options.Follow;
         _followInterval = options.FollowInterval;
         _mode = _firstMode = usesCache && !options.MapBlocks ? ReadMode.FromCache : ReadMode.OnDemand;
-        _plan = new ReadPlan(_blockLengthMax, _bypassesCache) { LengthSeen = source.Prepare() };
+        _plan = new ReadPlan(options.BlockSize, _bypassesCache) { LengthSeen = source.Prepare() };
         _free = new Stack<ReadBlock>(_blockCountMax);
         _filled = new Queue<ReadBlock>(_blockCountMax);
     }
@@ -280,7 +278,7 @@ internal sealed class BlockFiller
     /// <summary>Reads one block.</summary>
     private void FillOne()
     {
-        int length = _plan.NextLength(_blockLengthMax);
+        int length = _plan.NextLength();
         (long position, long lengthSeen, int epoch, int question) = (_plan.Position, _plan.LengthSeen, _epoch, _question);
         ReadBlock block = TakeFree();
         FillOutcome outcome;

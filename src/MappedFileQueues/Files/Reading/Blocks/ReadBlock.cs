@@ -11,7 +11,9 @@ namespace MappedFileQueues.Files.Reading.Blocks;
 /// <param name="bypassesCache">Whether to read straight from the disk what the system does not have in memory.</param>
 internal sealed class ReadBlock(int headroom, bool bypassesCache)
 {
-    private const int PageLength = 4096;
+    /// <summary>Reads past the system's cache begin and end at multiples of this.</summary>
+    public const int PageLength = 4096;
+
     private const int LargePageLength = 2 * 1024 * 1024;
 
     /// <summary>No bytes: the next blocks are of another file, or of the same one from its beginning.</summary>

@@ -10,7 +10,6 @@ internal sealed class ReadPlan(int lengthMax, bool endsAtPages)
 {
     private const int FirstLength = 64 * 1024;
     private const int Growth = 4;
-    private const int PageLength = 4096;
 
     private int _nextLength = Math.Min(FirstLength, lengthMax);
 
@@ -28,17 +27,17 @@ internal sealed class ReadPlan(int lengthMax, bool endsAtPages)
     }
 
     /// <summary>
-    /// How much to read next, <paramref name="max"/> at most: never much more than the file is known to hold.
+    /// How much to read next, <paramref name="max"/> at most if given: never much more than the file is known to hold.
     /// </summary>
-    public int NextLength(int max)
+    public int NextLength(int max = int.MaxValue)
     {
         int length = Math.Min(_nextLength, max);
         if (endsAtPages)
-            length -= (int)(Position % PageLength);
+            length -= (int)(Position % ReadBlock.PageLength);
 
         // One byte more than the rest: a read that is not full has met the end.
         long rest = Math.Max(LengthSeen - Position, 0) + 1;
-        return rest < length ? (int)((rest + PageLength - 1) & -PageLength) : length;
+        return rest < length ? (int)((rest + ReadBlock.PageLength - 1) & -ReadBlock.PageLength) : length;
     }
 
     /// <summary>A block was read from here on.</summary>
