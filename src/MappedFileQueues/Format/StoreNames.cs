@@ -27,6 +27,7 @@ internal static class StoreNames
     public const string PrepareLock = "locks/prepare";
     public const string FlushLock = "locks/flush";
     public const string Slots = "locks/slots";
+    public const string Retention = "retention";
 
     private const string SegmentSuffix = ".log";
     private const string CutSuffix = ".cut";
