@@ -40,6 +40,8 @@ internal enum ProtocolStep
     OriginRaised,
     OriginPadded,
     OriginCheckpointed,
+    LowWaterRaised,
+    SegmentDeleted,
     CallChecked,
     ClaimTimedOut,
     AsyncWaitAdded,

@@ -144,6 +144,30 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     public long Flush() => _core.Flush();
 
     /// <summary>
+    /// Deletes the messages before an offset, in whole segments. Keeps everything that a consumer with a stored offset has not
+    /// committed, unless the store's <see cref="RetentionOptions.KeepUnconsumed"/> is off. Flushes first. Reads that are under
+    /// way in a deleted segment go on undisturbed.
+    /// </summary>
+    /// <param name="beforeOffset">Any offset; it need not be the start of a message.</param>
+    /// <returns>The oldest offset that is kept.</returns>
+    /// <exception cref="QueueDiskException">The disk refused; segments that are not deleted yet are kept.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier flush failed.</exception>
+    public long Trim(long beforeOffset)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(beforeOffset);
+        return _core.Trim(beforeOffset);
+    }
+
+    /// <summary>
+    /// Sets how much of its past the store keeps. The policy is stored in the store, replaces the one before, and survives a power
+    /// cut once the call has returned. A store without a policy keeps everything.
+    /// </summary>
+    /// <param name="policy">The policy; without a limit nothing is deleted.</param>
+    /// <exception cref="ArgumentOutOfRangeException">A limit is negative.</exception>
+    /// <exception cref="QueueDiskException">The disk refused; the policy is as before.</exception>
+    public void SetRetention(RetentionOptions policy) => _core.SetRetention(policy);
+
+    /// <summary>
     /// Completes when everything published before the call, by any process, is on disk. Works at every level. Calls at the same
     /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>

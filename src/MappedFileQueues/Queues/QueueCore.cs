@@ -6,6 +6,7 @@ using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
@@ -191,6 +192,29 @@ internal sealed class QueueCore : IDisposable
     {
         using CallGate.Call call = BeginCall();
         consumer.Move(ConsumerStart.FindNew(Attachment, start, consumer.Policy));
+    }
+
+    /// <summary>
+    /// Deletes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept. Flushes first:
+    /// what is not on disk, and covered by a checkpoint, stays.
+    /// </summary>
+    public long Trim(long before)
+    {
+        using CallGate.Call call = BeginCall();
+        bool keepsUnconsumed = RetentionFile.Read(Store.Directory, Store.Meta.StoreId)?.KeepUnconsumed ?? true;
+        if (Store.Window.StartOf(before) > Store.LowWater)
+            _ = Attachment.Flusher.Flush();
+        return new SegmentTrimmer(Store).Delete(before, keepsUnconsumed);
+    }
+
+    /// <summary>Makes a policy the store's, for every process.</summary>
+    public void SetRetention(RetentionOptions policy)
+    {
+        ArgumentNullException.ThrowIfNull(policy);
+        policy.ThrowIfInvalid();
+        using CallGate.Call call = BeginCall();
+        using PlatformLock open = Store.TakeOpenLock();
+        RetentionFile.Write(Store.Directory, Store.Meta.StoreId, policy);
     }
 
     /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>

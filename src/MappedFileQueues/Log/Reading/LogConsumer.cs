@@ -179,7 +179,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
                 throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
                     + $"read={Reader.OffsetBehind}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
             ThrowIfNoFrameStart(nextOffset);
-            StoreCursor(nextOffset);
+            StoreCursorAboveLowWater(nextOffset);
         }
         finally
         {
@@ -207,7 +207,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             ThrowIfBarred();
             ThrowIfNoFrameStart(offset);
             Reader.MoveTo(offset);
-            StoreCursor(offset);
+            StoreCursorAboveLowWater(offset);
         }
         finally
         {
@@ -378,6 +378,19 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             return;
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
             + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
+    }
+
+    /// <summary>
+    /// Stores an offset that may lie below the one before: a deletion may not have seen it yet. It raises low water, then reads the
+    /// cursors again; this stores the cursor, then reads low water. So one of the two sees the other.
+    /// </summary>
+    private void StoreCursorAboveLowWater(long offset)
+    {
+        StoreCursor(offset);
+        Interlocked.MemoryBarrier(); // P16 full: the cursor before low water; pairs with P16 full in SegmentTrimmer.
+        if (offset < Store.LowWater)
+            throw new OffsetOutOfRangeException($"The messages at this offset are being removed: offset={offset}, "
+                + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset at or after the first.");
     }
 
     private void StoreCursor(long offset)

@@ -1,0 +1,109 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Log.Retention;
+
+/// <summary>Deletion of the oldest segments: what goes, what stays, and who notices.</summary>
+public sealed class TrimTests : IDisposable
+{
+    private const int SegmentLength = 4096;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void Trim_NoConsumer_DeletesWholeSegmentsBelowTheOffset()
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+
+        long kept = queue.Trim(offsets[200]);
+
+        Assert.Equal(offsets[200] / SegmentLength * SegmentLength, kept);
+        Assert.Equal(kept, queue.GetInfo().FirstOffset);
+        Assert.Equal(kept, Segments().Min());
+        using MappedFileConsumer consumer = queue.OpenConsumer("late", QueueStart.Earliest);
+        Assert.Equal(offsets.First(offset => offset >= kept), First(consumer));
+    }
+
+    [Fact]
+    public void Trim_ConsumerBehind_KeepsWhatItHasNotCommitted()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer slow = queue.OpenConsumer("slow", QueueStart.Earliest);
+        long[] offsets = Fill(queue, 300);
+        for (int i = 0; i < 100; i++)
+            slow.Consume();
+
+        Assert.Equal(0, queue.Trim(long.MaxValue));
+        for (int i = 0; i < 150; i++)
+        {
+            slow.Consume();
+            slow.Commit();
+        }
+
+        long kept = queue.Trim(long.MaxValue);
+
+        Assert.Equal(slow.CommittedOffset / SegmentLength * SegmentLength, kept);
+        Assert.Equal(offsets[150], First(slow));
+    }
+
+    [Fact]
+    public void Trim_KeepUnconsumedIsOff_ConsumerBehindIsToldThatItsMessagesAreGone()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer slow = queue.OpenConsumer("slow", QueueStart.Earliest);
+        Fill(queue, 300);
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = false });
+
+        long kept = queue.Trim(long.MaxValue);
+
+        Assert.InRange(kept, SegmentLength, long.MaxValue);
+        Assert.Throws<OffsetOutOfRangeException>(() => slow.Consume().Length);
+        Assert.Throws<OffsetOutOfRangeException>(() => slow.AdjustOffset(0));
+        slow.SeekToStart();
+        Assert.Equal(kept, slow.Offset / SegmentLength * SegmentLength);
+    }
+
+    [Fact]
+    public void Trim_ReopenedAfterwards_BeginsWhereItWasTrimmed()
+    {
+        long kept;
+        using (MappedFileQueue queue = Open())
+        {
+            Fill(queue, 300);
+            kept = queue.Trim(long.MaxValue);
+        }
+
+        using MappedFileQueue again = Open();
+        Assert.Equal(kept, again.GetInfo().FirstOffset);
+        Assert.Equal(0, again.Trim(0) - kept);
+        again.Producer.Produce(CrashMessage.Make("more", 64));
+    }
+
+    [Fact]
+    public void SetRetention_NegativeLimit_ThrowsAndNothingIsStored()
+    {
+        using MappedFileQueue queue = Open();
+
+        Assert.Throws<ArgumentOutOfRangeException>(() => queue.SetRetention(new RetentionOptions { MaxBytes = -1 }));
+
+        Assert.False(File.Exists(Path.Combine(_temp.StorePath, StoreNames.Retention)));
+    }
+
+    private static long First(MappedFileConsumer consumer)
+    {
+        consumer.Consume();
+        return consumer.MessageOffset;
+    }
+
+    private static long[] Fill(MappedFileQueue queue, int count) =>
+        [.. Enumerable.Range(0, count).Select(i => queue.Producer.Produce(CrashMessage.Make($"m{i}", 64)))];
+
+    private IEnumerable<long> Segments() =>
+        from path in Directory.EnumerateFiles(Path.Combine(_temp.StorePath, StoreNames.CommitLog), "*.log")
+        select long.Parse(Path.GetFileNameWithoutExtension(path), System.Globalization.CultureInfo.InvariantCulture);
+
+    private MappedFileQueue Open() => new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = SegmentLength });
+}
