@@ -10,6 +10,12 @@ internal static class LogLimits
     /// <summary>The largest offset that a caller may name; nothing lies above it.</summary>
     public const long OffsetMax = long.MaxValue - (4 * StoreMeta.SegmentLengthMax);
 
+    /// <summary>
+    /// How much longer than a segment the file of a recycled one is. Behind what is allocated it may hold bytes of the segment
+    /// that it was before.
+    /// </summary>
+    public const long RecycledMark = 4096;
+
     /// <summary>The largest offset at which a log may begin.</summary>
     public const long OriginMax = long.MaxValue - (16 * StoreMeta.SegmentLengthMax);
 }

@@ -2,16 +2,20 @@ namespace MappedFileQueues;
 
 /// <summary>
 /// How much of its past a store keeps. The policy lives in the store: every process that has the store open applies it, whichever
-/// process set it. Retention deletes whole segments, the oldest first; the segment that producers append to, and what the last
-/// checkpoint does not cover, always stay. Limits that are null do not count; the first limit that is exceeded deletes.
+/// process set it. Retention removes whole segments, the oldest first; the segment that producers append to always stays. Limits
+/// that are null do not count; a segment goes as soon as one limit says so. Removed messages need no flush: a power cut does not
+/// bring them back.
 /// </summary>
 public sealed record RetentionOptions
 {
-    /// <summary>The most bytes that the segments of the log take, the current one counted whole.</summary>
+    /// <summary>
+    /// The most bytes that the segments of the log take, the current one counted whole; at least one segment stays. For a short
+    /// time there may be more, and segments that are prepared ahead or wait to be used again come on top.
+    /// </summary>
     public long? MaxBytes { get; init; }
 
     /// <summary>
-    /// How long a segment is kept after it was completed. The time is that of the last write to the file, as the file system
+    /// How long a segment is kept after it was completed. The time is that of the last write to its file, as the file system
     /// tells it.
     /// </summary>
     public TimeSpan? MaxAge { get; init; }
@@ -20,10 +24,26 @@ public sealed record RetentionOptions
     public long? MinFreeBytes { get; init; }
 
     /// <summary>
-    /// Never delete what a consumer with a stored offset has not committed, whatever the limits say. Default true. A consumer that
-    /// never commits then keeps the whole log.
+    /// Whether everything is kept that a consumer with a stored offset has not committed, whatever the limits say. Default true.
+    /// A consumer that never commits then keeps the whole log, also when no process has it open;
+    /// see <see cref="UnconsumedBytesMax"/>.
     /// </summary>
     public bool KeepUnconsumed { get; init; } = true;
+
+    /// <summary>
+    /// A consumer that is further behind than this keeps nothing any longer: when a limit says so, its messages go, and the
+    /// consumer is dropped. It learns of that at its next read or commit (<see cref="ConsumerOptions.OnOutOfRange"/>). Null, the
+    /// default: no consumer is dropped.
+    /// </summary>
+    public long? UnconsumedBytesMax { get; init; }
+
+    /// <summary>
+    /// Whether the files of removed segments become the next segments; default true. A file whose pages are in memory and whose
+    /// blocks are on disk costs a fraction of a new one. A few such files wait in the store's folder. A file that a process
+    /// still maps, or that has another name (a hard link), is never used again, and none is on a system without the calls of
+    /// Linux.
+    /// </summary>
+    public bool Recycle { get; init; } = true;
 
     /// <summary>Some limit is set.</summary>
     internal bool HasLimit => MaxBytes is not null || MaxAge is not null || MinFreeBytes is not null;
@@ -31,11 +51,15 @@ public sealed record RetentionOptions
     /// <exception cref="ArgumentOutOfRangeException">A limit is negative.</exception>
     internal void ThrowIfInvalid()
     {
-        if (MaxBytes is { } bytes)
-            ArgumentOutOfRangeException.ThrowIfNegative(bytes, nameof(MaxBytes));
-        if (MaxAge is { } age)
-            ArgumentOutOfRangeException.ThrowIfLessThan(age, TimeSpan.Zero, nameof(MaxAge));
-        if (MinFreeBytes is { } free)
-            ArgumentOutOfRangeException.ThrowIfNegative(free, nameof(MinFreeBytes));
+        ThrowIfNegative(MaxBytes, nameof(MaxBytes));
+        ThrowIfNegative(MaxAge?.Ticks, nameof(MaxAge));
+        ThrowIfNegative(MinFreeBytes, nameof(MinFreeBytes));
+        ThrowIfNegative(UnconsumedBytesMax, nameof(UnconsumedBytesMax));
+    }
+
+    private static void ThrowIfNegative(long? value, string name)
+    {
+        if (value is { } number)
+            ArgumentOutOfRangeException.ThrowIfNegative(number, name);
     }
 }

@@ -29,7 +29,11 @@ internal static class StoreNames
     public const string Slots = "locks/slots";
     public const string Retention = "retention";
 
+    /// <summary>Two slots like those of the checkpoint: everything before the offset was removed.</summary>
+    public const string LowWater = "offset/low-water";
+
     private const string SegmentSuffix = ".log";
+    private const string SpareSuffix = ".spare";
     private const string CutSuffix = ".cut";
     private const int SegmentDigits = 20;
 
@@ -38,6 +42,13 @@ internal static class StoreNames
 
     public static string Segment(long startOffset) =>
         $"{CommitLog}/{startOffset.ToString("D20", CultureInfo.InvariantCulture)}{SegmentSuffix}";
+
+    /// <summary>The name of a removed segment until its file is used for another one.</summary>
+    public static string Spare(long startOffset) =>
+        $"{CommitLog}/{startOffset.ToString("D20", CultureInfo.InvariantCulture)}{SpareSuffix}";
+
+    /// <summary>Whether a file name of `commitlog/` is that of a spare.</summary>
+    public static bool IsSpare(string fileName) => fileName.EndsWith(SpareSuffix, StringComparison.Ordinal);
 
     public static string SlotLock(int slot) => $"{Locks}/slot-{slot.ToString("D4", CultureInfo.InvariantCulture)}";
 

@@ -15,8 +15,9 @@ public sealed unsafe class MappedFileReader : IDisposable
 
     private readonly StoreReader _reader;
 
-    private MappedFileReader(ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption) =>
-        _reader = new StoreReader(store, start, corruption, OnSkipped);
+    private MappedFileReader(
+        ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange) =>
+        _reader = new StoreReader(store, start, corruption, onOutOfRange, OnSkipped, OnGap);
 
     /// <summary>
     /// Raised when the reader has stepped over damage, as the policy it was opened with allows. It is raised on the reading
@@ -24,6 +25,12 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// may dispose it.
     /// </summary>
     public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
+
+    /// <summary>
+    /// Raised when the reader has skipped messages that were removed before it read them, as the policy it was opened with says.
+    /// It is raised as <see cref="CorruptionSkipped"/> is.
+    /// </summary>
+    public event EventHandler<MessagesSkippedEventArgs>? MessagesSkipped;
 
     /// <summary>The offset of the message that the last read gave, or else of the next message to read.</summary>
     public long Offset => _reader.Offset;
@@ -55,16 +62,21 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <param name="start">As there.</param>
     /// <param name="corruption">What the reader does where the log is damaged. In a store that has not been opened since the
     /// machine was started, it steps over damage only below the last checkpoint: what lies above may be cut off.</param>
-    /// <exception cref="ArgumentOutOfRangeException">The policy is not defined.</exception>
-    public static MappedFileReader Open(string path, QueueStart start, CorruptionPolicy corruption)
+    /// <param name="onOutOfRange">What the reader does when the messages at its offset were removed. The two policies that go on
+    /// raise <see cref="MessagesSkipped"/>.</param>
+    /// <exception cref="ArgumentOutOfRangeException">A policy is not defined.</exception>
+    public static MappedFileReader Open(
+        string path, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange = OutOfRangePolicy.Throw)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
+        if (!Enum.IsDefined(onOutOfRange))
+            throw new ArgumentOutOfRangeException(nameof(onOutOfRange), onOutOfRange, "Not a defined policy.");
         if (!Enum.IsDefined(corruption))
             throw new ArgumentOutOfRangeException(nameof(corruption), corruption, "Not a defined policy.");
         var store = ReadOnlyStore.Open(Path.GetFullPath(path), verifiesChecksum: true);
         try
         {
-            return new MappedFileReader(store, start, corruption);
+            return new MappedFileReader(store, start, corruption, onOutOfRange);
         }
         catch
         {
@@ -135,6 +147,9 @@ public sealed unsafe class MappedFileReader : IDisposable
         throw new QueueFormatException($"The store does not hold this struct: path={_reader.Path}, "
             + $"structSize={meta.StructSize}, expected={structSize}. Open it with the struct that made it, or as bytes.");
     }
+
+    private void OnGap(long offset, long nextOffset) =>
+        MessagesSkipped?.Invoke(this, new MessagesSkippedEventArgs("", offset, nextOffset));
 
     private void OnSkipped(QueueCorruptException error, long offset, long nextOffset) =>
         CorruptionSkipped?.Invoke(this, new CorruptionSkippedEventArgs("", error, offset, nextOffset));

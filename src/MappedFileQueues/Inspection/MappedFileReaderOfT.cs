@@ -14,6 +14,7 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
     {
         _reader = reader;
         reader.CorruptionSkipped += (_, skipped) => CorruptionSkipped?.Invoke(this, skipped);
+        reader.MessagesSkipped += (_, skipped) => MessagesSkipped?.Invoke(this, skipped);
     }
 
     /// <inheritdoc cref="MappedFileReader.Offset"/>
@@ -25,15 +26,19 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
     /// <inheritdoc cref="MappedFileReader.CorruptionSkipped"/>
     public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
 
+    /// <inheritdoc cref="MappedFileReader.MessagesSkipped"/>
+    public event EventHandler<MessagesSkippedEventArgs>? MessagesSkipped;
+
     /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart)"/>
     /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
     public static MappedFileReader<T> Open(string path, QueueStart start = default) => Open(path, start, CorruptionPolicy.Throw);
 
-    /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart, CorruptionPolicy)"/>
+    /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart, CorruptionPolicy, OutOfRangePolicy)"/>
     /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
-    public static MappedFileReader<T> Open(string path, QueueStart start, CorruptionPolicy corruption)
+    public static MappedFileReader<T> Open(
+        string path, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange = OutOfRangePolicy.Throw)
     {
-        MappedFileReader reader = MappedFileReader.Open(path, start, corruption);
+        MappedFileReader reader = MappedFileReader.Open(path, start, corruption, onOutOfRange);
         try
         {
             reader.ThrowIfOther(sizeof(T), StructLayoutFingerprint.Of<T>());

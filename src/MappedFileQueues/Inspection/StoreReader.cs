@@ -16,12 +16,21 @@ internal sealed unsafe class StoreReader : IDisposable
 
     /// <summary>Takes ownership of the store, unless it throws.</summary>
     public StoreReader(
-        ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption, Action<QueueCorruptException, long, long> onSkipped)
+        ReadOnlyStore store,
+        QueueStart start,
+        CorruptionPolicy corruption,
+        OutOfRangePolicy onOutOfRange,
+        Action<QueueCorruptException, long, long> onSkipped,
+        Action<long, long> onGap)
     {
         _store = store;
         _corruption = corruption;
         DamageSkipper? skipper = corruption == CorruptionPolicy.Throw ? null : new DamageSkipper(store, corruption, onSkipped);
-        _reader = new LogReader(store, skipper: skipper);
+        GapSkipper? gaps = onOutOfRange == OutOfRangePolicy.Throw
+            ? null
+            : new GapSkipper(
+                () => onOutOfRange == OutOfRangePolicy.Latest ? store.FindLatest() : store.LowWater, static _ => true, onGap);
+        _reader = new LogReader(store, skipper: skipper, gaps: gaps);
         _reader.MoveTo(Find(start));
     }
 

@@ -1,9 +1,11 @@
 using System.Diagnostics;
 using System.Globalization;
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
@@ -28,11 +30,15 @@ internal sealed class LogAttachment : IDisposable
     private int _producerCount;
     private bool _disposed;
 
-    public LogAttachment(OpenedStore opened, LogSettings settings)
+    /// <param name="opened">The store.</param>
+    /// <param name="settings">The user's options.</param>
+    /// <param name="deleting">Called before retention removes a segment.</param>
+    public LogAttachment(OpenedStore opened, LogSettings settings, Action<SegmentDeletingEventArgs>? deleting = null)
     {
         Store = new LogStore(opened, settings);
         Flusher = new LogFlusher(Store);
         FlushThread = new FlushThread(Store, Flusher);
+        Retention = new RetentionThread(Store, deleting);
         Origin = new LogOrigin(Store, Flusher);
         _roller = new SegmentRoller(Store, Origin, FlushThread);
         _admission = new ProducerAdmission(Store, Origin, _roller, Flusher);
@@ -44,6 +50,8 @@ internal sealed class LogAttachment : IDisposable
         {
             if (settings.FlushesAtIntervals)
                 FlushThread.StartTicking();
+            if (Store.Directory.Identify(StoreNames.Retention) is not null)
+                Retention.Notice();
         }
         catch
         {
@@ -58,6 +66,8 @@ internal sealed class LogAttachment : IDisposable
     public LogFlusher Flusher { get; }
 
     public FlushThread FlushThread { get; }
+
+    public RetentionThread Retention { get; }
 
     public LogOrigin Origin { get; }
 
@@ -138,6 +148,7 @@ internal sealed class LogAttachment : IDisposable
         _disposed = true;
         Store.End();
         Debug.Assert(_producerCount == 0, "The queue closes its producers first.");
+        Retention.Dispose();
         EndFlushing();
         try
         {

@@ -6,6 +6,27 @@ internal enum PlantedFault
 {
     None,
 
+    /// <summary>A removed segment becomes another one while a process maps it.</summary>
+    MappedSegmentRecycled,
+
+    /// <summary>A recycled segment keeps its old bytes.</summary>
+    RecycledNotZeroed,
+
+    /// <summary>The bound of what is allocated rises over old bytes before they are zeroed.</summary>
+    AllocatedRaisedEarly,
+
+    /// <summary>A file that a snapshot shares is recycled.</summary>
+    HardLinkIgnored,
+
+    /// <summary>Segments go before low water is on disk.</summary>
+    LowWaterNotRecorded,
+
+    /// <summary>Low water is raised after the segments went.</summary>
+    LowWaterAfterDeletion,
+
+    /// <summary>A deletion does not look at the cursors again.</summary>
+    CursorsNotReadAgain,
+
     /// <summary>A flush confirms without syncing.</summary>
     NoFlush,
 

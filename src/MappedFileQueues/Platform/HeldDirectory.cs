@@ -151,6 +151,9 @@ internal abstract class HeldDirectory : IDisposable
     /// </summary>
     public abstract string? UnsafeFileSystem { get; }
 
+    /// <summary>How many bytes of the file system this user may still fill.</summary>
+    public abstract long FreeBytes { get; }
+
     /// <summary>True when the path is still this directory, not deleted or replaced; Portable: when the path exists.</summary>
     public abstract bool IsStillInPlace { get; }
 

@@ -21,6 +21,9 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public virtual DateTimeOffset? Birth => null;
 
+    /// <summary>When the file was last written to, as the file system tells it.</summary>
+    public abstract DateTimeOffset LastWritten { get; }
+
     /// <summary>True if the file may have other names (hard links) than the one it was opened by; Portable: false.</summary>
     public virtual bool HasOtherNames => false;
 
@@ -30,6 +33,29 @@ internal abstract class PlatformFile : IDisposable
     /// ends. Where the system has no such lock, and on Portable, it is always true.
     /// </summary>
     public virtual bool TryTakeAlone() => true;
+
+    /// <summary>Ends what <see cref="TryTakeAlone"/> began.</summary>
+    public virtual void EndAlone()
+    {
+    }
+
+    /// <summary>
+    /// Marks the file as in use through this open (flock(2), shared), without waiting. The mark stays while this open or a
+    /// mapping made from it exists, after <see cref="Dispose"/> too, or until <see cref="EndUse"/>. False while another open has
+    /// the file by <see cref="TryTakeUnused"/>. Portable: always true; the BCL marks each file that it opens.
+    /// </summary>
+    public virtual bool TryUse() => true;
+
+    /// <summary>
+    /// Takes the file exclusively (flock(2)), without waiting; false while any other open of it, in any process, is marked by
+    /// <see cref="TryUse"/>. Until <see cref="EndUse"/> or <see cref="Dispose"/>. Portable: always false.
+    /// </summary>
+    public virtual bool TryTakeUnused() => false;
+
+    /// <summary>Ends what <see cref="TryUse"/> or <see cref="TryTakeUnused"/> began.</summary>
+    public virtual void EndUse()
+    {
+    }
 
     /// <summary>Sets the length; the added part reads as zeros and has no blocks.</summary>
     public abstract void SetLength(long length);

@@ -13,16 +13,13 @@ namespace MappedFileQueues;
 /// </summary>
 internal static unsafe class ConsumerStart
 {
-    public static long Find(
-        LogAttachment attachment, CursorFile cursor, string name, QueueStart start, CorruptionPolicy policy)
+    /// <summary>The offset that the consumer has stored, checked; one below the log's first is returned as it is.</summary>
+    public static long FindStored(LogAttachment attachment, CursorFile cursor, string name, CorruptionPolicy policy)
     {
         LogStore store = attachment.Store;
-        if (!cursor.HasOffset)
-            return FindNew(attachment, start, policy);
         long offset = cursor.Offset;
         if (offset < attachment.Origin.FindFirst())
-            throw new OffsetOutOfRangeException($"The messages at the consumer's offset were removed: consumer=\"{name}\", "
-                + $"offset={offset}, first={store.LowWater}, path={store.Path}. Delete {StoreNames.Cursor(name)} to begin anew.");
+            return offset;
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
             || IsWholeFrame(store, offset) || FrameStarts.Contains(store, policy, offset))
@@ -36,6 +33,11 @@ internal static unsafe class ConsumerStart
             + "Delete that file to begin at the oldest message.",
             StoreNames.Cursor(name), 0);
     }
+
+    /// <summary>The error for a consumer whose messages were removed.</summary>
+    public static OffsetOutOfRangeException Removed(LogStore store, string name, long offset) => new(
+        $"The messages at the consumer's offset were removed: consumer=\"{name}\", offset={offset}, first={store.LowWater}, "
+        + $"path={store.Path}. Open it with OnOutOfRange, or reset the consumer.");
 
     /// <summary>Finds where a new consumer or reader starts.</summary>
     public static long FindNew(LogAttachment attachment, QueueStart start, CorruptionPolicy policy)

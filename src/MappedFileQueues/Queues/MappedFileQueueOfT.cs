@@ -32,7 +32,9 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="MappedFileQueueException">The system gives no thread (PageCache needs none).</exception>
     public MappedFileQueue(MappedFileQueueOptions options) =>
         _core = new QueueCore(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>(),
-            skipped => CorruptionSkipped?.Invoke(this, skipped));
+            skipped => CorruptionSkipped?.Invoke(this, skipped),
+            skipped => MessagesSkipped?.Invoke(this, skipped),
+            deleting => SegmentDeleting?.Invoke(this, deleting));
 
     /// <summary>
     /// Raised when a consumer of this queue has stepped over damage, as <see cref="MappedFileQueueOptions.Corruption"/> allows.
@@ -40,6 +42,20 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// that call, which may be repeated. A handler may use the consumer and may dispose it.
     /// </summary>
     public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
+
+    /// <summary>
+    /// Raised when a consumer has skipped messages that were removed before it read them, as its
+    /// <see cref="ConsumerOptions.OnOutOfRange"/> says. It is raised as <see cref="CorruptionSkipped"/> is.
+    /// </summary>
+    public event EventHandler<MessagesSkippedEventArgs>? MessagesSkipped;
+
+    /// <summary>
+    /// Raised before this queue removes a segment (<see cref="SetRetention"/>, <see cref="Trim"/>), for archiving, once for each
+    /// segment. It is raised on the thread that removes, a background thread except in <see cref="Trim"/>, without any lock. An
+    /// exception of a handler keeps the segment: it is raised again about a second later, and <see cref="Trim"/> throws it. Every
+    /// process that has the store open removes segments, and each raises only its own event.
+    /// </summary>
+    public event EventHandler<SegmentDeletingEventArgs>? SegmentDeleting;
 
     /// <summary>The shared producer, created on first use.</summary>
     public MappedFileProducer<T> Producer
@@ -123,14 +139,16 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     public long Flush() => _core.Flush();
 
     /// <summary>
-    /// Deletes the messages before an offset, in whole segments. Keeps everything that a consumer with a stored offset has not
-    /// committed, unless the store's <see cref="RetentionOptions.KeepUnconsumed"/> is off. Flushes first. Reads that are under
-    /// way in a deleted segment go on undisturbed.
+    /// Removes the messages before an offset, in whole segments, whether they are flushed or not. Keeps everything that a consumer
+    /// with a stored offset has not committed, as far as the store's policy does (<see cref="RetentionOptions.KeepUnconsumed"/>).
+    /// Keeps the segment of the last message. Reads that are under way in a removed segment go on undisturbed. Any thread. Once
+    /// the call has returned, a power cut does not bring the messages back.
     /// </summary>
     /// <param name="beforeOffset">Any offset; it need not be the start of a message.</param>
     /// <returns>The oldest offset that is kept.</returns>
-    /// <exception cref="QueueDiskException">The disk refused; segments that are not deleted yet are kept.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier flush failed.</exception>
+    /// <exception cref="ArgumentOutOfRangeException"><paramref name="beforeOffset"/> is negative.</exception>
+    /// <exception cref="QueueDiskException">The disk refused; segments that are not removed yet are kept.</exception>
+    /// <exception cref="QueueFormatException">The store's policy is damaged.</exception>
     public long Trim(long beforeOffset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(beforeOffset);
@@ -139,11 +157,14 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
 
     /// <summary>
     /// Sets how much of its past the store keeps. The policy is stored in the store, replaces the one before, and survives a power
-    /// cut once the call has returned. A store without a policy keeps everything.
+    /// cut once the call has returned. A store without a policy keeps everything. Every queue that has the store open applies it,
+    /// at the end of each segment and once a second. A queue in another process that neither produces nor consumes notices a first
+    /// policy only when it is opened again. Any thread.
     /// </summary>
-    /// <param name="policy">The policy; without a limit nothing is deleted.</param>
+    /// <param name="policy">The policy; without a limit nothing is removed.</param>
     /// <exception cref="ArgumentOutOfRangeException">A limit is negative.</exception>
     /// <exception cref="QueueDiskException">The disk refused; the policy is as before.</exception>
+    /// <exception cref="MappedFileQueueException">The system gives no thread. The policy is stored.</exception>
     public void SetRetention(RetentionOptions policy) => _core.SetRetention(policy);
 
     /// <summary>

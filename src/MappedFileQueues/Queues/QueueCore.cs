@@ -6,7 +6,6 @@ using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
-using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
@@ -22,6 +21,7 @@ internal sealed class QueueCore : IDisposable
     private readonly List<IDisposable> _children = [];
     private readonly CallGate _gate = new();
     private readonly Action<CorruptionSkippedEventArgs>? _onSkipped;
+    private readonly Action<MessagesSkippedEventArgs>? _onGap;
     private volatile bool _disposed;
 
     public QueueCore(
@@ -29,15 +29,18 @@ internal sealed class QueueCore : IDisposable
         StoreKind kind,
         int structSize,
         ulong fingerprint,
-        Action<CorruptionSkippedEventArgs>? onSkipped = null)
+        Action<CorruptionSkippedEventArgs>? onSkipped = null,
+        Action<MessagesSkippedEventArgs>? onGap = null,
+        Action<SegmentDeletingEventArgs>? onDeleting = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         LogSettings settings = options.ToSettings();
         Level = options.Durability;
         Corruption = options.Corruption;
         _onSkipped = onSkipped;
+        _onGap = onGap;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
-        Attachment = new LogAttachment(StoreOpening.Open(request, settings, CurrentPlatform.Services), settings);
+        Attachment = new LogAttachment(StoreOpening.Open(request, settings, CurrentPlatform.Services), settings, onDeleting);
     }
 
     public LogAttachment Attachment { get; }
@@ -191,20 +194,27 @@ internal sealed class QueueCore : IDisposable
     public void Seek(LogConsumer consumer, QueueStart start)
     {
         using CallGate.Call call = BeginCall();
-        consumer.Move(ConsumerStart.FindNew(Attachment, start, consumer.Policy));
+        while (true)
+        {
+            long offset = ConsumerStart.FindNew(Attachment, start, consumer.Policy);
+            try
+            {
+                consumer.Move(offset);
+                return;
+            }
+            catch (OffsetOutOfRangeException) when (start.ExactOffset is null && offset < Store.LowWater)
+            {
+                // The oldest segment was removed in between.
+            }
+        }
     }
 
-    /// <summary>
-    /// Deletes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept. Flushes first:
-    /// what is not on disk, and covered by a checkpoint, stays.
-    /// </summary>
+    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
     public long Trim(long before)
     {
         using CallGate.Call call = BeginCall();
-        bool keepsUnconsumed = RetentionFile.Read(Store.Directory, Store.Meta.StoreId)?.KeepUnconsumed ?? true;
-        if (Store.Window.StartOf(before) > Store.LowWater)
-            _ = Attachment.Flusher.Flush();
-        return new SegmentTrimmer(Store).Delete(before, keepsUnconsumed);
+        Store.ThrowIfReplaced();
+        return Attachment.Retention.Trim(before);
     }
 
     /// <summary>Makes a policy the store's, for every process.</summary>
@@ -213,8 +223,10 @@ internal sealed class QueueCore : IDisposable
         ArgumentNullException.ThrowIfNull(policy);
         policy.ThrowIfInvalid();
         using CallGate.Call call = BeginCall();
-        using PlatformLock open = Store.TakeOpenLock();
-        RetentionFile.Write(Store.Directory, Store.Meta.StoreId, policy);
+        Store.ThrowIfReplaced();
+        using (Store.TakeOpenLock())
+            RetentionFile.Write(Store.Directory, Store.Meta.StoreId, policy);
+        Attachment.Retention.Notice();
     }
 
     /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
@@ -280,10 +292,24 @@ internal sealed class QueueCore : IDisposable
         try
         {
             CorruptionPolicy policy = options.Corruption ?? Corruption;
-            long offset = ConsumerStart.Find(Attachment, cursor, name, options.Start, policy);
             AsyncWaiter waits = options.DurableOnly ? Attachment.DurableAsyncWaits : Attachment.AsyncWaits;
-            return new LogConsumer(Store, waits, name, cursor, offset, options.DurableOnly, policy,
-                (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)));
+            bool isNew = !cursor.HasOffset;
+            LogConsumer consumer;
+            do
+            {
+                long offset = isNew
+                    ? ConsumerStart.FindNew(Attachment, options.Start, policy)
+                    : ConsumerStart.FindStored(Attachment, cursor, name, policy);
+                consumer = new LogConsumer(Store, waits, name, cursor, offset, options.DurableOnly, policy,
+                    (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)),
+                    options.OnOutOfRange,
+                    (from, to) => _onGap?.Invoke(new MessagesSkippedEventArgs(name, from, to)));
+            }
+            // Segments were removed meanwhile: where a new consumer starts is another place now.
+            while (isNew && !consumer.IsInLog);
+            if (!consumer.IsInLog && options.OnOutOfRange == OutOfRangePolicy.Throw)
+                throw ConsumerStart.Removed(Store, name, cursor.Offset);
+            return consumer;
         }
         catch
         {

@@ -2,6 +2,7 @@ using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Segments;
 
@@ -36,7 +37,14 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>The most segments made in one group.</summary>
     private const int GroupMax = 32;
 
+    /// <summary>
+    /// How long to wait for another process that zeroes the next part of a recycled segment. That takes less than a millisecond;
+    /// when the process stands still, appends continue in the next segment.
+    /// </summary>
+    private static readonly TimeSpan ZeroingWaitMax = TimeSpan.FromMilliseconds(50);
+
     private readonly Lock _flushingNames = new();
+    private readonly Lock _zeroing = new();
     private readonly Lock _wholeLock = new();
     private readonly HashSet<long> _whole = [];
     private volatile bool _allocatesInPlace = allocatesInPlace;
@@ -89,8 +97,9 @@ internal sealed unsafe class SegmentMaker(
             long next = Math.Min(end, RoundUp(allocated + Math.Clamp(target - allocated, FirstBlocks, StepMax)));
             long pieceEnd = Math.Min(window.SegmentLength, (next - start + PieceLength - 1) & -PieceLength);
             if (position == 0)
-                next = Math.Min(next, start + Make(start, pieceEnd, look));
-            else if (!IsWhole(start) && !TryExtend(start, position, pieceEnd - position))
+                // No further: the rest of a recycled segment is not zeroed yet.
+                next = Math.Min(Math.Min(next, start + FirstLength(0)), start + Make(start, pieceEnd, look));
+            else if (!IsWhole(start) && !TryExtend(start, position, pieceEnd - position, next - start, look))
                 return false;
             if (IsWhole(start))
                 next = end;
@@ -191,6 +200,8 @@ internal sealed unsafe class SegmentMaker(
         {
             foreach (string name in names)
             {
+                if (TryRecycle(name + suffix, firstBlocks))
+                    continue;
                 PlatformFile file = directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!;
                 files.Add(file);
                 file.SetLength(window.SegmentLength);
@@ -209,6 +220,88 @@ internal sealed unsafe class SegmentMaker(
                 file.Dispose();
         }
     }
+
+    /// <summary>
+    /// Makes the file of a removed segment the temporary file, if there is one that nobody maps and that has no other name (a
+    /// hard link: a snapshot). Its pages are in memory and its blocks are written, which a new file costs most of its time.
+    /// <code>
+    /// step                                              killed after it
+    /// 1 give the spare the temporary name: of all       a dead maker's temporary file
+    ///   makers one succeeds
+    /// 2 take it exclusively; whoever maps it, or has    the same
+    ///   opened it and goes on, is seen here
+    /// 3 mark it by its length, zero its first part      the same
+    /// 4 the segment's name, as for a new file           the segment
+    /// </code>
+    /// The old frames behind the first part fit no other offset. But a free header must be zero, so the bound of what is
+    /// allocated rises only over what was zeroed (<see cref="TryZero"/>). Nothing needs a sync here: after a power cut recovery
+    /// trusts no byte behind the last whole frame.
+    /// </summary>
+    private bool TryRecycle(string temporary, long firstBlocks)
+    {
+        // P35 acquire: a process that cannot mark what it maps is, or was, attached; pairs with P35 release in LogStore.
+        if (!_allocatesInPlace || SharedWord.ReadAcquire(control.HasPollers) != 0)
+            return false;
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (StoreNames.IsSpare(name) && TryRename($"{StoreNames.CommitLog}/{name}", temporary)
+                && TryTake(temporary, FirstLength(firstBlocks)))
+                return true;
+        }
+
+        return false;
+    }
+
+    private bool TryRename(string spare, string temporary)
+    {
+        try
+        {
+            return directory.RenameWithoutReplacing(spare, temporary);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOENT)
+        {
+            // Another maker was faster.
+            return false;
+        }
+    }
+
+    /// <summary>Prepares a spare that was renamed; removes it when somebody uses it or it cannot be written.</summary>
+    private bool TryTake(string temporary, long firstLength)
+    {
+        ProtocolSteps.Reach(ProtocolStep.SpareTaken);
+        bool isTaken = false;
+        try
+        {
+            using PlatformFile? file = directory.Open(temporary, FileOpening.ReadWrite);
+            isTaken = file is not null && file.TryTakeUnused() && !HasOtherNames(file)
+                && file.Length >= window.SegmentLength && file.TryAllocate(0, firstLength);
+            if (isTaken)
+            {
+                file!.SetLength(window.SegmentLength + LogLimits.RecycledMark);
+#if MFQ_PLANTED
+                if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
+#endif
+                ZeroFill.Write(file, 0, firstLength);
+                file.EndUse();
+                ProtocolSteps.Reach(ProtocolStep.SpareZeroed);
+            }
+        }
+        catch (QueueDiskException)
+        {
+            // A new file meets the same error, or does not.
+            isTaken = false;
+        }
+
+        if (!isTaken)
+            directory.Delete(temporary);
+        return isTaken;
+    }
+
+    private static bool HasOtherNames(PlatformFile file) =>
+#if MFQ_PLANTED
+        !PlantedFaults.Has(PlantedFault.HardLinkIgnored) &&
+#endif
+        file.HasOtherNames;
 
     /// <summary>
     /// Renames the group. A maker that cannot allocate in place raises the bound over its whole segments before it releases the
@@ -291,8 +384,10 @@ internal sealed unsafe class SegmentMaker(
             return IsWhole(start) ? window.SegmentLength : Math.Min(length, FirstBlocks);
     }
 
-    /// <summary>False where blocks cannot be allocated in place.</summary>
-    private bool TryExtend(long start, long position, long length)
+    /// <summary>
+    /// False where blocks cannot be allocated in place, and while another process stands still that zeroes a recycled segment.
+    /// </summary>
+    private bool TryExtend(long start, long position, long length, long end, Action? look)
     {
         if (!_allocatesInPlace)
             return false;
@@ -302,11 +397,53 @@ internal sealed unsafe class SegmentMaker(
                 StoreNames.Segment(start), start + position);
         try
         {
-            return TryAllocate(mapping.File, position, length);
+            return TryAllocate(mapping.File, position, length) && (!mapping.IsRecycled || TryZero(mapping, end, look));
         }
         finally
         {
             window.Release(mapping);
+        }
+    }
+
+    /// <summary>
+    /// Zeroes a recycled segment from the bound of what is allocated up to a position, and raises the bound over it. One thread
+    /// of all processes at a time: below the bound are messages, and a second thread that has read the bound before would zero
+    /// those. The kernel's lock ends with the process.
+    /// </summary>
+    private bool TryZero(SegmentMapping segment, long to, Action? look)
+    {
+        lock (_zeroing)
+        {
+            var deadline = new Deadline(ZeroingWaitMax);
+            while (!segment.File.TryTakeAlone())
+            {
+                if (deadline.IsOver)
+                    return false;
+                look?.Invoke();
+                LookWhileWaiting?.Invoke();
+                Thread.Sleep(0);
+            }
+
+            try
+            {
+                // P20 acquire: under the lock; pairs with P20 full below.
+                long from = SharedWord.ReadAcquire(control.Allocated) - segment.Start;
+                if (from >= to)
+                    return true;
+#if MFQ_PLANTED
+                if (PlantedFaults.Has(PlantedFault.AllocatedRaisedEarly))
+                    SharedWord.RaiseTo(control.Allocated, segment.Start + to);
+                if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
+#endif
+                ZeroFill.Write(segment.File, from, to);
+                ProtocolSteps.Reach(ProtocolStep.RecycledZeroed);
+                SharedWord.RaiseTo(control.Allocated, segment.Start + to); // P20 full: zeroed before; pairs with P20 acquire.
+                return true;
+            }
+            finally
+            {
+                segment.File.EndAlone();
+            }
         }
     }
 

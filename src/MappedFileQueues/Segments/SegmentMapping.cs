@@ -25,7 +25,9 @@ internal sealed unsafe class SegmentMapping
         Start = start;
         SegmentLength = segmentLength;
         // A truncated file is mapped only up to its end: a page beyond the end of a file is SIGBUS.
-        Usable = Math.Min(file.Length, segmentLength) & ~(FrameHeader.Size - 1L);
+        long length = file.Length;
+        IsRecycled = length > segmentLength;
+        Usable = Math.Min(length, segmentLength) & ~(FrameHeader.Size - 1L);
         if (Usable > 0)
             _region = new MappedRegion(file, Usable, writable);
         Pointer = _region is null ? null : _region.Pointer;
@@ -46,6 +48,9 @@ internal sealed unsafe class SegmentMapping
 
     /// <summary>How many bytes are mapped; less than <see cref="SegmentLength"/> only when the file was truncated.</summary>
     public long Usable { get; }
+
+    /// <summary>Behind what is allocated there may be bytes of the segment that this file was before.</summary>
+    public bool IsRecycled { get; }
 
     /// <summary>The first byte of the mapping; null when nothing is left of the file.</summary>
     public byte* Pointer { get; }
@@ -141,8 +146,12 @@ internal sealed unsafe class SegmentMapping
     /// <summary>Takes the pages between two positions out of the mapping before they are written back.</summary>
     public void LetGoOfPages(long from, long to) => _region?.LetGoOfPages(from, Math.Min(to, Usable) - from);
 
-    /// <summary>Unmaps; the file stays open.</summary>
-    public void Unmap() => _region?.Dispose();
+    /// <summary>Unmaps; the file stays open, and may be recycled.</summary>
+    public void Unmap()
+    {
+        _region?.Dispose();
+        File.EndUse();
+    }
 
     private void CacheSingly(long from, long length)
     {

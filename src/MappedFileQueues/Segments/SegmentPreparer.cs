@@ -216,7 +216,8 @@ internal sealed class SegmentPreparer : IDisposable
                 return false;
             _maker.EnsureDirectoryFlushed(start);
             bool touched = mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable), singly);
-            if (touched)
+            // The blocks of a recycled segment were written before.
+            if (touched && !mapping.IsRecycled)
                 _sync?.Invoke(start);
         }
 

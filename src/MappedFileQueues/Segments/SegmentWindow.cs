@@ -44,9 +44,7 @@ internal sealed unsafe class SegmentWindow(
             SegmentMapping? mapping = Find(start);
             if (mapping is null)
             {
-                PlatformFile? file = directory.Open(
-                    StoreNames.Segment(start), writable ? FileOpening.ReadWrite : FileOpening.Read);
-                if (file is null)
+                if (OpenInUse(start) is not { } file)
                     return null;
                 mapping = Map(file, start);
                 _mapped.Add(start, mapping);
@@ -217,6 +215,50 @@ internal sealed unsafe class SegmentWindow(
         if (_mapped.TryGetValue(start, out SegmentMapping? mapping))
             _lastFound = mapping;
         return mapping;
+    }
+
+    /// <summary>
+    /// Opens a segment and marks it as in use: a file that is mapped is not recycled. First the mark, then the look whether the
+    /// name still means this file: it may have become a spare, or another segment, in between.
+    /// </summary>
+    private PlatformFile? OpenInUse(long start)
+    {
+        // A process takes only files exclusively that it has renamed before; more than a few tries mean a foreign lock.
+        const int TriesMax = 1000;
+        string name = StoreNames.Segment(start);
+        for (int tries = 0; tries < TriesMax; tries++)
+        {
+            PlatformFile? file = directory.Open(name, writable ? FileOpening.ReadWrite : FileOpening.Read);
+            if (file is null)
+                return null;
+            bool isKept = false;
+            try
+            {
+#if MFQ_PLANTED
+                if (Memory.PlantedFaults.Has(Memory.PlantedFault.MappedSegmentRecycled))
+                {
+                    isKept = true;
+                    return file;
+                }
+#endif
+                if (file.TryUse())
+                {
+                    ProtocolSteps.Reach(ProtocolStep.SegmentInUse);
+                    isKept = directory.Identify(name) == file.Identity;
+                    if (isKept)
+                        return file;
+                }
+            }
+            finally
+            {
+                if (!isKept)
+                    file.Dispose();
+            }
+
+            Thread.Yield();
+        }
+
+        throw directory.InUse(name, "A segment's file is locked exclusively", "Find the program that locks it.");
     }
 
     private SegmentMapping Map(PlatformFile file, long start)

@@ -13,6 +13,8 @@ internal sealed class SimDirectory(SimServices os) : HeldDirectory
 
     public override bool IsStillInPlace => true;
 
+    public override long FreeBytes => (_disk.Faults?.BlocksLeft ?? int.MaxValue) * (long)SimFile.Page;
+
     public override PlatformFile? Open(string name, FileOpening opening)
     {
         SimFile? file;

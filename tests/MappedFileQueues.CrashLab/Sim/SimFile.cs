@@ -34,6 +34,12 @@ internal sealed unsafe class SimFile : IDisposable
     /// <summary>How many mappings point into the cache.</summary>
     public int MapCount { get; set; }
 
+    /// <summary>How many opens have marked it as in use.</summary>
+    public int UserCount { get; set; }
+
+    /// <summary>An open has taken it exclusively.</summary>
+    public bool IsTaken { get; set; }
+
     /// <summary>Counts failed write-backs; each descriptor reports one that it has not reported yet.</summary>
     public int ErrorCount { get; private set; }
 

@@ -10,6 +10,8 @@ internal sealed class SimPlatformFile : PlatformFile
     private readonly string _name;
     private int _reportedErrors;
     private bool _isClosed;
+    private bool _isUser;
+    private bool _isTaker;
 
     public SimPlatformFile(SimServices os, SimFile file, string name)
     {
@@ -28,7 +30,40 @@ internal sealed class SimPlatformFile : PlatformFile
 
     public override FileIdentity Identity => new(1, (ulong)_file.Id);
 
+    public override DateTimeOffset LastWritten => default;
+
     private SimDisk Disk => _os.Disk;
+
+    public override bool TryUse()
+    {
+        lock (Disk.Gate)
+        {
+            if (_file.IsTaken)
+                return false;
+            _file.UserCount += _isUser ? 0 : 1;
+            return _isUser = true;
+        }
+    }
+
+    public override bool TryTakeUnused()
+    {
+        lock (Disk.Gate)
+        {
+            if (_file.IsTaken || _file.UserCount > 0 || _file.MapCount > 0)
+                return false;
+            return _isTaker = _file.IsTaken = true;
+        }
+    }
+
+    public override void EndUse()
+    {
+        lock (Disk.Gate)
+        {
+            _file.UserCount -= _isUser ? 1 : 0;
+            _file.IsTaken &= !_isTaker;
+            (_isUser, _isTaker) = (false, false);
+        }
+    }
 
     public override void SetLength(long length)
     {
@@ -108,6 +143,7 @@ internal sealed class SimPlatformFile : PlatformFile
         if (!_isClosed)
             Interlocked.Decrement(ref _os.OpenCount);
         _isClosed = true;
+        EndUse();
     }
 
     /// <summary>A disk that fills in the middle of a write takes the first part: a short write, then ENOSPC.</summary>

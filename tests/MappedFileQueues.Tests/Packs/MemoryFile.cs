@@ -24,6 +24,8 @@ internal sealed class MemoryFile(string name) : PlatformFile
 
     public override FileIdentity Identity => default;
 
+    public override DateTimeOffset LastWritten => default;
+
     public override void SetLength(long length) => Array.Resize(ref _bytes, (int)length);
 
     public override bool TryAllocate(long offset, long length) => false;

@@ -34,6 +34,8 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override string? UnsafeFileSystem => inner.UnsafeFileSystem;
 
+    public sealed override long FreeBytes => inner.FreeBytes;
+
     public sealed override bool IsStillInPlace => inner.IsStillInPlace;
 
     public override PlatformFile? Open(string name, FileOpening opening) =>
@@ -81,7 +83,17 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override bool HasOtherNames => inner.HasOtherNames;
 
+    public sealed override DateTimeOffset LastWritten => inner.LastWritten;
+
     public sealed override bool TryTakeAlone() => inner.TryTakeAlone();
+
+    public sealed override void EndAlone() => inner.EndAlone();
+
+    public sealed override bool TryUse() => inner.TryUse();
+
+    public sealed override bool TryTakeUnused() => inner.TryTakeUnused();
+
+    public sealed override void EndUse() => inner.EndUse();
 
     public sealed override FileIdentity Identity => inner.Identity;
 

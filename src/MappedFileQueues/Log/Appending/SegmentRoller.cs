@@ -115,7 +115,11 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             // Here and not at the padding: a segment that was filled exactly has none. After the hint, which tells how far there
             // is something to flush.
             if (hasRolled)
+            {
                 flushThread.NoticeRoll();
+                store.NoteRoll();
+            }
+
             return;
         }
     }

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
 /// The oldest offset that a store still holds: low water when the control page is valid, otherwise the start of the contiguous
-/// run of segments that ends at the checkpoint's segment.
+/// run of segments that ends at the checkpoint's segment, but not what is known to be removed.
 /// </summary>
 internal static unsafe class OldestOffset
 {
@@ -17,13 +17,15 @@ internal static unsafe class OldestOffset
         if (control is not null && control.IsColdBlockValid(meta.StoreId))
             return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 release in LogOrigin.
         SegmentStarts segments = List(directory, meta);
+        long removed = CheckpointFile.ReadLowWater(directory, meta);
         long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? (segments.Count == 0 ? 0 : segments.Min);
-        return OfRun(directory, segments, checkpoint, meta.SegmentLength);
+        return Math.Max(removed, OfRun(directory, segments, Math.Max(removed, checkpoint), meta.SegmentLength));
     }
 
-    /// <summary>The same run for an offset, over the segments that exist now.</summary>
-    public static long OfRun(HeldDirectory directory, StoreMeta meta, long offset) =>
-        OfRun(directory, List(directory, meta), offset, meta.SegmentLength);
+    /// <summary>The same for an offset, over the segments that exist now.</summary>
+    public static long OfRun(HeldDirectory directory, StoreMeta meta, long offset) => Math.Max(
+        CheckpointFile.ReadLowWater(directory, meta),
+        OfRun(directory, List(directory, meta), offset, meta.SegmentLength));
 
     /// <summary>
     /// The start of the contiguous run of segments that contains an offset, or that ends just before it. A segment of zeros is

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Log.Opening;
 /// <summary>
 /// Removes everything behind the tail after a power cut, before the first append. In this order: 1 copy what is not zero into
 /// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (otherwise its old frames come
-/// back one day), or delete it when it was only prepared and is all zero, 4 clamp every cursor to the tail (otherwise new
+/// back one day), or delete it when it was only prepared and holds nothing of this log, 4 clamp every cursor to the tail (otherwise new
 /// messages are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after this. After a
 /// crash in between, the next opener does the same again, but leaves an existing copy in `salvage/` as it is: the segment may be
 /// half zeroed by now.
@@ -32,7 +32,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
             if (PlantedFaults.Has(PlantedFault.LaterSegmentsLeft))
                 continue;
 #endif
-            if (IsAllZero(later))
+            if (HoldsNothing(later))
                 directory.Delete(StoreNames.Segment(later));
             else
                 SetAside(later, StoreNames.Cut(later, tail, epoch));
@@ -73,19 +73,26 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
     }
 
     /// <summary>Otherwise each cut would leave some of these for good. A segment that cannot be read is never deleted.</summary>
-    private bool IsAllZero(long start)
+    private bool HoldsNothing(long start)
     {
         try
         {
             using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
-            return file is not null
-                && new SegmentScanner(file, start, meta.SegmentLength, checksum).FindNonZero(0, meta.SegmentLength) < 0;
+            return file is not null && HoldsNothing(file, start, 0);
         }
         catch (QueueDiskException)
         {
             return false;
         }
     }
+
+    /// <summary>
+    /// Only zeros, or in a recycled segment only bytes of the segment that the file was before: with messages without checksums,
+    /// a part that was torn off counts as such.
+    /// </summary>
+    private bool HoldsNothing(PlatformFile file, long start, long position) => file.Length > meta.SegmentLength
+        ? !WholeFrames.IsAnyIn(directory, meta, checksum, start, position, meta.SegmentLength)
+        : new SegmentScanner(file, start, meta.SegmentLength, checksum).FindNonZero(position, meta.SegmentLength) < 0;
 
     private void SetAside(long start, string name)
     {
@@ -115,8 +122,12 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
         var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
         if (scanner.FindNonZero(position, meta.SegmentLength) >= 0)
         {
-            directory.CreateSubdirectory(StoreNames.Salvage);
-            CopyAside(file, StoreNames.Cut(start, start + position, epoch), position);
+            if (!HoldsNothing(file, start, position))
+            {
+                directory.CreateSubdirectory(StoreNames.Salvage);
+                CopyAside(file, StoreNames.Cut(start, start + position, epoch), position);
+            }
+
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.RestNotZeroed))
 #endif

@@ -66,24 +66,8 @@ internal sealed unsafe class MemoryWitness(
         return false;
     }
 
-    /// <summary>Whether a frame whose checksum fits begins in [from, to) of a segment; no other bytes pass for one.</summary>
-    private bool FindWholeFrame(long start, long from, long to)
-    {
-        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
-        if (file is null)
-            return false;
-        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
-        var sums = new RangeChecksum(file, start, from, checksum);
-        for (long at = from; (at = scanner.FindNonZeroData(at, to)) >= 0; at += FrameHeader.Size)
-        {
-            at -= at % FrameHeader.Size;
-            if (scanner.TryReadHeader(at, out ulong header)
-                && FrameHeader.HasChecksum(FrameHeader.State(header)) && sums.Matches(header, at))
-                return true;
-        }
-
-        return false;
-    }
+    private bool FindWholeFrame(long start, long from, long to) =>
+        WholeFrames.IsAnyIn(directory, meta, checksum, start, from, to);
 
     private bool IsCursorBeyond(long tail, SegmentStarts segments)
     {
@@ -124,20 +108,33 @@ internal sealed unsafe class MemoryWitness(
             if (segment == start && SharedWord.ReadAcquire(control!.ExclusiveAtWork) != 0)
                 // P20 acquire: alone; pairs with P20 full in SegmentMaker.
                 from = Math.Clamp(SharedWord.ReadAcquire(control.Allocated) - segment, from, meta.SegmentLength);
-            if (IsAnythingIn(segment, from))
+            if (IsAnythingIn(segment, from, isTail: segment == start))
                 return true;
         }
 
         return false;
     }
 
-    private bool IsAnythingIn(long segment, long from)
+    /// <summary>
+    /// A recycled segment holds old bytes behind what is allocated, and only its first part was zeroed before it got its name.
+    /// </summary>
+    private long EndOfZeros(PlatformFile file, long segment, bool isTail)
+    {
+        if (file.Length <= meta.SegmentLength)
+            return meta.SegmentLength;
+        long zeroed = Math.Min(SegmentMaker.FirstBlocks, meta.SegmentLength);
+        // P20 acquire: alone; pairs with P20 full in SegmentMaker.
+        long allocated = isTail && control is not null ? SharedWord.ReadAcquire(control.Allocated) - segment : zeroed;
+        return Math.Clamp(allocated, 0, meta.SegmentLength);
+    }
+
+    private bool IsAnythingIn(long segment, long from, bool isTail)
     {
         try
         {
             using PlatformFile? file = directory.Open(StoreNames.Segment(segment), FileOpening.Read);
-            return file is not null
-                && new SegmentScanner(file, segment, meta.SegmentLength, checksum).FindNonZeroData(from, meta.SegmentLength) >= 0;
+            return file is not null && new SegmentScanner(file, segment, meta.SegmentLength, checksum)
+                .FindNonZeroData(from, EndOfZeros(file, segment, isTail)) >= 0;
         }
         catch (QueueDiskException)
         {

@@ -71,6 +71,7 @@ internal sealed unsafe class StoreRecovery(
         Guid boot = BootOf(os);
         checkpoints.Sync();
         CheckpointRecord? checkpoint = checkpoints.Read();
+        long removed = ReadRemoved();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = IsPoisoned();
         Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
@@ -85,7 +86,7 @@ internal sealed unsafe class StoreRecovery(
         // P17 acquire: alone; pairs with P17 release.
         bool mayBeDirty = !isControlValid || SharedWord.ReadAcquire(control.ExclusiveAtWork) != 0;
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
-        long from = CheckStart(checkpoint, segments);
+        long from = CheckStart(checkpoint, removed, segments);
         long flushedTo = FindFlushedTo(from, isControlValid);
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
@@ -118,6 +119,7 @@ internal sealed unsafe class StoreRecovery(
         if (isCut && tail.CorruptAt < 0)
         {
             epoch++;
+            RemoveLeftovers(removed, segments);
             new CutOff(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
             checkpoints.WriteBoth(tail.Offset, epoch, boot);
             directory.Delete(StoreNames.Poison);
@@ -127,6 +129,8 @@ internal sealed unsafe class StoreRecovery(
             ZeroDirtyBytes(tail.Offset, allocatedBefore, segments);
         }
 
+        if (tail.CorruptAt < 0)
+            RemoveLeftovers(removed, segments);
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
         if (!isNew && !isCut && !isControlValid && checkpoint is not null && tail.CorruptAt < 0)
@@ -136,12 +140,12 @@ internal sealed unsafe class StoreRecovery(
         else
             directory.FlushEntries(StoreNames.CommitLog);
         slots.ResetWornOut();
-        long lowWater = FindLowWater(tail.Offset, segments, isTrusted: isControlValid && !isCut);
+        long lowWater = Math.Max(removed, FindLowWater(tail.Offset, segments, isTrusted: isControlValid && !isCut));
         bool isWholeAgain = tail.CorruptAt < 0;
         var words = new ColdWords(
             isCut && !isWholeAgain ? Guid.Empty : boot, epoch, lowWater, isCut && isWholeAgain ? tail.Offset : flushedTo);
         var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
-        long confirmed = isCut && isWholeAgain ? tail.Offset : checkpoint?.Offset ?? lowWater;
+        long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, lowWater);
         Rebuild(tail, confirmed, words, dirt, segments);
     }
 
@@ -191,6 +195,36 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>
+    /// What was removed for good. Synced: this opener relies on the record, whose writer may have died before its sync.
+    /// </summary>
+    private long ReadRemoved()
+    {
+        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
+        file.Sync();
+        return CheckpointFile.ReadLowWater(directory, meta);
+    }
+
+    /// <summary>
+    /// Removes spares, and segments of which a deletion that died, or a power cut, left the names.
+    /// </summary>
+    private void RemoveLeftovers(long removed, SegmentStarts segments)
+    {
+        foreach (long start in segments.From(0))
+        {
+            if (start >= removed)
+                break;
+            directory.Delete(StoreNames.Segment(start));
+            segments.Remove(start);
+        }
+
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (StoreNames.IsSpare(name))
+                directory.Delete($"{StoreNames.CommitLog}/{name}");
+        }
+    }
+
+    /// <summary>
     /// A store that lost the name of its first segment in a cut looks like a new one, except for its consumers.
     /// </summary>
     private bool HasCursors() => directory.Identify(StoreNames.Cursor("")) is not null
@@ -205,21 +239,23 @@ internal sealed unsafe class StoreRecovery(
         || (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
 
     /// <summary>
-    /// Where the walk begins: at the checkpoint, or at the first segment when there is none. Never assumes an empty log.
+    /// Where the walk begins: at the checkpoint, or at the first segment when there is none, but behind what was removed. Never
+    /// assumes an empty log.
     /// </summary>
-    private long CheckStart(CheckpointRecord? checkpoint, SegmentStarts segments)
+    private long CheckStart(CheckpointRecord? checkpoint, long removed, SegmentStarts segments)
     {
         if (checkpoint is null)
-            return segments.Count == 0 ? 0 : segments.Min;
-        long start = checkpoint.Offset - (checkpoint.Offset % meta.SegmentLength);
+            return segments.Count == 0 ? removed : Math.Max(removed, segments.Min);
+        long offset = Math.Max(checkpoint.Offset, removed);
+        long start = offset - (offset % meta.SegmentLength);
         // A checkpoint on a segment's edge may be older than the segment that begins there.
         bool isThere = segments.Contains(start)
-            || (checkpoint.Offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
+            || (offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
         if (!isThere)
-            throw new QueueCorruptException($"The segment of the checkpoint is missing: checkpoint={checkpoint.Offset}, "
+            throw new QueueCorruptException($"The segment of the checkpoint is missing: checkpoint={offset}, "
                 + $"file={StoreNames.Segment(start)}, path={directory.Path}. Restore the file; its messages were flushed.",
-                StoreNames.Segment(start), checkpoint.Offset);
-        return checkpoint.Offset;
+                StoreNames.Segment(start), offset);
+        return offset;
     }
 
     private long MakeFirstSegment(long offset)

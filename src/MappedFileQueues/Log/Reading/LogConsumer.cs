@@ -22,6 +22,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly AsyncWaiter _asyncWaits;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
+    private readonly long* _lowWater;
     private readonly Lock _disposing = new();
     private readonly Lock _interrupting = new();
     private bool _disposed;
@@ -37,6 +38,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// publishers.</param>
     /// <param name="policy">What it does where the log is damaged.</param>
     /// <param name="report">Called for skipped damage, with the error, the damage's offset and the next offset.</param>
+    /// <param name="onOutOfRange">What it does when the messages at its offset were removed.</param>
+    /// <param name="reportGap">Called for skipped messages, with the offset before and the one after.</param>
     public LogConsumer(
         LogStore store,
         AsyncWaiter asyncWaits,
@@ -45,7 +48,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         long offset,
         bool durableOnly = false,
         CorruptionPolicy policy = CorruptionPolicy.Throw,
-        Action<QueueCorruptException, long, long>? report = null)
+        Action<QueueCorruptException, long, long>? report = null,
+        OutOfRangePolicy onOutOfRange = OutOfRangePolicy.Throw,
+        Action<long, long>? reportGap = null)
     {
         Store = store;
         Name = name;
@@ -55,10 +60,17 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         _cursor = cursor.Word;
         Policy = policy;
         DamageSkipper? skipper = policy == CorruptionPolicy.Throw ? null : new DamageSkipper(store, policy, report);
-        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper);
+        GapSkipper? gaps = onOutOfRange == OutOfRangePolicy.Throw
+            ? null
+            : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
+        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps);
+        _lowWater = store.Control.LowWater;
         Reader.MoveTo(offset);
-        StoreCursor(offset);
+        IsInLog = TryStoreCursor(offset);
     }
+
+    /// <summary>False when the messages at the offset where it was to start were removed meanwhile.</summary>
+    public bool IsInLog { get; }
 
     public LogStore Store { get; }
 
@@ -163,8 +175,12 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         reader.BeginCall();
         if (reader.IsBarred)
             EndAndThrowBarred();
-        StoreCursor(reader.AdvanceToNext());
+        long offset = reader.AdvanceToNext();
+        StoreCursor(offset);
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
+        // P16 acquire: retention dropped this consumer; pairs with P16 full in SegmentTrimmer.
+        if (offset < SharedWord.ReadAcquire(_lowWater))
+            EndAndMeetGap(offset);
         reader.EndCall();
     }
 
@@ -179,7 +195,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
                 throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
                     + $"read={Reader.OffsetBehind}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
             ThrowIfNoFrameStart(nextOffset);
-            StoreCursorAboveLowWater(nextOffset);
+            StoreCursorOrThrow(nextOffset);
         }
         finally
         {
@@ -207,7 +223,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             ThrowIfBarred();
             ThrowIfNoFrameStart(offset);
             Reader.MoveTo(offset);
-            StoreCursorAboveLowWater(offset);
+            StoreCursorOrThrow(offset);
         }
         finally
         {
@@ -381,16 +397,42 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Stores an offset that may lie below the one before: a deletion may not have seen it yet. It raises low water, then reads the
-    /// cursors again; this stores the cursor, then reads low water. So one of the two sees the other.
+    /// Stores an offset that may lie below the one before: a removal of segments may not have seen it yet. That raises low water,
+    /// then reads the cursors again; this stores the cursor, then reads low water. So one of the two sees the other. False when
+    /// the offset is removed, or may be.
     /// </summary>
-    private void StoreCursorAboveLowWater(long offset)
+    private bool TryStoreCursor(long offset)
     {
         StoreCursor(offset);
         Interlocked.MemoryBarrier(); // P16 full: the cursor before low water; pairs with P16 full in SegmentTrimmer.
-        if (offset < Store.LowWater)
-            throw new OffsetOutOfRangeException($"The messages at this offset are being removed: offset={offset}, "
-                + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset at or after the first.");
+        return offset >= Store.LowWater;
+    }
+
+    private void StoreCursorOrThrow(long offset)
+    {
+        if (!TryStoreCursor(offset))
+            throw Removed(offset);
+    }
+
+    private OffsetOutOfRangeException Removed(long offset) => new(
+        $"The messages at this offset were removed: offset={offset}, first={Store.LowWater}, consumer=\"{Name}\", "
+        + $"path={Store.Path}. Move with a seek, or open with OnOutOfRange.");
+
+    private long FindBehindGap(OutOfRangePolicy policy) => policy == OutOfRangePolicy.Latest
+        ? FrameStarts.FindEnd(Store, Policy, Store.ConfirmedOffset)
+        : Store.LowWater;
+
+    /// <summary>
+    /// A commit before the log: the consumer was dropped. One that skips what was removed does so at its next read.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void EndAndMeetGap(long offset)
+    {
+        if (Reader.SkipsGaps)
+            return;
+        OffsetOutOfRangeException error = Removed(offset);
+        Reader.EndCall();
+        throw error;
     }
 
     private void StoreCursor(long offset)

@@ -5,8 +5,9 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// Reading after damage, for a reader with a <see cref="DamageSkipper"/>. All damage appears as an exception of the slow path and
-/// is handled here, so the fast paths know nothing about it. Where nothing after the damage is certain yet, the reader behaves as
+/// Reading after damage, for a reader with a <see cref="DamageSkipper"/>, and after messages that were removed, for one with a
+/// <see cref="GapSkipper"/>. Both appear as exceptions of the slow path and are handled here, so the fast paths know nothing about
+/// them. Where nothing after the damage is certain yet, the reader behaves as
 /// at the end of the log, and a waiting caller looks again from time to time.
 /// </summary>
 internal sealed unsafe partial class LogReader
@@ -26,7 +27,12 @@ internal sealed unsafe partial class LogReader
     /// <summary>At damage with nothing certain after it, and too early to look again.</summary>
     private bool IsStalled => _stalledAt >= 0 && _stalledAt == Offset && Stopwatch.GetTimestamp() < _lookAgainAt;
 
-    private ReadStatus ReadOverDamage(out byte* payload, out int length)
+    /// <summary>True for a reader that steps over messages that were removed.</summary>
+    public bool SkipsGaps => gaps is not null;
+
+    private bool Skips => skipper is not null || gaps is not null;
+
+    private ReadStatus ReadOver(out byte* payload, out int length)
     {
         while (true)
         {
@@ -34,7 +40,11 @@ internal sealed unsafe partial class LogReader
             {
                 return Read(out payload, out length);
             }
-            catch (QueueCorruptException damage)
+            catch (OffsetOutOfRangeException) when (gaps is not null)
+            {
+                SkipGap(gaps);
+            }
+            catch (QueueCorruptException damage) when (skipper is not null)
             {
                 if (TryGoBehind(damage))
                     continue;
@@ -47,8 +57,8 @@ internal sealed unsafe partial class LogReader
         }
     }
 
-    /// <summary>Damage is something to act on, unless the reader is stalled at it.</summary>
-    private bool HasSomethingOrDamage()
+    /// <summary>Damage is something to act on, unless the reader is stalled at it; so is what was removed.</summary>
+    private bool HasSomethingOrNeedsToSkip()
     {
         if (IsStalled)
             return false;
@@ -56,10 +66,36 @@ internal sealed unsafe partial class LogReader
         {
             return IsSomethingHere();
         }
-        catch (QueueCorruptException)
+        catch (Exception error) when ((error is QueueCorruptException && skipper is not null)
+            || (error is OffsetOutOfRangeException && gaps is not null))
         {
             return true;
         }
+    }
+
+    /// <summary>Like <see cref="TryReachHeader"/>; false where the next read steps over what was removed.</summary>
+    private bool TryReachHeaderOrGap()
+    {
+        try
+        {
+            return TryReachHeader(out _);
+        }
+        catch (OffsetOutOfRangeException) when (gaps is not null)
+        {
+            return false;
+        }
+    }
+
+    private void SkipGap(GapSkipper gap)
+    {
+        long at = Offset;
+        do
+            MoveTo(gap.FindStart());
+        while (!gap.TryStore(Offset));
+        if (gap.Report is not { } report)
+            return;
+        long next = Offset;
+        Report(() => report(at, next));
     }
 
     private bool TryGoBehind(QueueCorruptException damage)
@@ -82,20 +118,20 @@ internal sealed unsafe partial class LogReader
 
         MoveTo(next);
         if (skipper.Reports)
-            Report(damage, at, next);
+            Report(() => skipper.Report(damage, at, next));
         return true;
     }
 
     /// <summary>
     /// Calls the user's handler outside the marked call, so that it may use and dispose the consumer. An exception from it ends
-    /// the call; the position is already past the damage.
+    /// the call; the position is already behind what is reported.
     /// </summary>
-    private void Report(QueueCorruptException damage, long at, long next)
+    private void Report(Action handler)
     {
         EndCall();
         try
         {
-            skipper!.Report(damage, at, next);
+            handler();
         }
         finally
         {

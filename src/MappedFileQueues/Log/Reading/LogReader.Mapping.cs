@@ -186,14 +186,17 @@ internal sealed unsafe partial class LogReader
                 log.Window.Release(segment);
             if (isGone)
                 throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
-                    + $"first={log.LowWater}, path={log.Path}. Move the consumer with SeekToStart or AdjustOffset.");
+                    + $"first={log.LowWater}, path={log.Path}. Move with a seek, or open with OnOutOfRange.");
             return false;
         }
 
+        bool hasRolled = _segment is not null;
         LeaveSegment();
         _segment = segment;
         _next = segment.Pointer + (offset - start);
         _addressToOffset = start - (long)segment.Pointer;
+        if (hasRolled)
+            log.NoteRoll();
         return true;
     }
 

@@ -37,7 +37,9 @@ internal enum ReadStatus
 /// <param name="log">The log that it reads.</param>
 /// <param name="confirmed">The word that holds the end of what it may read; null for everything that is published.</param>
 /// <param name="skipper">Steps over damage; null for a reader that throws at damage.</param>
-internal sealed unsafe partial class LogReader(LogView log, long* confirmed = null, DamageSkipper? skipper = null)
+/// <param name="gaps">Steps over what was removed; null for a reader that throws there.</param>
+internal sealed unsafe partial class LogReader(
+    LogView log, long* confirmed = null, DamageSkipper? skipper = null, GapSkipper? gaps = null)
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
@@ -263,7 +265,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
 
     /// <summary>Reads the next message without waiting. The payload stays valid as the public API promises.</summary>
     public ReadStatus TryRead(out byte* payload, out int length) =>
-        skipper is null ? Read(out payload, out length) : ReadOverDamage(out payload, out length);
+        Skips ? ReadOver(out payload, out length) : Read(out payload, out length);
 
     private ReadStatus Read(out byte* payload, out int length)
     {
@@ -317,7 +319,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     }
 
     /// <summary>True if a <see cref="TryRead"/> would find a message, a hole or damage: something to act on.</summary>
-    public bool HasSomething() => skipper is null ? IsSomethingHere() : HasSomethingOrDamage();
+    public bool HasSomething() => Skips ? HasSomethingOrNeedsToSkip() : IsSomethingHere();
 
     private bool IsSomethingHere()
     {
@@ -339,7 +341,7 @@ internal sealed unsafe partial class LogReader(LogView log, long* confirmed = nu
     {
         // A wait may come here because the log continues, before its position was reached: for example at the end of a segment.
         // The read reports a position that cannot be reached.
-        if (!TryReachHeader(out _))
+        if (!TryReachHeaderOrGap())
             return true;
         // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
         ulong claim = SharedWord.ReadAcquire((ulong*)_next);

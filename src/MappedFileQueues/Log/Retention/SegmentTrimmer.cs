@@ -8,95 +8,121 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Retention;
 
 /// <summary>
-/// Deletes the oldest segments of a store, under `open`.
+/// Removes the oldest segments of a store, under `open`.
 /// <code>
-/// step                                              killed after it
-/// 1 sync the cursors                                -
-/// 2 raise low water: from here on no reader and     the segments are left over: the next deletion, or the
-///   no consumer begins below it                     next lone opener's walk, meets them below low water
-/// 3 read the cursors again; if one moved back       the same
+/// step                                                killed after it
+/// 1 sync the cursors                                  -
+/// 2 raise low water: from here on no reader and no    the segments are left over: the next removal meets them below low
+///   consumer begins before it                         water; after a power cut they are back
+/// 3 look at the cursors again; if one moved back      the same
 ///   meanwhile, low water goes back to it
-/// 4 unlink the segments, the oldest first           the rest is left over
-/// 5 sync the directory's entries                    a cut may bring segments back: whole ones, of this log
+/// 4 record low water on disk                          the segments are left over: the next removal, or a lone opener,
+///                                                     removes them, after a power cut too
+/// 5 raise confirmed: nothing before it needs a flush  the same
+/// 6 the segments, the oldest first: give each the     the rest is left over
+///   name of a spare, or unlink it
 /// </code>
-/// Step 1 comes first, because after a power cut an older cursor would stand below the log. Step 3 pairs with a consumer that
-/// stores its cursor and then looks at low water: one of the two sees the other. A mapping outlives its file's name, so a reader
-/// inside a deleted segment reads on to its end.
+/// Step 1 comes first, because after a power cut an older cursor would stand before the log. Step 3 pairs with a consumer that
+/// stores its cursor and then looks at low water: one of the two sees the other. Step 4 makes a flush of what is removed
+/// needless: recovery begins behind it, and its files may be used again. Nothing after it needs a sync: names that a power cut
+/// brings back lie before the recorded offset. A mapping outlives its file's name, so a reader inside a removed segment reads on
+/// to its end.
 /// </summary>
-internal sealed unsafe class SegmentTrimmer(LogStore store)
+internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 {
-    /// <summary>The segments that may go, whole ones below an offset, the oldest first.</summary>
-    public List<long> FindDeletable(long before, bool keepsUnconsumed)
+    private readonly CheckpointFile _record = new(store.Directory, store.Meta.StoreId, StoreNames.LowWater);
+
+    /// <summary>The segments that would go, the oldest first.</summary>
+    public long[] FindRemovable(long before, RetentionOptions policy)
     {
-        long limit = LimitFor(before, keepsUnconsumed);
-        return [.. OldestOffset.List(store.Directory, store.Meta).From(0).Where(start => start < limit)];
+        // A log that recovery found damaged stays whole: what lies before the damage may be all that is left to read.
+        if (store.CorruptAt >= 0)
+            return [];
+        long limit = PlanTo(before, policy).Limit;
+        return [.. OldestOffset.List(store.Directory, store.Meta).From(0).TakeWhile(start => start < limit)];
     }
 
-    /// <summary>
-    /// Deletes whole segments below an offset, as far as the checkpoint and the cursors allow it; returns the oldest offset that
-    /// the log holds afterwards.
-    /// </summary>
-    public long Delete(long before, bool keepsUnconsumed)
+    /// <summary>Removes whole segments before an offset, as far as the policy allows it.</summary>
+    /// <param name="before">The offset.</param>
+    /// <param name="policy">Says which cursors count, and whether files are used again.</param>
+    /// <param name="sparesMax">So many files may wait to be used again.</param>
+    /// <returns>The oldest offset that the log holds afterwards.</returns>
+    public long Remove(long before, RetentionOptions policy, int sparesMax)
     {
         using PlatformLock open = store.TakeOpenLock();
-        return DeleteUnderOpen(before, keepsUnconsumed);
-    }
-
-    private long DeleteUnderOpen(long before, bool keepsUnconsumed)
-    {
-        List<long> old = FindDeletable(before, keepsUnconsumed);
+        if (store.CorruptAt >= 0 || store.Wake.IsPoisoned)
+            return store.LowWater;
         long lowWater = store.LowWater;
-        if (old.Count == 0)
-            return lowWater;
-        long limit = Math.Max(lowWater, old[^1] + store.Meta.SegmentLength);
-        if (keepsUnconsumed)
-            SyncCursors();
-        SetLowWater(limit);
-        ProtocolSteps.Reach(ProtocolStep.LowWaterRaised);
-        if (keepsUnconsumed && FindSlowest() is { } slowest && slowest < limit)
-        {
-            limit = Math.Max(lowWater, store.Window.StartOf(slowest));
-            SetLowWater(limit);
-        }
-
-        foreach (long start in old.Where(start => start < limit))
-        {
-            store.Directory.Delete(StoreNames.Segment(start));
-            ProtocolSteps.Reach(ProtocolStep.SegmentDeleted);
-        }
-
-        store.Directory.FlushEntries(StoreNames.CommitLog);
+        long limit = PlanTo(before, policy).Limit;
+        if (limit > lowWater)
+            limit = RaiseLowWater(lowWater, limit, before, policy);
+        RemoveFiles(limit, policy.Recycle && !store.Os.IsPortable && !store.HasPollers ? sparesMax : 0);
         return limit;
     }
 
-    /// <summary>
-    /// The start of the first segment that has to stay. A log that recovery found damaged stays whole: what lies before the damage
-    /// may be all that is left to read.
-    /// </summary>
-    private long LimitFor(long before, bool keepsUnconsumed)
-    {
-        if (store.CorruptAt >= 0)
-            return 0;
-        // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
-        long limit = Math.Min(before, SharedWord.ReadAcquire(store.Control.TailHint));
-        limit = Math.Min(limit, Math.Min(store.ConfirmedOffset, store.Checkpoints.Read()?.Offset ?? 0));
-        if (keepsUnconsumed && FindSlowest() is { } slowest)
-            limit = Math.Min(limit, slowest);
-        return store.Window.StartOf(limit);
-    }
+    public void Dispose() => _record.Dispose();
 
-    /// <summary>The lowest stored offset of all consumers; null when none has stored one.</summary>
-    private long? FindSlowest()
+    private long RaiseLowWater(long lowWater, long limit, long before, RetentionOptions policy)
     {
-        long? slowest = null;
-        foreach (string name in CursorFile.Names(store.Directory))
+        if (policy.KeepUnconsumed)
+            SyncCursors();
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.LowWaterAfterDeletion))
+            RemoveFiles(limit, sparesMax: 0);
+#endif
+        SetLowWater(limit);
+        ProtocolSteps.Reach(ProtocolStep.LowWaterRaised);
+        try
         {
-            if (CursorFile.Read(store.Directory, name) is { } offset && (slowest is null || offset < slowest))
-                slowest = offset;
+#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
+#endif
+            limit = RetentionPlan.To(store.Directory, store.Meta, policy, before, lowWater, Tail()).Limit;
+#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
+#endif
+            if (limit > lowWater)
+                _record.Write(limit, store.Control.Epoch, store.Control.BootId);
+        }
+        catch
+        {
+            SetLowWater(lowWater);
+            throw;
         }
 
-        return slowest;
+        SetLowWater(limit);
+        ProtocolSteps.Reach(ProtocolStep.LowWaterRecorded);
+        // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
+        SharedWord.RaiseTo(store.Control.Confirmed, limit);
+        return limit;
     }
+
+    /// <summary>Also what an earlier removal, or a slow producer that made an old segment again, has left.</summary>
+    private void RemoveFiles(long limit, int sparesMax)
+    {
+        int spares = 0;
+        foreach (string name in store.Directory.List(StoreNames.CommitLog))
+        {
+            if (StoreNames.IsSpare(name) && ++spares > sparesMax)
+                store.Directory.Delete($"{StoreNames.CommitLog}/{name}");
+        }
+
+        foreach (long start in OldestOffset.List(store.Directory, store.Meta).From(0))
+        {
+            if (start >= limit)
+                break;
+            string name = StoreNames.Segment(start);
+            if (spares++ >= sparesMax || !store.Directory.RenameWithoutReplacing(name, StoreNames.Spare(start)))
+                store.Directory.Delete(name);
+            ProtocolSteps.Reach(ProtocolStep.SegmentDeleted);
+        }
+    }
+
+    private RetentionPlan PlanTo(long before, RetentionOptions policy) =>
+        RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LowWater, Tail());
+
+    // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
+    private long Tail() => SharedWord.ReadAcquire(store.Control.TailHint);
 
     private void SyncCursors()
     {
@@ -109,7 +135,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store)
 
     private void SetLowWater(long offset)
     {
-        // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and LogConsumer.
+        // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and P16 full in LogConsumer.
         SharedWord.Exchange((ulong*)store.Control.LowWater, (ulong)offset);
         store.Control.SealColdBlock(store.Meta.StoreId);
     }

@@ -65,6 +65,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public OwnProducers Producers { get; } = new();
 
+    /// <summary>Called when a reader or a producer of this queue has entered a segment. It never waits and never fails.</summary>
+    public Action? Rolled { get; set; }
+
     /// <summary>Some process that is or was attached publishes without waking anybody.</summary>
     // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in LogStore.
     public bool HasPollers => SharedWord.ReadAcquire(Control.HasPollers) != 0;
@@ -165,6 +168,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         if (Wake.IsPoisoned)
             throw Poisoned();
     }
+
+    public override void NoteRoll() => Rolled?.Invoke();
 
     /// <inheritdoc cref="MetaWatch.ThrowIfReplaced"/>
     public override void ThrowIfReplaced() => _metaWatch.ThrowIfReplaced();

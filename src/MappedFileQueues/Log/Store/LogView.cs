@@ -98,6 +98,11 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// <summary>Throws when the store was deleted or replaced: then missing data is not damage.</summary>
     public abstract void ThrowIfReplaced();
 
+    /// <summary>A reader or a producer has entered a segment.</summary>
+    public virtual void NoteRoll()
+    {
+    }
+
     /// <summary>Throws when a store of structs holds a message of another length.</summary>
     public void ThrowIfWrongLength(int length, long offset)
     {

@@ -7,8 +7,11 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// <summary>
 /// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. A slot is synced before the other is
 /// reused, so a power cut in the middle of a write leaves the older record. Written under the flush lock, or by a lone opener.
+/// <para>`offset/low-water` has the same form: everything before its offset was removed. Written under `open`. Segments are
+/// removed without a flush, and their files are used again: after a power cut the checkpoint may lie before this offset, and
+/// what stands there is no longer the log.</para>
 /// </summary>
-internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : IDisposable
+internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, string name = StoreNames.Checkpoint) : IDisposable
 {
     /// <summary>Stays open from the first record on, so that a process that runs out of descriptors can still flush.</summary>
     private PlatformFile? _file;
@@ -18,14 +21,14 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
     /// </summary>
     public CheckpointRecord? Read()
     {
-        using PlatformFile? file = directory.Open(StoreNames.Checkpoint, FileOpening.Read);
+        using PlatformFile? file = directory.Open(name, FileOpening.Read);
         return file is null ? null : ReadNewest(file);
     }
 
     /// <summary>Creates the file with its blocks, so that a full disk cannot fail a later checkpoint.</summary>
     public void Create(Guid bootId)
     {
-        using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        using PlatformFile file = directory.Open(name, FileOpening.ReadWriteOrCreate)!;
         file.WriteAt(new byte[2 * CheckpointRecord.SlotDistance], 0);
         file.WriteAt(new CheckpointRecord(0, 0, 0, bootId).ToBytes(storeId), 0);
         file.FlushData();
@@ -34,7 +37,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
     /// <summary>Writes the next record and syncs it. The caller has synced the offset's data before.</summary>
     public void Write(long offset, long epoch, Guid bootId)
     {
-        PlatformFile file = _file ??= directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        PlatformFile file = _file ??= directory.Open(name, FileOpening.ReadWriteOrCreate)!;
         CheckpointRecord? newest = ReadNewest(file);
         bool isCovered = newest is not null && newest.Offset >= offset && newest.Epoch == epoch && newest.BootId == bootId;
         if (!isCovered)
@@ -54,7 +57,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
     /// </summary>
     public void Sync()
     {
-        using PlatformFile? file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWrite);
+        using PlatformFile? file = directory.Open(name, FileOpening.ReadWrite);
         file?.Sync();
     }
 
@@ -62,7 +65,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
     public void WriteBoth(long offset, long epoch, Guid bootId)
     {
         long sequence = Read()?.Sequence ?? 0;
-        using PlatformFile file = directory.Open(StoreNames.Checkpoint, FileOpening.ReadWriteOrCreate)!;
+        using PlatformFile file = directory.Open(name, FileOpening.ReadWriteOrCreate)!;
         if (file.Length < 2 * CheckpointRecord.SlotDistance)
             file.SetLength(2 * CheckpointRecord.SlotDistance);
         for (int i = 1; i <= 2; i++)
@@ -72,6 +75,14 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId) : ID
             file.Sync();
             ProtocolSteps.Reach(ProtocolStep.CheckpointSlotWritten);
         }
+    }
+
+    /// <summary>The removed part of the log, as `offset/low-water` tells it; 0 when nothing was removed.</summary>
+    public static long ReadLowWater(HeldDirectory directory, StoreMeta meta)
+    {
+        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
+        long offset = file.Read()?.Offset ?? 0;
+        return offset % meta.SegmentLength == 0 ? offset : 0;
     }
 
     public void Dispose() => _file?.Dispose();

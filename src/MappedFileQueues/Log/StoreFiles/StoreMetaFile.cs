@@ -43,6 +43,7 @@ internal static class StoreMetaFile
             // The checkpoint comes first: a store with a meta page and no checkpoint has lost its checkpoint. The record names
             // the boot, because it stands in for a control page that is damaged, or that a dead opener was writing.
             new CheckpointFile(directory, meta.StoreId).Create(boot);
+            new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater).Create(boot);
             directory.FlushEntries(StoreNames.Offsets);
             ProtocolSteps.Reach(ProtocolStep.MetaWritten);
             if (!directory.RenameWithoutReplacing(Temporary, StoreNames.Meta))

@@ -20,6 +20,9 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     public override string? UnsafeFileSystem => LinuxFileSystems.UnsafeName(handle, path);
 
     /// <inheritdoc/>
+    public override long FreeBytes => LinuxFileSystems.FreeBytes(handle, path);
+
+    /// <inheritdoc/>
     public override bool IsStillInPlace =>
         TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
 

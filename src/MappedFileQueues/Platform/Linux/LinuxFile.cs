@@ -28,6 +28,10 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             : null;
 
     /// <inheritdoc/>
+    public override DateTimeOffset LastWritten =>
+        DateTimeOffset.UnixEpoch.AddTicks(LinuxDirectory.Stat(handle, path).Modified / TimeSpan.NanosecondsPerTick);
+
+    /// <inheritdoc/>
     public override bool HasOtherNames => LinuxDirectory.Stat(handle, path).LinkCount > 1;
 
     /// <inheritdoc/>
@@ -43,6 +47,22 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             _ => throw LinuxErrors.Make("Cannot lock the file", path, errno),
         };
     }
+
+    /// <inheritdoc/>
+    public override void EndAlone()
+    {
+        _ = TrySetRange(LinuxNative.F_UNLCK, out _);
+        _isTaken = false;
+    }
+
+    /// <inheritdoc/>
+    public override bool TryUse() => TryLock(LinuxNative.LOCK_SH);
+
+    /// <inheritdoc/>
+    public override bool TryTakeUnused() => TryLock(LinuxNative.LOCK_EX);
+
+    /// <inheritdoc/>
+    public override void EndUse() => _ = LinuxNative.flock(handle, LinuxNative.LOCK_UN);
 
     /// <inheritdoc/>
     public override void SetLength(long length)
@@ -195,8 +215,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     {
         // An explicit unlock: a child that is just being started holds a copy of the descriptor until its exec.
         if (_isTaken && !handle.IsClosed)
-            _ = TrySetRange(LinuxNative.F_UNLCK, out _);
-        _isTaken = false;
+            EndAlone();
         handle.Dispose();
     }
 
@@ -212,6 +231,20 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         }
 
         errno = 0;
+        return true;
+    }
+
+    private bool TryLock(int operation)
+    {
+        while (LinuxNative.flock(handle, operation | LinuxNative.LOCK_NB) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno == DiskErrors.EAGAIN)
+                return false;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot lock the file", path, errno);
+        }
+
         return true;
     }
 

@@ -20,6 +20,22 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     public override string? UnsafeFileSystem => PortableFileSystems.UnsafeName(path);
 
     /// <inheritdoc/>
+    public override long FreeBytes
+    {
+        get
+        {
+            try
+            {
+                return new DriveInfo(path).AvailableFreeSpace;
+            }
+            catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+            {
+                throw PortableErrors.Make("Cannot ask for the state of the file system", path, error);
+            }
+        }
+    }
+
+    /// <inheritdoc/>
     public override bool IsStillInPlace => Directory.Exists(path);
 
     private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;

@@ -33,6 +33,10 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
         : new DateTimeOffset(Try("Cannot ask for the state of the file", () => File.GetCreationTimeUtc(handle)));
 
     /// <inheritdoc/>
+    public override DateTimeOffset LastWritten =>
+        new(Try("Cannot ask for the state of the file", () => File.GetLastWriteTimeUtc(handle)));
+
+    /// <inheritdoc/>
     public override void SetLength(long length)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(length);

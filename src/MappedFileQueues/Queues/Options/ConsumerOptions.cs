@@ -17,4 +17,11 @@ public readonly struct ConsumerOptions
     /// (<see cref="MappedFileQueueOptions.Corruption"/>).
     /// </summary>
     public CorruptionPolicy? Corruption { get; init; }
+
+    /// <summary>
+    /// What the consumer does when the messages at its offset were removed, at its opening or later. Default: it throws.
+    /// <see cref="OutOfRangePolicy.Earliest"/> and <see cref="OutOfRangePolicy.Latest"/> raise MessagesSkipped on the queue and
+    /// store the new offset.
+    /// </summary>
+    public OutOfRangePolicy OnOutOfRange { get; init; }
 }

@@ -2,24 +2,29 @@ using System.Runtime.InteropServices;
 
 namespace MappedFileQueues.Platform.Linux.Calls;
 
-/// <summary>Names the file systems on which mappings or locks between processes are not dependable (statfs(2), f_type).</summary>
+/// <summary>What statfs(2) tells: file systems on which mappings or locks between processes are not dependable; free room.</summary>
 internal static unsafe class LinuxFileSystems
 {
-    /// <summary>struct statfs has 120 bytes on x64 and arm64; the type is its first word.</summary>
+    /// <summary>struct statfs has 120 bytes on x64 and arm64.</summary>
     private const int StatfsRoom = 256;
+
+    private const int BlockLengthAt = 8;
+    private const int BlocksAvailableAt = 32;
 
     /// <summary>The name, or null for any other file system.</summary>
     public static string? UnsafeName(LinuxHandle directory, string path)
     {
         byte* buffer = stackalloc byte[StatfsRoom];
-        while (LinuxNative.fstatfs(directory, buffer) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            if (errno != DiskErrors.EINTR)
-                throw LinuxErrors.Make("Cannot ask for the kind of the file system", path, errno);
-        }
-
+        Ask(directory, path, buffer);
         return UnsafeName(MemoryMarshal.Read<uint>(new ReadOnlySpan<byte>(buffer, sizeof(uint))));
+    }
+
+    /// <summary>The bytes that a user without privileges may still fill.</summary>
+    public static long FreeBytes(LinuxHandle directory, string path)
+    {
+        byte* buffer = stackalloc byte[StatfsRoom];
+        Ask(directory, path, buffer);
+        return *(long*)(buffer + BlocksAvailableAt) * *(long*)(buffer + BlockLengthAt);
     }
 
     /// <summary>The name for a type number, or null.</summary>
@@ -44,4 +49,14 @@ internal static unsafe class LinuxFileSystems
         0xBACB_ACBC => "VMHGFS",
         _ => null,
     };
+
+    private static void Ask(LinuxHandle directory, string path, byte* buffer)
+    {
+        while (LinuxNative.fstatfs(directory, buffer) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot ask for the state of the file system", path, errno);
+        }
+    }
 }

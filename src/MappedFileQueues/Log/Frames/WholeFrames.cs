@@ -1,0 +1,28 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Frames;
+
+/// <summary>Looks for frames whose checksum fits their place: no other bytes pass for them, also none of another segment.</summary>
+internal static class WholeFrames
+{
+    /// <summary>Whether such a frame begins in [from, to) of a segment.</summary>
+    public static bool IsAnyIn(
+        HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long start, long from, long to)
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        if (file is null)
+            return false;
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        var sums = new RangeChecksum(file, start, from, checksum);
+        for (long at = from; (at = scanner.FindNonZeroData(at, to)) >= 0; at += FrameHeader.Size)
+        {
+            at -= at % FrameHeader.Size;
+            if (scanner.TryReadHeader(at, out ulong header)
+                && FrameHeader.HasChecksum(FrameHeader.State(header)) && sums.Matches(header, at))
+                return true;
+        }
+
+        return false;
+    }
+}

@@ -1,0 +1,201 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Threads;
+
+namespace MappedFileQueues.Log.Retention;
+
+/// <summary>
+/// Applies the store's policy, on a thread of its own: at every roll of this queue's producers and consumers, and once a second.
+/// The thread starts when the store has a policy. Every attached queue has one, so a store is trimmed as long as any process has
+/// it open.
+/// <para>It owes nothing to a particular caller, so it throws no errors; the next look tries again.</para>
+/// </summary>
+internal sealed unsafe class RetentionThread : IDisposable
+{
+    private static readonly TimeSpan LookInterval = TimeSpan.FromSeconds(1);
+
+    /// <summary>As many files wait to be used again as producers fill in this time.</summary>
+    private static readonly TimeSpan SparesLast = TimeSpan.FromMilliseconds(100);
+
+    /// <summary>When producers have filled no segment for this long, no file waits.</summary>
+    private static readonly TimeSpan SparesIdle = TimeSpan.FromMinutes(1);
+
+    private const int SparesAtFirst = 2;
+    private const int SparesLimit = 8;
+
+    private readonly LogStore _store;
+    private readonly SegmentTrimmer _trimmer;
+    private readonly Action<SegmentDeletingEventArgs>? _deleting;
+    private readonly Lock _starting = new();
+    private readonly Lock _looking = new();
+    private readonly AutoResetEvent _noticed = new(false);
+    private volatile Thread? _thread;
+    private volatile bool _stopping;
+    private long _announcedTo;
+    private long _measuredAt = Stopwatch.GetTimestamp();
+    private long _measuredTail;
+    private int _sparesMax = SparesAtFirst;
+
+    /// <param name="store">The store.</param>
+    /// <param name="deleting">Called before a segment is removed; its exception keeps the segment.</param>
+    public RetentionThread(LogStore store, Action<SegmentDeletingEventArgs>? deleting)
+    {
+        _store = store;
+        _deleting = deleting;
+        _trimmer = new SegmentTrimmer(store);
+        _measuredTail = Tail();
+        store.Rolled = NoticeRoll;
+    }
+
+    /// <summary>
+    /// A producer or consumer of this queue has entered a segment. Never waits and never fails: where the system gives no thread,
+    /// the next roll tries again.
+    /// </summary>
+    public void NoticeRoll()
+    {
+        try
+        {
+            if (_thread is not null || _store.Directory.Identify(StoreNames.Retention) is not null)
+                Notice();
+        }
+        catch (MappedFileQueueException)
+        {
+            // The next roll tries again.
+        }
+    }
+
+    /// <summary>The store has a policy, perhaps a new one.</summary>
+    /// <exception cref="MappedFileQueueException">The system gives no thread.</exception>
+    public void Notice()
+    {
+        if (ProtocolSteps.Background is { } background)
+        {
+            background(TryLook);
+            return;
+        }
+
+        if (_thread is null)
+            Start();
+        _noticed.Set();
+    }
+
+    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
+    public long Trim(long before)
+    {
+        RetentionOptions policy = ReadPolicy() ?? new RetentionOptions();
+        lock (_looking)
+            return Remove(before, policy);
+    }
+
+    /// <summary>Ends the thread, after the removal under way.</summary>
+    public void Dispose()
+    {
+        Thread? thread;
+        lock (_starting)
+        {
+            _stopping = true;
+            thread = _thread;
+        }
+
+        _noticed.Set();
+        // A handler of an event may close the queue.
+        if (thread is not null && thread != Thread.CurrentThread)
+            thread.Join();
+        _noticed.Dispose();
+        _trimmer.Dispose();
+    }
+
+    private void Start()
+    {
+        lock (_starting)
+        {
+            if (_thread is null && !_stopping)
+                _thread = BackgroundThread.Start(Run, "retention");
+        }
+    }
+
+    private void Run()
+    {
+        while (!_stopping)
+        {
+            TryLook();
+            if (!_stopping)
+                _noticed.WaitOne(LookInterval);
+        }
+    }
+
+    private void TryLook()
+    {
+        if (_stopping)
+            return;
+        try
+        {
+            lock (_looking)
+                Look();
+        }
+        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        {
+            // For example a full table of descriptors, or a damaged policy: nothing is removed now.
+        }
+    }
+
+    private void Look()
+    {
+        _store.ThrowIfReplaced();
+        if (ReadPolicy() is not { } policy)
+            return;
+        Measure(policy);
+        if (!policy.HasLimit)
+            return;
+        RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LowWater, Tail(),
+            _store.Settings.TimeProvider.GetUtcNow());
+        if (plan.Limit > _store.LowWater)
+            _ = Remove(plan.Goal, policy);
+    }
+
+    private long Remove(long before, RetentionOptions policy)
+    {
+        before = Announce(before, policy);
+        return _trimmer.Remove(before, policy, _sparesMax);
+    }
+
+    /// <summary>Tells of each segment once, without any lock of the store; returns up to where all were told of.</summary>
+    private long Announce(long before, RetentionOptions policy)
+    {
+        if (_deleting is null)
+            return before;
+        foreach (long start in _trimmer.FindRemovable(before, policy))
+        {
+            long end = start + _store.Meta.SegmentLength;
+            if (start < _announcedTo)
+                continue;
+            _deleting(new SegmentDeletingEventArgs(
+                System.IO.Path.Combine(_store.Path, StoreNames.Segment(start)), start, end));
+            _announcedTo = end;
+        }
+
+        return Math.Min(before, _announcedTo);
+    }
+
+    /// <summary>How many files shall wait to be used again: it follows the speed of the producers.</summary>
+    private void Measure(RetentionOptions policy)
+    {
+        TimeSpan elapsed = Stopwatch.GetElapsedTime(_measuredAt);
+        long tail = Tail();
+        long segments = (tail - _measuredTail) / _store.Meta.SegmentLength;
+        if (elapsed < LookInterval || (segments == 0 && elapsed < SparesIdle))
+            return;
+        int least = segments > 0 ? 1 : 0;
+        long most = policy.MaxBytes is { } bytes ? bytes / _store.Meta.SegmentLength / 2 : SparesLimit;
+        _sparesMax = (int)Math.Max(least, Math.Min(Math.Ceiling(segments * (SparesLast / elapsed)), Math.Min(most, SparesLimit)));
+        (_measuredAt, _measuredTail) = (Stopwatch.GetTimestamp(), tail);
+    }
+
+    private RetentionOptions? ReadPolicy() => RetentionFile.Read(_store.Directory, _store.Meta.StoreId);
+
+    // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
+    private long Tail() => SharedWord.ReadAcquire(_store.Control.TailHint);
+}
