@@ -31,6 +31,8 @@ internal sealed class Agent
         ["peek"] = command => Consumer.TryConsume(out ReadOnlySpan<byte> message) ? CrashMessage.Read(message) : "",
         ["watch"] = Watch,
         ["flush"] = command => Queue.Flush().ToString(CultureInfo.InvariantCulture),
+        ["trim"] = command => Queue.Trim(command.Number("before", int.MaxValue)).ToString(CultureInfo.InvariantCulture),
+        ["retain"] = Retain,
         ["seek"] = Seek,
         ["adjust"] = AdjustProducer,
         ["limit"] = LimitFiles,
@@ -213,7 +215,10 @@ internal sealed class Agent
             && Consumer.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromMilliseconds(command.Number("timeout", 0))))
         {
             texts.Add(CrashMessage.Read(message));
-            Consumer.Commit();
+            if (command.Number("commit", 1) != 0)
+                Consumer.Commit();
+            else
+                Consumer.Advance();
         }
 
         return string.Join(' ', texts);
@@ -241,6 +246,12 @@ internal sealed class Agent
         })
         { IsBackground = true };
         thread.Start();
+        return "";
+    }
+
+    private string Retain(AgentCommand command)
+    {
+        Queue.SetRetention(new RetentionOptions { MaxBytes = command.Number("bytes", int.MaxValue) });
         return "";
     }
 

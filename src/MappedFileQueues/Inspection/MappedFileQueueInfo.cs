@@ -60,6 +60,15 @@ public sealed class MappedFileQueueInfo
     /// <summary>The oldest offset that the store still holds.</summary>
     public long OldestOffset { get; init; }
 
+    /// <summary>What the store keeps of its past; null when it has no policy, or a damaged one, and keeps everything.</summary>
+    public RetentionOptions? Retention { get; init; }
+
+    /// <summary>The bytes that the policy's limits would remove now if no consumer kept them.</summary>
+    public long RetentionHeldBytes { get; init; }
+
+    /// <summary>The consumer that keeps them: the one that is furthest behind. Null when none does; "" is the default one.</summary>
+    public string? RetentionHeldBy { get; init; }
+
     /// <summary>The end of what readers can read.</summary>
     public long PublishedOffset { get; init; }
 

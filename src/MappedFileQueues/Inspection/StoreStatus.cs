@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -31,9 +32,15 @@ internal static unsafe class StoreStatus
         List<MappedFileClaimInfo> claims = [];
         (long published, long tail) = Walk(
             directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
+        if (published < OldestOffset.Find(directory, meta, control))
+            return Gather(directory, meta, control); // Retention has overtaken the walk.
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
         FlushFailureText? failure = control?.ReadFlushFailure();
+        RetentionOptions? policy = ReadPolicy(directory, meta);
+        RetentionPlan plan = policy is null
+            ? default
+            : RetentionPlan.Make(directory, meta, policy, oldest, published, TimeProvider.System.GetUtcNow());
         return new MappedFileQueueInfo
         {
             StorePath = directory.Path,
@@ -43,6 +50,9 @@ internal static unsafe class StoreStatus
             Created = meta.Created,
             Epoch = Math.Max(control?.Epoch ?? 0, checkpoint?.Epoch ?? 0),
             OldestOffset = oldest,
+            Retention = policy,
+            RetentionHeldBytes = plan.Goal - plan.Limit,
+            RetentionHeldBy = plan.HeldBy is { } file ? CursorFile.NameOf(file) : null,
             PublishedOffset = published,
             TailOffset = tail,
             ConfirmedOffset = confirmed,
@@ -59,6 +69,18 @@ internal static unsafe class StoreStatus
             AttachedProcesses = directory.LockHolders(StoreNames.AttachedLock),
             ProducerProcesses = directory.LockHolders(StoreNames.ProducersLock),
         };
+    }
+
+    private static RetentionOptions? ReadPolicy(HeldDirectory directory, StoreMeta meta)
+    {
+        try
+        {
+            return RetentionFile.Read(directory, meta.StoreId);
+        }
+        catch (QueueFormatException)
+        {
+            return null;
+        }
     }
 
     /// <summary>Ends with the last segment that existed at the start, so that it never chases a fast producer.</summary>

@@ -2,7 +2,6 @@ using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
-using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Segments;
 
@@ -37,16 +36,10 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>The most segments made in one group.</summary>
     private const int GroupMax = 32;
 
-    /// <summary>
-    /// How long to wait for another process that zeroes the next part of a recycled segment. That takes less than a millisecond;
-    /// when the process stands still, appends continue in the next segment.
-    /// </summary>
-    private static readonly TimeSpan ZeroingWaitMax = TimeSpan.FromMilliseconds(50);
-
     private readonly Lock _flushingNames = new();
-    private readonly Lock _zeroing = new();
     private readonly Lock _wholeLock = new();
     private readonly HashSet<long> _whole = [];
+    private readonly SegmentRecycler _recycler = new(directory, window.SegmentLength, control);
     private volatile bool _allocatesInPlace = allocatesInPlace;
     private long _made;
 
@@ -137,7 +130,7 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>Flushes the directory entries unless that happened after the segment that starts there was made.</summary>
     public void EnsureDirectoryFlushed(long start) => FlushNames(start, start);
 
-    private void FlushNames(long first, long last)
+    private void FlushNames(long first, long last, bool isInTurn = false)
     {
         // P21 acquire: the entry is on disk once the word covers it; pairs with P21 full below.
         if (SharedWord.ReadAcquire(control.DirectoryFlushed) > last)
@@ -147,7 +140,7 @@ internal sealed unsafe class SegmentMaker(
             return;
 #endif
         // P20 acquire: all segments below it were there before the flush; pairs with P20 full in TryEnsureAllocated.
-        bool isInTurn = window.StartOf(first - 1) < SharedWord.ReadAcquire(control.Allocated);
+        isInTurn |= window.StartOf(first - 1) < SharedWord.ReadAcquire(control.Allocated);
         // One at a time: the kernel reports an error once. A second flush could succeed before the thread that got the error has
         // reported it, and would vouch for lost names.
         lock (_flushingNames)
@@ -169,6 +162,22 @@ internal sealed unsafe class SegmentMaker(
     private long? TryMake(long start, long firstBlocks, Action? look)
     {
         int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
+        if (!TryMakeGroup(start, count, firstBlocks, ofSpares: false, look))
+            return null;
+        return IsWhole(start) ? window.SegmentLength : FirstLength(firstBlocks);
+    }
+
+    /// <summary>
+    /// Makes segments of spares behind those that exist, so that no producer waits until their names are on disk. All of them
+    /// cost one flush.
+    /// </summary>
+    /// <param name="start">The first start that has no segment; from the tail on there are all before it.</param>
+    /// <param name="countMax">How many at most; fewer when there are fewer spares.</param>
+    public void MakeOfSpares(long start, int countMax) => TryMakeGroup(start, countMax, FirstBlocks, ofSpares: true, look: null);
+
+    /// <summary>False when another maker's file has the first name by now.</summary>
+    private bool TryMakeGroup(long start, int count, long firstBlocks, bool ofSpares, Action? look)
+    {
         // P22 full: a unique number for each group in this process; pairs with P22 full in SegmentMaker.TryMake.
         long number = Interlocked.Increment(ref _made);
         string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{WholeFile.TemporarySuffix}");
@@ -176,7 +185,9 @@ internal sealed unsafe class SegmentMaker(
         bool isOwn;
         try
         {
-            MakeTemporaries(names, suffix, firstBlocks);
+            MakeTemporaries(names, suffix, firstBlocks, ofSpares);
+            if (names.Count == 0)
+                return false;
             isOwn = RenameAll(start, names, suffix, look);
         }
         catch
@@ -187,21 +198,27 @@ internal sealed unsafe class SegmentMaker(
         }
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
-        FlushNames(start, start + ((count - 1) * window.SegmentLength));
-        if (!isOwn)
-            return null;
-        return IsWhole(start) ? window.SegmentLength : FirstLength(firstBlocks);
+        FlushNames(start, start + ((names.Count - 1) * window.SegmentLength), isInTurn: ofSpares);
+        return isOwn;
     }
 
-    private void MakeTemporaries(List<string> names, string suffix, long firstBlocks)
+    /// <summary>Of spares, or new; of spares alone, the names that are left over are removed from the list.</summary>
+    private void MakeTemporaries(List<string> names, string suffix, long firstBlocks, bool ofSpares)
     {
         var files = new List<PlatformFile>(names.Count);
         try
         {
-            foreach (string name in names)
+            for (int i = 0; i < names.Count; i++)
             {
-                if (TryRecycle(name + suffix, firstBlocks))
+                string name = names[i];
+                if (_allocatesInPlace && _recycler.TryTakeSpare(name + suffix, FirstLength(firstBlocks)))
                     continue;
+                if (ofSpares)
+                {
+                    names.RemoveRange(i, names.Count - i);
+                    break;
+                }
+
                 PlatformFile file = directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!;
                 files.Add(file);
                 file.SetLength(window.SegmentLength);
@@ -220,88 +237,6 @@ internal sealed unsafe class SegmentMaker(
                 file.Dispose();
         }
     }
-
-    /// <summary>
-    /// Makes the file of a removed segment the temporary file, if there is one that nobody maps and that has no other name (a
-    /// hard link: a snapshot). Its pages are in memory and its blocks are written, which a new file costs most of its time.
-    /// <code>
-    /// step                                              killed after it
-    /// 1 give the spare the temporary name: of all       a dead maker's temporary file
-    ///   makers one succeeds
-    /// 2 take it exclusively; whoever maps it, or has    the same
-    ///   opened it and goes on, is seen here
-    /// 3 mark it by its length, zero its first part      the same
-    /// 4 the segment's name, as for a new file           the segment
-    /// </code>
-    /// The old frames behind the first part fit no other offset. But a free header must be zero, so the bound of what is
-    /// allocated rises only over what was zeroed (<see cref="TryZero"/>). Nothing needs a sync here: after a power cut recovery
-    /// trusts no byte behind the last whole frame.
-    /// </summary>
-    private bool TryRecycle(string temporary, long firstBlocks)
-    {
-        // P35 acquire: a process that cannot mark what it maps is, or was, attached; pairs with P35 release in LogStore.
-        if (!_allocatesInPlace || SharedWord.ReadAcquire(control.HasPollers) != 0)
-            return false;
-        foreach (string name in directory.List(StoreNames.CommitLog))
-        {
-            if (StoreNames.IsSpare(name) && TryRename($"{StoreNames.CommitLog}/{name}", temporary)
-                && TryTake(temporary, FirstLength(firstBlocks)))
-                return true;
-        }
-
-        return false;
-    }
-
-    private bool TryRename(string spare, string temporary)
-    {
-        try
-        {
-            return directory.RenameWithoutReplacing(spare, temporary);
-        }
-        catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOENT)
-        {
-            // Another maker was faster.
-            return false;
-        }
-    }
-
-    /// <summary>Prepares a spare that was renamed; removes it when somebody uses it or it cannot be written.</summary>
-    private bool TryTake(string temporary, long firstLength)
-    {
-        ProtocolSteps.Reach(ProtocolStep.SpareTaken);
-        bool isTaken = false;
-        try
-        {
-            using PlatformFile? file = directory.Open(temporary, FileOpening.ReadWrite);
-            isTaken = file is not null && file.TryTakeUnused() && !HasOtherNames(file)
-                && file.Length >= window.SegmentLength && file.TryAllocate(0, firstLength);
-            if (isTaken)
-            {
-                file!.SetLength(window.SegmentLength + LogLimits.RecycledMark);
-#if MFQ_PLANTED
-                if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
-#endif
-                ZeroFill.Write(file, 0, firstLength);
-                file.EndUse();
-                ProtocolSteps.Reach(ProtocolStep.SpareZeroed);
-            }
-        }
-        catch (QueueDiskException)
-        {
-            // A new file meets the same error, or does not.
-            isTaken = false;
-        }
-
-        if (!isTaken)
-            directory.Delete(temporary);
-        return isTaken;
-    }
-
-    private static bool HasOtherNames(PlatformFile file) =>
-#if MFQ_PLANTED
-        !PlantedFaults.Has(PlantedFault.HardLinkIgnored) &&
-#endif
-        file.HasOtherNames;
 
     /// <summary>
     /// Renames the group. A maker that cannot allocate in place raises the bound over its whole segments before it releases the
@@ -397,53 +332,11 @@ internal sealed unsafe class SegmentMaker(
                 StoreNames.Segment(start), start + position);
         try
         {
-            return TryAllocate(mapping.File, position, length) && (!mapping.IsRecycled || TryZero(mapping, end, look));
+            return TryAllocate(mapping.File, position, length) && (!mapping.IsRecycled || _recycler.TryZero(mapping, end, LookWhileWaiting + look));
         }
         finally
         {
             window.Release(mapping);
-        }
-    }
-
-    /// <summary>
-    /// Zeroes a recycled segment from the bound of what is allocated up to a position, and raises the bound over it. One thread
-    /// of all processes at a time: below the bound are messages, and a second thread that has read the bound before would zero
-    /// those. The kernel's lock ends with the process.
-    /// </summary>
-    private bool TryZero(SegmentMapping segment, long to, Action? look)
-    {
-        lock (_zeroing)
-        {
-            var deadline = new Deadline(ZeroingWaitMax);
-            while (!segment.File.TryTakeAlone())
-            {
-                if (deadline.IsOver)
-                    return false;
-                look?.Invoke();
-                LookWhileWaiting?.Invoke();
-                Thread.Sleep(0);
-            }
-
-            try
-            {
-                // P20 acquire: under the lock; pairs with P20 full below.
-                long from = SharedWord.ReadAcquire(control.Allocated) - segment.Start;
-                if (from >= to)
-                    return true;
-#if MFQ_PLANTED
-                if (PlantedFaults.Has(PlantedFault.AllocatedRaisedEarly))
-                    SharedWord.RaiseTo(control.Allocated, segment.Start + to);
-                if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
-#endif
-                ZeroFill.Write(segment.File, from, to);
-                ProtocolSteps.Reach(ProtocolStep.RecycledZeroed);
-                SharedWord.RaiseTo(control.Allocated, segment.Start + to); // P20 full: zeroed before; pairs with P20 acquire.
-                return true;
-            }
-            finally
-            {
-                segment.File.EndAlone();
-            }
         }
     }
 

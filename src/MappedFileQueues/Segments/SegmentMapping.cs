@@ -18,6 +18,7 @@ internal sealed unsafe class SegmentMapping
 
     private readonly MappedRegion? _region;
     private readonly bool _looksFillHoles;
+    private bool _hasLetGo;
 
     public SegmentMapping(PlatformFile file, long start, long segmentLength, bool writable)
     {
@@ -32,6 +33,20 @@ internal sealed unsafe class SegmentMapping
             _region = new MappedRegion(file, Usable, writable);
         Pointer = _region is null ? null : _region.Pointer;
         _looksFillHoles = file.LooksFillHoles;
+    }
+
+    /// <summary>A mapping of a segment that is gone, for the segment that its file has become.</summary>
+    public SegmentMapping(SegmentMapping idle, long start)
+    {
+        File = idle.File;
+        Start = start;
+        SegmentLength = idle.SegmentLength;
+        IsRecycled = true;
+        Usable = idle.Usable;
+        _region = idle._region;
+        Pointer = idle.Pointer;
+        _looksFillHoles = idle._looksFillHoles;
+        TouchedTo = idle._hasLetGo ? 0 : idle.TouchedTo;
     }
 
     /// <summary>Kept open: a write-back error is reported to each descriptor that was open before it.</summary>
@@ -59,6 +74,9 @@ internal sealed unsafe class SegmentMapping
     /// The pages before this position are present in this mapping. Written under the preparer's lock; a hint for others.
     /// </summary>
     public long TouchedTo { get; private set; }
+
+    /// <summary>Which file it is, while nobody uses the mapping; guarded by the window's lock.</summary>
+    internal FileIdentity Identity { get; set; }
 
     /// <summary>How many users hold it; guarded by the window's lock.</summary>
     internal int References { get; set; }
@@ -144,14 +162,14 @@ internal sealed unsafe class SegmentMapping
     }
 
     /// <summary>Takes the pages between two positions out of the mapping before they are written back.</summary>
-    public void LetGoOfPages(long from, long to) => _region?.LetGoOfPages(from, Math.Min(to, Usable) - from);
-
-    /// <summary>Unmaps; the file stays open, and may be recycled.</summary>
-    public void Unmap()
+    public void LetGoOfPages(long from, long to)
     {
-        _region?.Dispose();
-        File.EndUse();
+        _hasLetGo = true;
+        _region?.LetGoOfPages(from, Math.Min(to, Usable) - from);
     }
+
+    /// <summary>Unmaps; the file stays open.</summary>
+    public void Unmap() => _region?.Dispose();
 
     private void CacheSingly(long from, long length)
     {

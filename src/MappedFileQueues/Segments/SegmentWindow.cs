@@ -28,10 +28,20 @@ internal sealed unsafe class SegmentWindow(
     private readonly Lock _lock = new();
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
     private readonly Dictionary<long, PlatformFile> _unflushed = [];
+
+    /// <summary>Mapped, but used by nobody, and not marked as in use: their files may be recycled. The oldest first.</summary>
+    private readonly List<SegmentMapping> _idle = [];
+
     private SegmentMapping? _lastFound;
     private bool _isClosed;
 
     public long SegmentLength => segmentLength;
+
+    /// <summary>
+    /// So many mappings stay when nobody uses them any longer. When such a file is recycled, its mapping serves the new segment: a
+    /// page that is mapped anew costs as much as ten messages. 0, the default, where no file is recycled.
+    /// </summary>
+    public int IdleMax { get; set; }
 
     /// <summary>The start of the segment that an offset lies in.</summary>
     public long StartOf(long offset) => offset - (offset % segmentLength);
@@ -41,7 +51,7 @@ internal sealed unsafe class SegmentWindow(
     {
         lock (_lock)
         {
-            SegmentMapping? mapping = Find(start);
+            SegmentMapping? mapping = FindOrUseIdle(start);
             if (mapping is null)
             {
                 if (OpenInUse(start) is not { } file)
@@ -73,6 +83,19 @@ internal sealed unsafe class SegmentWindow(
                 return;
             _mapped.Remove(mapping.Start);
             _lastFound = null;
+            // From here on the file may be recycled.
+            if (!_isClosed)
+                mapping.File.EndUse();
+            if (IdleMax > 0 && !_isClosed && mapping.Usable == segmentLength)
+            {
+                mapping.Identity = mapping.File.Identity;
+                _idle.Add(mapping);
+                if (_idle.Count <= IdleMax)
+                    return;
+                mapping = _idle[0];
+                _idle.RemoveAt(0);
+            }
+
             mapping.Unmap();
             if (!writable || _isClosed || !_unflushed.TryAdd(mapping.Start, mapping.File))
             {
@@ -111,7 +134,7 @@ internal sealed unsafe class SegmentWindow(
         lock (_lock)
         {
             _unflushed.Remove(start, out unmapped);
-            mapping = Find(start);
+            mapping = FindOrUseIdle(start);
             if (mapping is not null)
                 mapping.References++;
         }
@@ -200,6 +223,13 @@ internal sealed unsafe class SegmentWindow(
             foreach (PlatformFile file in _unflushed.Values)
                 file.Dispose();
             _unflushed.Clear();
+            foreach (SegmentMapping mapping in _idle)
+            {
+                mapping.Unmap();
+                mapping.File.Dispose();
+            }
+
+            _idle.Clear();
             foreach (SegmentMapping mapping in _mapped.Values)
                 mapping.File.Dispose();
         }
@@ -215,6 +245,39 @@ internal sealed unsafe class SegmentWindow(
         if (_mapped.TryGetValue(start, out SegmentMapping? mapping))
             _lastFound = mapping;
         return mapping;
+    }
+
+    /// <summary>Under the lock.</summary>
+    private SegmentMapping? FindOrUseIdle(long start)
+    {
+        SegmentMapping? mapping = Find(start);
+        if (mapping is null && _idle.Count > 0 && (mapping = TryUseIdle(start)) is not null)
+            _mapped.Add(start, mapping);
+        return mapping;
+    }
+
+    /// <summary>
+    /// The idle mapping of the file that the segment's name means now: of this segment, or of the one that the file was before.
+    /// As in <see cref="OpenInUse"/>, first the mark, then the look.
+    /// </summary>
+    private SegmentMapping? TryUseIdle(long start)
+    {
+        string name = StoreNames.Segment(start);
+        FileIdentity? identity = directory.Identify(name);
+        int place = _idle.FindIndex(idle => idle.Identity == identity);
+        if (place < 0)
+            return null;
+        SegmentMapping found = _idle[place];
+        if (!found.File.TryUse())
+            return null;
+        if (directory.Identify(name) != identity)
+        {
+            found.File.EndUse();
+            return null;
+        }
+
+        _idle.RemoveAt(place);
+        return found.Start == start ? found : new SegmentMapping(found, start);
     }
 
     /// <summary>

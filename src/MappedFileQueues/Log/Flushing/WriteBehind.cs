@@ -22,7 +22,7 @@ internal sealed unsafe class WriteBehind(LogStore store)
         long tail = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in SegmentRoller.
         long goal = store.Window.StartOf(tail);
         long from = Math.Max(_startedTo, store.Window.StartOf(store.ConfirmedOffset));
-        if (goal - from < UnwrittenMax)
+        if (goal - from < UnwrittenMax || store.KeepsLittle)
             return;
         store.Producers.Preparer?.ReleaseBelow(goal);
         try

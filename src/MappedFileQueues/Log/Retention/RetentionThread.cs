@@ -24,7 +24,14 @@ internal sealed unsafe class RetentionThread : IDisposable
     private static readonly TimeSpan SparesIdle = TimeSpan.FromMinutes(1);
 
     private const int SparesAtFirst = 2;
-    private const int SparesLimit = 8;
+
+    /// <summary>But never more than this, nor more than the policy keeps.</summary>
+    private const long SparesBytesMax = 256L * 1024 * 1024;
+
+    /// <summary>What a policy keeps at most for which nothing is written back before a flush, and mappings stay.</summary>
+    private const long KeptLittle = 1L << 30;
+
+    private const int MappedMax = 32;
 
     private readonly LogStore _store;
     private readonly SegmentTrimmer _trimmer;
@@ -136,9 +143,9 @@ internal sealed unsafe class RetentionThread : IDisposable
             lock (_looking)
                 Look();
         }
-        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        catch (Exception error) when (error is not OutOfMemoryException)
         {
-            // For example a full table of descriptors, or a damaged policy: nothing is removed now.
+            // For example no free descriptor, a damaged policy, or a handler that could not archive: nothing is removed now.
         }
     }
 
@@ -159,7 +166,11 @@ internal sealed unsafe class RetentionThread : IDisposable
     private long Remove(long before, RetentionOptions policy)
     {
         before = Announce(before, policy);
-        return _trimmer.Remove(before, policy, _sparesMax);
+        bool recycles = policy.Recycle && !_store.Os.IsPortable && !_store.HasPollers;
+        long oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
+        if (recycles)
+            _trimmer.UseSpares(_sparesMax);
+        return oldest;
     }
 
     /// <summary>Tells of each segment once, without any lock of the store; returns up to where all were told of.</summary>
@@ -183,14 +194,18 @@ internal sealed unsafe class RetentionThread : IDisposable
     /// <summary>How many files shall wait to be used again: it follows the speed of the producers.</summary>
     private void Measure(RetentionOptions policy)
     {
+        long segmentLength = _store.Meta.SegmentLength;
+        long sparesLimit = Math.Max(1, Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength);
+        long kept = policy is { Recycle: true, MaxBytes: { } most } ? (most / segmentLength) + sparesLimit : long.MaxValue;
+        _store.KeepsLittle = kept <= KeptLittle / segmentLength;
+        _store.Window.IdleMax = _store.KeepsLittle && kept <= MappedMax ? (int)kept : 0;
         TimeSpan elapsed = Stopwatch.GetElapsedTime(_measuredAt);
         long tail = Tail();
-        long segments = (tail - _measuredTail) / _store.Meta.SegmentLength;
+        long segments = (tail - _measuredTail) / segmentLength;
         if (elapsed < LookInterval || (segments == 0 && elapsed < SparesIdle))
             return;
         int least = segments > 0 ? 1 : 0;
-        long most = policy.MaxBytes is { } bytes ? bytes / _store.Meta.SegmentLength / 2 : SparesLimit;
-        _sparesMax = (int)Math.Max(least, Math.Min(Math.Ceiling(segments * (SparesLast / elapsed)), Math.Min(most, SparesLimit)));
+        _sparesMax = (int)Math.Clamp(Math.Ceiling(segments * (SparesLast / elapsed)), least, sparesLimit);
         (_measuredAt, _measuredTail) = (Stopwatch.GetTimestamp(), tail);
     }
 

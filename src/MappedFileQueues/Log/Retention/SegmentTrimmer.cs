@@ -30,6 +30,11 @@ namespace MappedFileQueues.Log.Retention;
 /// </summary>
 internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 {
+    /// <summary>A preparer may take so many bytes of small segments at once, however far ahead it is.</summary>
+    private const long SparesAtOnce = 32L * 1024 * 1024;
+
+    private const int SparesAtOnceMax = 32;
+
     private readonly CheckpointFile _record = new(store.Directory, store.Meta.StoreId, StoreNames.LowWater);
 
     /// <summary>The segments that would go, the oldest first.</summary>
@@ -56,7 +61,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         long limit = PlanTo(before, policy).Limit;
         if (limit > lowWater)
             limit = RaiseLowWater(lowWater, limit, before, policy);
-        RemoveFiles(limit, policy.Recycle && !store.Os.IsPortable && !store.HasPollers ? sparesMax : 0);
+        RemoveFiles(limit, sparesMax);
         return limit;
     }
 
@@ -100,6 +105,9 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// <summary>Also what an earlier removal, or a slow producer that made an old segment again, has left.</summary>
     private void RemoveFiles(long limit, int sparesMax)
     {
+        int ahead = OldestOffset.List(store.Directory, store.Meta).From(store.Window.StartOf(Tail()) + 1).Length;
+        if (sparesMax > 0)
+            sparesMax = (int)Math.Max(sparesMax - ahead, Math.Clamp(SparesAtOnce / store.Meta.SegmentLength, 1, SparesAtOnceMax));
         int spares = 0;
         foreach (string name in store.Directory.List(StoreNames.CommitLog))
         {
@@ -116,6 +124,20 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 store.Directory.Delete(name);
             ProtocolSteps.Reach(ProtocolStep.SegmentDeleted);
         }
+    }
+
+    /// <summary>Makes the spares segments behind those that exist.</summary>
+    public void UseSpares(int sparesMax)
+    {
+        if (!store.Directory.List(StoreNames.CommitLog).Any(StoreNames.IsSpare))
+            return;
+        SegmentStarts segments = OldestOffset.List(store.Directory, store.Meta);
+        long end = store.Window.StartOf(Tail());
+        int ahead = -1;
+        for (; segments.Contains(end); end += store.Window.SegmentLength)
+            ahead++;
+        if (ahead >= 0 && ahead < sparesMax)
+            store.Maker.MakeOfSpares(end, sparesMax - ahead);
     }
 
     private RetentionPlan PlanTo(long before, RetentionOptions policy) =>

@@ -15,6 +15,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 {
     private readonly PlatformLock _attached;
     private readonly MetaWatch _metaWatch;
+    private bool _keepsLittle;
     private volatile bool _closing;
     private volatile bool _ended;
 
@@ -64,6 +65,16 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public HoleRepair Holes { get; }
 
     public OwnProducers Producers { get; } = new();
+
+    /// <summary>
+    /// The policy keeps so little that a segment is used again before it would be written back: nothing is written before a flush
+    /// asks for it.
+    /// </summary>
+    public bool KeepsLittle
+    {
+        get => Volatile.Read(ref _keepsLittle);
+        set => Volatile.Write(ref _keepsLittle, value);
+    }
 
     /// <summary>Called when a reader or a producer of this queue has entered a segment. It never waits and never fails.</summary>
     public Action? Rolled { get; set; }

@@ -47,6 +47,11 @@ internal sealed unsafe class CursorFile : IDisposable
         }
     }
 
+    /// <summary>The consumer of a cursor file.</summary>
+    public static string NameOf(string fileName) => fileName == StoreNames.Cursor("")
+        ? ""
+        : System.IO.Path.GetFileNameWithoutExtension(fileName);
+
     /// <summary>The offset in a cursor file; null when there is none.</summary>
     public static long? Read(HeldDirectory directory, string fileName)
     {

@@ -1,0 +1,304 @@
+using System.Globalization;
+using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Log.Retention;
+
+/// <summary>
+/// Files of removed segments that become the next ones: nothing is lost, and nothing old comes back as a message. The messages
+/// are full of words that look like headers of messages without checksum.
+/// </summary>
+public sealed class RecyclingTests : IDisposable
+{
+    private const int SegmentLength = 1 << 20;
+    private const int MessageLength = 1000;
+
+    /// <summary>Messages that fill a segment.</summary>
+    private const int Round = SegmentLength / (MessageLength + 8);
+
+    private static readonly RetentionOptions s_small = new() { MaxBytes = 2 * SegmentLength };
+
+    private readonly TempStore _temp = new();
+    private long _count;
+
+    public static TheoryData<ProducerMode, ChecksumMode, DurabilityLevel> Modes => new()
+    {
+        { ProducerMode.Shared, ChecksumMode.WriteAndVerify, DurabilityLevel.PageCache },
+        { ProducerMode.Shared, ChecksumMode.None, DurabilityLevel.Interval },
+        { ProducerMode.Exclusive, ChecksumMode.WriteAndVerify, DurabilityLevel.Interval },
+        { ProducerMode.Exclusive, ChecksumMode.None, DurabilityLevel.PageCache },
+        { ProducerMode.Shared, ChecksumMode.WriteAndVerify, DurabilityLevel.Group },
+        { ProducerMode.Exclusive, ChecksumMode.WriteAndVerify, DurabilityLevel.Group },
+    };
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory, MemberData(nameof(Modes))]
+    public void Recycle_ManyRounds_UsesTheSameFilesAndKeepsOrder(
+        ProducerMode mode, ChecksumMode checksum, DurabilityLevel level)
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open(mode, checksum, level);
+        queue.SetRetention(s_small);
+
+        for (int i = 0; i < 30; i++)
+            AppendRound(queue);
+
+        Assert.True(CountRecycled() > 0, string.Join('\n', Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)).Order().Select(f => f + " " + new FileInfo(f).Length)));
+        Assert.All(Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)), path => Assert.DoesNotContain(".tmp", path));
+        AssertRest(queue);
+    }
+
+    [Fact]
+    public void Recycle_IsOff_NoFileIsUsedAgain()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(s_small with { Recycle = false });
+
+        for (int i = 0; i < 10; i++)
+            AppendRound(queue);
+
+        Assert.Equal(0, CountRecycled());
+        AssertRest(queue);
+    }
+
+    [Fact]
+    public void Recycle_Portable_NoFileIsUsedAgain()
+    {
+        PlatformScope.Use(portable: true);
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(s_small);
+
+        for (int i = 0; i < 10; i++)
+            AppendRound(queue);
+
+        Assert.Equal(0, CountRecycled());
+        AssertRest(queue);
+    }
+
+    [Fact]
+    public void Recycle_SpanIsOut_StaysAsItWas()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(s_small with { KeepUnconsumed = false });
+        AppendRound(queue);
+        using MappedFileConsumer consumer = queue.OpenConsumer("slow", QueueStart.Earliest);
+        ReadOnlySpan<byte> span = consumer.Consume();
+        byte[] before = span.ToArray();
+
+        for (int i = 0; i < 20; i++)
+            AppendRound(queue);
+
+        Assert.True(queue.GetInfo().OldestOffset > SegmentLength);
+        Assert.True(span.SequenceEqual(before));
+        Assert.Equal("m0", CrashMessage.Read(span));
+        Assert.True(CountRecycled() > 0);
+    }
+
+    [Fact]
+    public void Recycle_HardLink_ArchiveStaysAsItWas()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        string archive = Path.Combine(_temp.StorePath, "..", "archive");
+        Directory.CreateDirectory(archive);
+        Dictionary<string, byte[]> contents = [];
+        queue.SegmentDeleting += (_, segment) =>
+        {
+            if (segment.Offset >= 4 * SegmentLength)
+                return;
+            string link = Path.Combine(archive, Path.GetFileName(segment.Path));
+            Link(segment.Path, link);
+            contents[link] = File.ReadAllBytes(segment.Path);
+        };
+        queue.SetRetention(s_small);
+
+        for (int i = 0; i < 20; i++)
+            AppendRound(queue);
+
+        Assert.Equal(4, contents.Count);
+        Assert.All(contents, pair => Assert.True(File.ReadAllBytes(pair.Key).AsSpan().SequenceEqual(pair.Value)));
+        Assert.True(CountRecycled() > 0);
+        AssertRest(queue);
+    }
+
+    [Fact]
+    public void Recycle_AnotherProcessMapsTheSegment_ReadsWhatWasThere()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(s_small with { KeepUnconsumed = false });
+        AppendRound(queue);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask(OpenCommand);
+        agent.Ask("consumer name=slow");
+        Assert.Equal("m0", agent.Ask("peek"));
+
+        for (int i = 0; i < 20; i++)
+            AppendRound(queue);
+
+        // Everything that its segment held, in order, although the file has no name any more.
+        string[] texts = agent.Ask($"consume commit=0 count={Round}").Split(' ');
+        Assert.Equal(Enumerable.Range(0, Round).Select(i => $"m{i}"), texts);
+        Assert.True(CountRecycled() > 0);
+    }
+
+    public static TheoryData<string, int, ChecksumMode> Kills => new()
+    {
+        { "LowWaterRaised", 3, ChecksumMode.WriteAndVerify },
+        { "LowWaterRecorded", 3, ChecksumMode.WriteAndVerify },
+        { "SegmentDeleted", 3, ChecksumMode.WriteAndVerify },
+        { "SpareTaken", 2, ChecksumMode.WriteAndVerify },
+        { "SpareTaken", 1, ChecksumMode.None },
+        { "SpareZeroed", 2, ChecksumMode.WriteAndVerify },
+        { "SpareZeroed", 1, ChecksumMode.None },
+        { "SegmentRenamed", 9, ChecksumMode.WriteAndVerify },
+        { "RecycledZeroed", 1, ChecksumMode.WriteAndVerify },
+        { "RecycledZeroed", 4, ChecksumMode.None },
+        { "RecycledZeroed", 7, ChecksumMode.WriteAndVerify },
+    };
+
+    [Theory, MemberData(nameof(Kills))]
+    public void Recycle_KilledAtAStep_NothingIsLostAndNothingIsLeftOver(string step, int hit, ChecksumMode checksum)
+    {
+        PlatformScope.Use(portable: false);
+        using (MappedFileQueue queue = Open(checksum: checksum))
+            queue.SetRetention(s_small);
+        int acked;
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask(OpenCommand + $" checksum={checksum}");
+            agent.Trap(step, hit);
+            agent.Send($"append prefix=m size={MessageLength} count={60 * Round}");
+            agent.ExpectKilled();
+            acked = agent.AckedCount;
+        }
+
+        using MappedFileQueue after = Open(checksum: checksum);
+
+        Assert.All(Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)), path => Assert.EndsWith(".log", path));
+        List<int> numbers = ReadNumbers(after);
+        Assert.InRange(numbers[^1], acked - 1, acked);
+        Assert.Equal(Enumerable.Range(numbers[0], numbers.Count), numbers);
+        Assert.True(numbers.Count >= Round, $"{numbers.Count} messages are left");
+        _count = numbers[^1] + 1;
+        for (int i = 0; i < 5; i++)
+            AppendRound(after);
+        AssertRest(after);
+    }
+
+    [Theory]
+    [InlineData(1)]
+    [InlineData(5)]
+    public void Recycle_ZeroerStandsStill_OthersGoOnInTheNextSegment(int hit)
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(s_small with { MaxBytes = 20 * SegmentLength });
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask(OpenCommand);
+        agent.Trap("RecycledZeroed", hit, "stop");
+        agent.Send($"append prefix=m size={MessageLength} count={60 * Round}");
+        agent.WaitUntilStopped();
+        long stopped = queue.GetInfo().TailOffset;
+
+        for (int i = 0; i < 5 * Round; i++)
+            queue.Producer.Produce(CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"ours-{i}"), MessageLength));
+        agent.Continue();
+        agent.Answer();
+        queue.Producer.Produce(CrashMessage.Make("last", MessageLength));
+
+        Assert.True(queue.Producer.Offset > stopped + (5 * SegmentLength));
+        List<string> texts = ReadAll(queue);
+        Assert.Equal("last", texts[^1]);
+        AssertRun(texts, "m-");
+        AssertRun(texts, "ours-");
+    }
+
+    [Fact]
+    public void Recycle_StoreIsReopenedInTheMiddle_OldBytesAreNoMessages()
+    {
+        PlatformScope.Use(portable: false);
+        for (int i = 0; i < 12; i++)
+        {
+            using MappedFileQueue queue = Open(checksum: ChecksumMode.None);
+            queue.SetRetention(s_small);
+            AppendRound(queue);
+            AppendRound(queue, 3);
+            AssertRest(queue);
+        }
+    }
+
+    private static void Link(string from, string to)
+    {
+        using var process = System.Diagnostics.Process.Start("ln", [from, to]);
+        process.WaitForExit();
+        Assert.Equal(0, process.ExitCode);
+    }
+
+    private string OpenCommand =>
+        string.Create(CultureInfo.InvariantCulture, $"open path={_temp.StorePath} segment={SegmentLength}");
+
+    private MappedFileQueue Open(
+        ProducerMode mode = ProducerMode.Shared,
+        ChecksumMode checksum = ChecksumMode.WriteAndVerify,
+        DurabilityLevel level = DurabilityLevel.PageCache) => new(new MappedFileQueueOptions
+        {
+            StorePath = _temp.StorePath,
+            SegmentSize = SegmentLength,
+            ProducerMode = mode,
+            Checksum = checksum,
+            Durability = level,
+        });
+
+    /// <summary>Fills a segment, or a part of it; then waits until the policy is fulfilled.</summary>
+    private void AppendRound(MappedFileQueue queue, int part = 1)
+    {
+        const int batchLength = 20;
+        for (int i = 0; i < Round / part; i += batchLength)
+            queue.Producer.ProduceBatch([.. Enumerable.Range(0, batchLength).Select(_ => NextMessage())]);
+
+        long tail = queue.Producer.Offset / SegmentLength * SegmentLength;
+        Eventually.True(() => queue.GetInfo().OldestOffset >= Math.Max(0, tail - SegmentLength), "the oldest segments go");
+    }
+
+    private ReadOnlyMemory<byte> NextMessage() =>
+        CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"m{_count++}"), MessageLength);
+
+    private int CountRecycled() => Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog), "*.log")
+        .Count(path => new FileInfo(path).Length > SegmentLength);
+
+    /// <summary>Everything from some message on is there, in order.</summary>
+    private void AssertRest(MappedFileQueue queue)
+    {
+        List<int> numbers = ReadNumbers(queue);
+        Assert.Equal(_count - 1, numbers[^1]);
+        Assert.Equal(Enumerable.Range(numbers[0], numbers.Count), numbers);
+    }
+
+    private static List<int> ReadNumbers(MappedFileQueue queue) =>
+        [.. ReadAll(queue).Select(text => int.Parse(text.AsSpan(1).TrimStart('-'), CultureInfo.InvariantCulture))];
+
+    private static void AssertRun(List<string> texts, string prefix)
+    {
+        List<int> numbers =
+        [
+            .. texts.Where(text => text.StartsWith(prefix, StringComparison.Ordinal))
+                .Select(text => int.Parse(text.AsSpan(prefix.Length), CultureInfo.InvariantCulture)),
+        ];
+        Assert.NotEmpty(numbers);
+        Assert.Equal(Enumerable.Range(numbers[0], numbers.Count), numbers);
+    }
+
+    private static List<string> ReadAll(MappedFileQueue queue)
+    {
+        using MappedFileReader reader = MappedFileReader.Open(queue.GetInfo().StorePath);
+        List<string> texts = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            texts.Add(CrashMessage.Read(message));
+        return texts;
+    }
+}
