@@ -166,7 +166,7 @@ internal sealed unsafe class RetentionThread : IDisposable
     private long Remove(long before, RetentionOptions policy)
     {
         before = Announce(before, policy);
-        bool recycles = policy.Recycle && !_store.Os.IsPortable && !_store.HasPollers;
+        bool recycles = MayRecycle(policy);
         long oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
         if (recycles)
             _trimmer.UseSpares(_sparesMax);
@@ -198,7 +198,7 @@ internal sealed unsafe class RetentionThread : IDisposable
         long sparesLimit = Math.Max(1, Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength);
         long kept = policy is { Recycle: true, MaxBytes: { } most } ? (most / segmentLength) + sparesLimit : long.MaxValue;
         _store.KeepsLittle = kept <= KeptLittle / segmentLength;
-        _store.Window.IdleMax = _store.KeepsLittle && kept <= MappedMax ? (int)kept : 0;
+        _store.Window.IdleMax = _store.KeepsLittle && kept <= MappedMax && MayRecycle(policy) ? (int)kept : 0;
         TimeSpan elapsed = Stopwatch.GetElapsedTime(_measuredAt);
         long tail = Tail();
         long segments = (tail - _measuredTail) / segmentLength;
@@ -208,6 +208,9 @@ internal sealed unsafe class RetentionThread : IDisposable
         _sparesMax = (int)Math.Clamp(Math.Ceiling(segments * (SparesLast / elapsed)), least, sparesLimit);
         (_measuredAt, _measuredTail) = (Stopwatch.GetTimestamp(), tail);
     }
+
+    /// <summary>Portable has no marks, nor does it tell one file from another.</summary>
+    private bool MayRecycle(RetentionOptions policy) => policy.Recycle && !_store.Os.IsPortable && !_store.HasPollers;
 
     private RetentionOptions? ReadPolicy() => RetentionFile.Read(_store.Directory, _store.Meta.StoreId);
 
