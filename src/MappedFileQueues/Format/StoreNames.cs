@@ -13,6 +13,9 @@ internal static class StoreNames
     /// <summary>The name of `queue.meta` while its store is being deleted, and after an interrupted deletion.</summary>
     public const string DeletedMeta = "queue.meta.deleted";
 
+    /// <summary>The name of `queue.meta` while a snapshot is being made here, and after one that was interrupted.</summary>
+    public const string UnfinishedSnapshot = "queue.meta.snapshot";
+
     public const string Control = "control";
     public const string Poison = "poison";
     public const string CommitLog = "commitlog";
@@ -27,6 +30,7 @@ internal static class StoreNames
     public const string PrepareLock = "locks/prepare";
     public const string FlushLock = "locks/flush";
     public const string Slots = "locks/slots";
+    public const string Retention = "retention";
 
     private const string SegmentSuffix = ".log";
     private const string CutSuffix = ".cut";
