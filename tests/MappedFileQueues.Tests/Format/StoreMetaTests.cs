@@ -46,7 +46,7 @@ public sealed class StoreMetaTests
     [Theory]
     [InlineData(8, 1L, "version=1")]
     [InlineData(12, 3L, "kind=3")]
-    [InlineData(24, 1L, "features=0x1")]
+    [InlineData(24, 3L, "features=0x3")]
     [InlineData(32, 0L, "segmentLength=0")]
     [InlineData(32, 4097L, "segmentLength=4097")]
     [InlineData(32, (1L << 40) + 4096, "segmentLength=")]

@@ -23,7 +23,7 @@ internal static class FolderLadder
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
         "Memory", "Format", "Segments",
         "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Appending", "Log/Reading",
-        "Log", "Queues/Options", "Inspection", "Queues",
+        "Log/Snapshots", "Log", "Queues/Options", "Inspection", "Queues",
     ];
 
     /// <summary>
