@@ -31,6 +31,10 @@ internal sealed class Agent
         ["peek"] = command => Consumer.TryConsume(out ReadOnlySpan<byte> message) ? CrashMessage.Read(message) : "",
         ["watch"] = Watch,
         ["flush"] = command => Queue.Flush().ToString(CultureInfo.InvariantCulture),
+        ["delete"] = command => Queue.DeleteConsumer(command["name"]).ToString(),
+        ["reset"] = Reset,
+        ["snapshot"] = command => Queue.Snapshot(command["target"]).ToString(CultureInfo.InvariantCulture),
+        ["pour"] = Pour,
         ["seek"] = Seek,
         ["adjust"] = AdjustProducer,
         ["limit"] = LimitFiles,
@@ -241,6 +245,24 @@ internal sealed class Agent
         })
         { IsBackground = true };
         thread.Start();
+        return "";
+    }
+
+    private string Reset(AgentCommand command)
+    {
+        Queue.ResetConsumer(command["name"], QueueStart.FromOffset(command.Number("offset")));
+        return "";
+    }
+
+    /// <summary>Appends numbered messages without a pause and without a word.</summary>
+    private string Pour(AgentCommand command)
+    {
+        string prefix = command["prefix"];
+        int size = command.Number("size", 0);
+        int first = command.Number("first", 0);
+        MappedFileProducer producer = Producer;
+        for (int i = first; i < first + command.Number("count"); i++)
+            producer.Produce(CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"{prefix}-{i}"), size));
         return "";
     }
 
