@@ -108,6 +108,7 @@ internal sealed class SnapshotTarget : IDisposable
                 Remove(Path.Combine(Directory.Path, name), withContent: false);
             _open.Dispose();
             Remove(Path.Combine(Directory.Path, StoreNames.Locks), withContent: true);
+            Directory.Delete(StoreNames.UnfinishedSnapshot + WholeFile.TemporarySuffix);
             Directory.Delete(StoreNames.UnfinishedSnapshot);
             if (_isNew)
                 Remove(Directory.Path, withContent: false);
