@@ -14,7 +14,7 @@ internal static class ResetCommand
         Argument<string> name = ConsumersCommand.NameArgument();
         Option<string> to = new("--to")
         {
-            Description = "The first message, after the last one, or the offset of a message that `mfq consume --format json` shows.",
+            Description = "The first message, after the last one, or an offset that `mfq consume --format json` shows.",
             HelpName = "earliest|latest|OFFSET",
             Required = true,
         };

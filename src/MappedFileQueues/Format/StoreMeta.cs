@@ -58,7 +58,9 @@ internal sealed record StoreMeta(
     private const int LogIdAt = 80;
     private const int ChecksumAt = Length - 4;
 
-    /// <summary>The frames' checksums cover the log id, not the store id. A reader that ignored this would see only damage.</summary>
+    /// <summary>
+    /// The frames' checksums cover the log id, not the store id. A reader that ignored this would see only damage.
+    /// </summary>
     private const ulong HasLogId = 1;
 
     private static ReadOnlySpan<byte> Magic => "MFQSTORE"u8;

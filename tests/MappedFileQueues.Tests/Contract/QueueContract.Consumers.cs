@@ -159,7 +159,9 @@ public abstract partial class QueueContract
         Assert.Throws<ObjectDisposedException>(() => pair.Left.ResetConsumer("a", QueueStart.Earliest));
     }
 
-    /// <summary>The name's lock goes with the consumer, so whoever opens it meanwhile must not end up with a lock of his own.</summary>
+    /// <summary>
+    /// The lock's file goes with the consumer. An opener that has opened the file before must not end up with a lock on it.
+    /// </summary>
     [Theory, MemberData(nameof(Places))]
     public void DeleteConsumer_BesideOpeners_OneHolderAtATime(Segments segments, bool two)
     {
@@ -177,7 +179,8 @@ public abstract partial class QueueContract
             }
         }
 
-        BackgroundCall[] opening = [BackgroundCall.Start(() => Hold(pair.Left)), BackgroundCall.Start(() => Hold(pair.Right))];
+        BackgroundCall[] opening =
+            [BackgroundCall.Start(() => Hold(pair.Left)), BackgroundCall.Start(() => Hold(pair.Right))];
         for (int i = 0; i < 50; i++)
             pair.Left.DeleteConsumer("a");
         Volatile.Write(ref stop, true);

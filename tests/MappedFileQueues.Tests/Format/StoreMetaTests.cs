@@ -18,6 +18,20 @@ public sealed class StoreMetaTests
     }
 
     [Fact]
+    public void Parse_LogWithAnIdOfItsOwn_GivesItBackAndTellsOlderReaders()
+    {
+        StoreMeta snapshot = s_meta with { StoreId = Guid.NewGuid() };
+
+        Assert.Equal((s_meta.StoreId, s_meta.StoreId), (s_meta.LogId, snapshot.LogId));
+        Assert.Equal(snapshot, StoreMeta.Parse(snapshot.ToBytes(), "queue.meta"));
+        FormatTwo.Meta other = FormatTwo.ReadMeta(snapshot.ToBytes());
+        Assert.Equal((snapshot.StoreId, snapshot.LogId), (new Guid(other.StoreId), new Guid(other.LogId)));
+        // They know no bit, and refuse the store.
+        Assert.Equal(1, snapshot.ToBytes()[24]);
+        Assert.Equal(0, s_meta.ToBytes()[24]);
+    }
+
+    [Fact]
     public void Parse_AnyFlippedBit_IsRefused()
     {
         byte[] bytes = s_meta.ToBytes();

@@ -17,8 +17,8 @@ public sealed class ConsumersTests : IDisposable
         ToolRun.Of("consume", _temp.StorePath, "--consumer", "Billing", "--commit", "--count", "4").Expect(0);
 
         JsonElement consumer = Assert.Single(List());
-        Assert.Equal(
-            ("billing", 256L, 384L), (consumer.GetProperty("name").GetString(), Offset(consumer), consumer.GetProperty("lag").GetInt64()));
+        Assert.Equal(("billing", 256L), (consumer.GetProperty("name").GetString(), Offset(consumer)));
+        Assert.Equal(384, consumer.GetProperty("lag").GetInt64());
         Assert.Matches(@"billing +256 +384 +no\n", ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Text);
 
         ToolRun moved = ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "128").Expect(0);
