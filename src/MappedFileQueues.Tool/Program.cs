@@ -2,10 +2,12 @@ using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench;
 using MappedFileQueues.Tool.Consume;
+using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Demo;
 using MappedFileQueues.Tool.Info;
 using MappedFileQueues.Tool.Output;
 using MappedFileQueues.Tool.Produce;
+using MappedFileQueues.Tool.Snapshots;
 
 namespace MappedFileQueues.Tool;
 
@@ -22,6 +24,8 @@ internal static class Program
         root.Add(ProduceCommand.Create());
         root.Add(ConsumeCommand.Create());
         root.Add(InfoCommand.Create());
+        root.Add(ConsumersCommand.Create());
+        root.Add(SnapshotCommand.Create());
         root.Add(Pack.PackCommand.Create());
         root.Add(SmallBench.Create());
         foreach (Command command in DemoCommand.CreateChildCommands())

@@ -33,6 +33,10 @@ internal sealed class Agent
         ["flush"] = command => Queue.Flush().ToString(CultureInfo.InvariantCulture),
         ["trim"] = command => Queue.Trim(command.Number("before", int.MaxValue)).ToString(CultureInfo.InvariantCulture),
         ["retain"] = Retain,
+        ["delete"] = command => Queue.DeleteConsumer(command["name"]).ToString(),
+        ["reset"] = Reset,
+        ["snapshot"] = command => Queue.Snapshot(command["target"]).ToString(CultureInfo.InvariantCulture),
+        ["pour"] = Pour,
         ["seek"] = Seek,
         ["adjust"] = AdjustProducer,
         ["limit"] = LimitFiles,
@@ -252,6 +256,24 @@ internal sealed class Agent
     private string Retain(AgentCommand command)
     {
         Queue.SetRetention(new RetentionOptions { MaxBytes = command.Number("bytes", int.MaxValue) });
+        return "";
+    }
+
+    private string Reset(AgentCommand command)
+    {
+        Queue.ResetConsumer(command["name"], QueueStart.FromOffset(command.Number("offset")));
+        return "";
+    }
+
+    /// <summary>Appends numbered messages without a pause and without a word.</summary>
+    private string Pour(AgentCommand command)
+    {
+        string prefix = command["prefix"];
+        int size = command.Number("size", 0);
+        int first = command.Number("first", 0);
+        MappedFileProducer producer = Producer;
+        for (int i = first; i < first + command.Number("count"); i++)
+            producer.Produce(CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"{prefix}-{i}"), size));
         return "";
     }
 

@@ -1,8 +1,4 @@
-using MappedFileQueues.Format;
 using MappedFileQueues.Log.Reading;
-using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tool.Consume;
 
@@ -53,10 +49,7 @@ internal sealed class ReaderSource : MessageSource
     public override void Dispose() => _reader.Dispose();
 }
 
-/// <summary>
-/// Reads as a named consumer, and moves its cursor. Each public queue opens one kind of store, by the type that the caller has at
-/// compile time. Here the store's own meta page names the kind, and structs are read as bytes.
-/// </summary>
+/// <summary>Reads as a named consumer, and moves its cursor.</summary>
 internal sealed class ConsumerSource : MessageSource
 {
     private readonly QueueCore _queue;
@@ -67,16 +60,14 @@ internal sealed class ConsumerSource : MessageSource
     /// <summary>Opens the consumer; a given start moves it at once.</summary>
     public ConsumerSource(ConsumePlan plan, string name, QueueStart? from, Action<CorruptionSkippedEventArgs> onSkipped)
     {
-        StoreMeta meta = ReadMeta(plan.StorePath);
         MappedFileQueueOptions options = new()
         {
             StorePath = plan.StorePath,
-            CreateIfMissing = false,
             Corruption = plan.Corruption,
             LockTimeout = plan.LockTimeout,
             DangerouslyAllowFileSystem = plan.AllowsFileSystem,
         };
-        _queue = new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint, onSkipped);
+        _queue = AttachedStore.Open(options, onSkipped);
         try
         {
             LogConsumer? opened = null;
@@ -124,13 +115,5 @@ internal sealed class ConsumerSource : MessageSource
             _consumer.SeekToEnd();
         else
             _consumer.SeekToStart();
-    }
-
-    private static StoreMeta ReadMeta(string storePath)
-    {
-        string path = Path.GetFullPath(storePath);
-        using HeldDirectory? directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null);
-        return (directory is null ? null : StoreMetaFile.Read(directory))
-            ?? throw new ToolException($"There is no store: path={path}. Correct the path; `mfq produce` creates a store.");
     }
 }

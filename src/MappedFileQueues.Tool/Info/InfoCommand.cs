@@ -1,6 +1,7 @@
 using System.CommandLine;
 using System.Globalization;
 using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Info;
@@ -53,15 +54,8 @@ internal static class InfoCommand
         store.Add("producers", Processes(info.ProducerProcesses));
         store.Write();
 
-        Report consumers = new("Consumers", "name", "offset", "lag in bytes", "attached");
-        foreach (MappedFileConsumerInfo consumer in info.Consumers)
-        {
-            string name = consumer.Name.Length == 0 ? "(default)" : consumer.Name;
-            consumers.Add(name, Report.Number(consumer.Offset), Report.Number(consumer.Lag), consumer.IsAttached ? "yes" : "no");
-        }
-
-        if (consumers.Count > 0)
-            consumers.Write();
+        if (info.Consumers.Count > 0)
+            ListCommand.Table(info.Consumers).Write();
 
         Report claims = new("Open claims, at which readers wait", "offset", "length", "slot", "pid");
         foreach (MappedFileClaimInfo claim in info.OpenClaims)

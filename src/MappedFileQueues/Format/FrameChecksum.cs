@@ -4,18 +4,19 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// The checksum in a frame's high half. It covers the store id (the seed), the frame's offset, the low half of the header and
-/// the payload, so a stale frame, a frame of another store and a frame at another offset never pass. The first step mixes
+/// The checksum in a frame's high half. It covers the log id (the seed), the frame's offset, the low half of the header and
+/// the payload, so a stale frame, a frame of another log and a frame at another offset never pass. The first step mixes
 /// (offset / 8) with the low half in the upper 32 bits: offsets beyond 2^35 fold into it by exclusive or.
 /// </summary>
 internal readonly struct FrameChecksum
 {
     private readonly uint _seed;
 
-    public FrameChecksum(Guid storeId)
+    /// <param name="logId"><see cref="StoreMeta.LogId"/>.</param>
+    public FrameChecksum(Guid logId)
     {
         Span<byte> id = stackalloc byte[16];
-        storeId.TryWriteBytes(id);
+        logId.TryWriteBytes(id);
         _seed = Crc32C.Append(uint.MaxValue, ref id[0], id.Length);
     }
 

@@ -21,8 +21,10 @@ internal enum StoreKind
 ///   12  4  kind (1 struct, 2 messages) 48  8  layout fingerprint (0 for messages)
 ///   16  8  compatible features       56 16  store id
 ///   24  8  incompatible features     72  8  creation time, Unix milliseconds
-///   32  8  segment length in bytes   80 ..  zeros
+///   32  8  segment length in bytes   80 16  log id, with feature bit 0; else zeros
+///                                    96 ..  zeros
 /// 4092  4  CRC-32C of all before
+/// incompatible features: bit 0 the log has an id of its own; any other bit: refuse
 /// </code>
 /// </summary>
 internal sealed record StoreMeta(
@@ -53,9 +55,21 @@ internal sealed record StoreMeta(
     private const int FingerprintAt = 48;
     private const int StoreIdAt = 56;
     private const int CreatedAt = 72;
+    private const int LogIdAt = 80;
     private const int ChecksumAt = Length - 4;
 
+    /// <summary>
+    /// The frames' checksums cover the log id, not the store id. A reader that ignored this would see only damage.
+    /// </summary>
+    private const ulong HasLogId = 1;
+
     private static ReadOnlySpan<byte> Magic => "MFQSTORE"u8;
+
+    /// <summary>
+    /// The id that the frames' checksums cover. A store that began as a snapshot shares the segments of the store that it was
+    /// taken from, so it keeps that store's log id under a store id of its own. In every other store the two are the same.
+    /// </summary>
+    public Guid LogId { get; init; } = StoreId;
 
     public byte[] ToBytes()
     {
@@ -68,6 +82,12 @@ internal sealed record StoreMeta(
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(FingerprintAt), LayoutFingerprint);
         StoreId.TryWriteBytes(bytes.AsSpan(StoreIdAt));
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(CreatedAt), Created.ToUnixTimeMilliseconds());
+        if (LogId != StoreId)
+        {
+            BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(IncompatibleAt), HasLogId);
+            LogId.TryWriteBytes(bytes.AsSpan(LogIdAt));
+        }
+
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
         return bytes;
     }
@@ -86,7 +106,7 @@ internal sealed record StoreMeta(
             throw new QueueFormatException($"Unknown format version: file={path}, version={version}, known={FormatVersion}. "
                 + "Open it with the version of MappedFileQueues that made it.");
         ulong features = BinaryPrimitives.ReadUInt64LittleEndian(bytes[IncompatibleAt..]);
-        if (features != 0)
+        if ((features & ~HasLogId) != 0)
             throw new QueueFormatException($"The store uses features that this version does not know: file={path}, "
                 + $"features=0x{features:x}. Open it with a newer version of MappedFileQueues.");
 
@@ -98,6 +118,8 @@ internal sealed record StoreMeta(
             new Guid(bytes.Slice(StoreIdAt, 16)),
             DateTimeOffset.FromUnixTimeMilliseconds(Math.Clamp(
                 BinaryPrimitives.ReadInt64LittleEndian(bytes[CreatedAt..]), 0, 253_402_300_799_999)));
+        if ((features & HasLogId) != 0)
+            meta = meta with { LogId = new Guid(bytes.Slice(LogIdAt, 16)) };
         if (meta.Kind is not (StoreKind.Struct or StoreKind.Messages)
             || meta.SegmentLength is < SegmentLengthMin or > SegmentLengthMax || meta.SegmentLength % SegmentLengthMin != 0
             || meta.StructSize < 0)

@@ -13,6 +13,9 @@ internal static class StoreNames
     /// <summary>The name of `queue.meta` while its store is being deleted, and after an interrupted deletion.</summary>
     public const string DeletedMeta = "queue.meta.deleted";
 
+    /// <summary>The name of `queue.meta` while a snapshot is being made here, and after one that was interrupted.</summary>
+    public const string UnfinishedSnapshot = "queue.meta.snapshot";
+
     public const string Control = "control";
     public const string Poison = "poison";
     public const string CommitLog = "commitlog";

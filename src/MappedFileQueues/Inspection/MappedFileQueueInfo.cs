@@ -34,7 +34,7 @@ public sealed class MappedFileClaimInfo
     public int ProcessId { get; init; }
 }
 
-/// <summary>A snapshot of a store: offsets, segments, consumers with their lag, attached processes, bytes on disk.</summary>
+/// <summary>The state of a store: offsets, segments, consumers with their lag, attached processes, bytes on disk.</summary>
 public sealed class MappedFileQueueInfo
 {
     /// <summary>The store's directory.</summary>

@@ -129,8 +129,8 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start.</exception>
     public void Seek(QueueStart start) => _reader.Seek(start);
 
-    /// <summary>A snapshot of the store, read from its files.</summary>
-    /// <returns>The snapshot.</returns>
+    /// <summary>The state of the store now, read from its files.</summary>
+    /// <returns>The state.</returns>
     public MappedFileQueueInfo GetInfo() => _reader.GatherInfo();
 
     /// <summary>

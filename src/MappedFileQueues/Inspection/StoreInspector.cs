@@ -6,9 +6,9 @@ namespace MappedFileQueues;
 /// <summary>Inspects a store without attaching to it or changing it.</summary>
 public static class StoreInspector
 {
-    /// <summary>A snapshot of the store, read from its files.</summary>
+    /// <summary>The state of the store now, read from its files.</summary>
     /// <param name="storePath">The store's directory.</param>
-    /// <returns>The snapshot.</returns>
+    /// <returns>The state.</returns>
     /// <exception cref="QueueNotFoundException">There is no store.</exception>
     /// <exception cref="QueueDiskException">Permission to read the store is missing.</exception>
     /// <exception cref="QueueFormatException">The store's meta page is damaged or of another version.</exception>

@@ -87,7 +87,7 @@ internal static unsafe class StoreStatus
     private static (long Published, long Tail) Walk(
         HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<MappedFileClaimInfo> claims)
     {
-        var checksum = new FrameChecksum(meta.StoreId);
+        var checksum = new FrameChecksum(meta.LogId);
         long offset = from;
         long published = -1;
         while (true)

@@ -51,6 +51,9 @@ internal static class DiskErrors
     /// <summary>Too many open files in this process.</summary>
     public const int EMFILE = 24;
 
+    /// <summary>The kind of file does not know the command.</summary>
+    public const int ENOTTY = 25;
+
     /// <summary>The file would become too large.</summary>
     public const int EFBIG = 27;
 
@@ -59,6 +62,9 @@ internal static class DiskErrors
 
     /// <summary>A read-only file system.</summary>
     public const int EROFS = 30;
+
+    /// <summary>The file cannot have more names.</summary>
+    public const int EMLINK = 31;
 
     /// <summary>The name is too long.</summary>
     public const int ENAMETOOLONG = 36;

@@ -65,6 +65,13 @@ internal abstract class HeldDirectory : IDisposable
     public abstract void Rename(string from, string to);
 
     /// <summary>
+    /// Gives a file one more name, in another directory, which must be free there. A link as the last part of the name is
+    /// followed. False where a file cannot have a second name (another file system, no right to link it, too many names;
+    /// Portable): then nothing was changed. A missing file is a <see cref="QueueDiskException"/>.
+    /// </summary>
+    public virtual bool TryLink(string name, HeldDirectory target, string targetName) => false;
+
+    /// <summary>
     /// Removes a file; false when it was not there (Portable: if two callers remove it at once, both may get true).
     /// </summary>
     public abstract bool Delete(string name);

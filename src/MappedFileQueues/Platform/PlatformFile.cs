@@ -101,6 +101,12 @@ internal abstract class PlatformFile : IDisposable
     public abstract void WriteAt(ReadOnlySpan<byte> source, long position);
 
     /// <summary>
+    /// Makes this empty file a copy of another one that shares its blocks until one of the two changes them. False where the file
+    /// system cannot do that, and on Portable: then nothing was changed. The caller syncs this file.
+    /// </summary>
+    public virtual bool TryClone(PlatformFile source) => false;
+
+    /// <summary>
     /// Copies [<paramref name="from"/>, <paramref name="end"/>) to the beginning of an empty file. Stretches of zeros are left
     /// out and become holes. Ends early where this file does.
     /// </summary>

@@ -30,7 +30,7 @@ internal static unsafe class ConsumerStart
             return damage;
         throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", "
             + $"offset={offset}, file={StoreNames.Cursor(name)}, path={store.Path}. "
-            + "Delete that file to begin at the oldest message.",
+            + "Move the consumer with ResetConsumer.",
             StoreNames.Cursor(name), 0);
     }
 

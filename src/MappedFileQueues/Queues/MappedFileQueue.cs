@@ -144,6 +144,30 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
         string name, ConsumerOptions options, CancellationToken cancellationToken = default) =>
         _core.OpenConsumerAsync(name, options, MakeConsumer, cancellationToken);
 
+    /// <summary>
+    /// Removes a consumer with its stored offset. A consumer of that name that is opened later is new.
+    /// </summary>
+    /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>; "" is the default consumer.</param>
+    /// <returns>False when there is no such consumer. After true, a power cut does not bring it back.</returns>
+    /// <exception cref="ArgumentException">No consumer can have this name.</exception>
+    /// <exception cref="QueueInUseException">A consumer of this or another process holds the name, and did so for
+    /// <see cref="MappedFileQueueOptions.LockTimeout"/>.</exception>
+    /// <exception cref="QueueDiskException">The disk refused; the consumer may be gone all the same.</exception>
+    public bool DeleteConsumer(string name) => _core.DeleteConsumer(name);
+
+    /// <summary>
+    /// Moves the stored offset of a consumer that is not open, or creates the consumer. Mends a stored offset that is damaged, or
+    /// whose messages were removed. The move survives a power cut once the call has returned.
+    /// </summary>
+    /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>; "" is the default consumer.</param>
+    /// <param name="start">Where the consumer goes on, found as for a new one.</param>
+    /// <exception cref="ArgumentException">No consumer can have this name.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start; nothing has moved.</exception>
+    /// <exception cref="QueueInUseException">A consumer of this or another process holds the name, and did so for
+    /// <see cref="MappedFileQueueOptions.LockTimeout"/>.</exception>
+    /// <exception cref="QueueDiskException">The disk refused; the offset may have moved all the same.</exception>
+    public void ResetConsumer(string name, QueueStart start) => _ = _core.ResetConsumer(name, start);
+
     /// <summary>Opens a reader, which needs no name, takes no lock and leaves no trace.</summary>
     /// <param name="start">Where it starts.</param>
     /// <returns>The reader; the caller disposes it.</returns>
@@ -199,8 +223,28 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
         _core.FlushAsync(long.MaxValue, cancellationToken);
 
-    /// <summary>A snapshot of the store, read from its files.</summary>
-    /// <returns>The snapshot.</returns>
+    /// <summary>
+    /// Makes a consistent copy of the store, up to one published offset, while producers and consumers of any process go on.
+    /// Flushes first. Full segments are shared with the copy (hard links), which takes neither time nor room; where that cannot
+    /// be they are copied, as the last one always is. The copy is a store of its own, with the messages, the consumers and the
+    /// retention policy of this one. Nothing that happens to one of the two stores changes the other. Until the call returns, a
+    /// crash leaves no store there; an error removes what was made.
+    /// </summary>
+    /// <param name="target">A directory that is missing or empty, outside the store. What an interrupted snapshot has left there
+    /// is replaced.</param>
+    /// <param name="options">The options; null for the defaults.</param>
+    /// <returns>The end of the copy: it holds every message before this offset, and none after it.</returns>
+    /// <exception cref="QueueFormatException">The target is not empty, or lies in the store.</exception>
+    /// <exception cref="QueueDiskException">A disk refused, for example because it is full.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged, or a segment is missing.</exception>
+    /// <exception cref="QueueInUseException">Another process has been opening the store, or the target, for too
+    /// long.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier flush failed.</exception>
+    /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
+    public long Snapshot(string target, SnapshotOptions? options = null) => _core.Snapshot(target, options).Offset;
+
+    /// <summary>The state of the store now, read from its files.</summary>
+    /// <returns>The state.</returns>
     public MappedFileQueueInfo GetInfo() => _core.GetInfo();
 
     /// <summary>Disposes the producers and consumers of this queue and closes the store.</summary>

@@ -6,6 +6,7 @@ using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Snapshots;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
@@ -17,6 +18,9 @@ namespace MappedFileQueues;
 /// <summary>The core of both kinds of queue: an attached store, and the producers and consumers opened on it.</summary>
 internal sealed class QueueCore : IDisposable
 {
+    /// <summary>The remedy when a consumer that is to be changed holds its name.</summary>
+    private const string CloseOrWait = "Close it, or raise LockTimeout.";
+
     private readonly Lock _lock = new();
     private readonly List<IDisposable> _children = [];
     private readonly CallGate _gate = new();
@@ -84,13 +88,50 @@ internal sealed class QueueCore : IDisposable
     {
         using CallGate.Call call = BeginCall();
         ThrowIfInvalid(name);
+        return Add(face(WaitForName(name, () => TryOpenConsumer(name, options),
+            "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.")));
+    }
+
+    /// <summary>Removes a consumer, once no process holds its name; false when there is none.</summary>
+    public bool DeleteConsumer(string name) => ChangeConsumer(name, () =>
+    {
+        if (!ConsumerRemoval.HasTraces(Store.Directory, name))
+            return false;
+        using PlatformLock held = WaitForName(
+            name, () => Store.Directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive), CloseOrWait);
+        return ConsumerRemoval.Remove(Store.Directory, Store.Control, Store.Os.IsPortable, name);
+    });
+
+    /// <summary>Moves the stored offset of a consumer that no process holds, or creates it; returns the offset.</summary>
+    public long ResetConsumer(string name, QueueStart start) => ChangeConsumer(name, () =>
+    {
+        var options = new ConsumerOptions { Start = start };
+        using LogConsumer consumer = WaitForName(name, () => TryOpenConsumer(name, options, isReset: true), CloseOrWait);
+        consumer.FlushCursor();
+        return consumer.CommittedOffset;
+    });
+
+    /// <summary>What both calls share that change a consumer which they do not open.</summary>
+    private T ChangeConsumer<T>(string name, Func<T> change)
+    {
+        using CallGate.Call call = BeginCall();
+        ThrowIfInvalid(name);
+        Store.ThrowIfReplaced();
+        return change();
+    }
+
+    /// <summary>Repeats an attempt that needs a consumer's name, up to LockTimeout.</summary>
+    private T WaitForName<T>(string name, Func<T?> tryTake, string remedy)
+        where T : class
+    {
         var deadline = new Deadline(Store.Settings.LockTimeout);
         while (true)
         {
-            if (TryOpenConsumer(name, options) is { } consumer)
-                return Add(face(consumer));
+            if (tryTake() is { } taken)
+                return taken;
             if (deadline.IsOver && IsHeld(name))
-                throw NameInUse(name);
+                throw NameInUse(name, remedy);
+            Store.ThrowIfClosing();
             Thread.Sleep(1);
         }
     }
@@ -246,6 +287,16 @@ internal sealed class QueueCore : IDisposable
         return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control);
     }
 
+    /// <summary>Makes a consistent copy of the store in another directory.</summary>
+    public SnapshotResult Snapshot(string target, SnapshotOptions? options)
+    {
+        ArgumentException.ThrowIfNullOrWhiteSpace(target);
+        using CallGate.Call call = BeginCall();
+        Store.ThrowIfReplaced();
+        return new SnapshotWriter(Store, Attachment.Flusher, Attachment.Origin)
+            .Write(Path.TrimEndingDirectorySeparator(Path.GetFullPath(target)), options?.KeepStoreId ?? false);
+    }
+
     /// <summary>
     /// Closes producers and consumers first, then the calls that belong to neither. Nothing is unmapped under a running call.
     /// </summary>
@@ -282,7 +333,7 @@ internal sealed class QueueCore : IDisposable
             ExceptionDispatchInfo.Throw(first);
     }
 
-    private LogConsumer? TryOpenConsumer(string name, ConsumerOptions options)
+    private LogConsumer? TryOpenConsumer(string name, ConsumerOptions options, bool isReset = false)
     {
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
@@ -293,7 +344,7 @@ internal sealed class QueueCore : IDisposable
         {
             CorruptionPolicy policy = options.Corruption ?? Corruption;
             AsyncWaiter waits = options.DurableOnly ? Attachment.DurableAsyncWaits : Attachment.AsyncWaits;
-            bool isNew = !cursor.HasOffset;
+            bool isNew = isReset || !cursor.HasOffset;
             LogConsumer consumer;
             do
             {
@@ -328,10 +379,10 @@ internal sealed class QueueCore : IDisposable
         return probe is null;
     }
 
-    private QueueInUseException NameInUse(string name) => Store.Directory.InUse(
+    private QueueInUseException NameInUse(string name, string remedy) => Store.Directory.InUse(
         StoreNames.ConsumerLock(name),
         "Another consumer holds this name",
-        "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.",
+        remedy,
         $"consumer=\"{name}\", path={Store.Path}",
         waited: Store.Settings.LockTimeout);
 

@@ -26,6 +26,12 @@ internal abstract class QueueUnderTest : IDisposable
 
     public abstract MappedFileQueueInfo GetInfo();
 
+    public abstract bool DeleteConsumer(string name);
+
+    public abstract void ResetConsumer(string name, QueueStart start);
+
+    public abstract long Snapshot(string target, SnapshotOptions? options = null);
+
     public abstract ValueTask DisposeAsync();
 
     public abstract void Dispose();

@@ -35,6 +35,12 @@ internal sealed class StructQueueUnderTest(MappedFileQueue<Tick> queue) : QueueU
 
     public override MappedFileQueueInfo GetInfo() => queue.GetInfo();
 
+    public override bool DeleteConsumer(string name) => queue.DeleteConsumer(name);
+
+    public override void ResetConsumer(string name, QueueStart start) => queue.ResetConsumer(name, start);
+
+    public override long Snapshot(string target, SnapshotOptions? options = null) => queue.Snapshot(target, options);
+
     public override ValueTask DisposeAsync() => queue.DisposeAsync();
 
     public override void Dispose() => queue.Dispose();

@@ -31,7 +31,8 @@ public sealed partial class ReadmeTests : IDisposable
         File.Copy(Repository.PathOf("README.md"), Path.Combine(_temp.Root, "README.md"));
         List<string[]> commands = [.. Commands().Where(line => line != TestCommand).Select(ToArguments)];
         Assert.Equal(
-            ["bench", "consume", "demo", "info", "pack", "produce"], commands.Select(command => command[0]).Distinct().Order());
+            ["bench", "consume", "consumers", "demo", "info", "pack", "produce", "snapshot"],
+            commands.Select(command => command[0]).Distinct().Order());
 
         foreach (string[] arguments in commands)
         {

@@ -25,15 +25,15 @@ internal static class FormatTwo
     public static uint PageCrc(ReadOnlySpan<byte> bytes) => ~Crc(0xFFFF_FFFF, bytes);
 
     /// <summary>
-    /// The checksum of a frame: store id, then the word of offset and low half, then the payload filled up with zeros.
+    /// The checksum of a frame: log id, then the word of offset and low half, then the payload filled up with zeros.
     /// </summary>
-    public static uint FrameCrc(ReadOnlySpan<byte> storeId, long offset, uint low, ReadOnlySpan<byte> payload)
+    public static uint FrameCrc(ReadOnlySpan<byte> logId, long offset, uint low, ReadOnlySpan<byte> payload)
     {
         byte[] first = new byte[8];
         BinaryPrimitives.WriteUInt64LittleEndian(first, ((ulong)offset / 8) ^ ((ulong)low << 32));
         byte[] filled = new byte[(payload.Length + 7) / 8 * 8];
         payload.CopyTo(filled);
-        return Crc(Crc(Crc(0xFFFF_FFFF, storeId), first), filled);
+        return Crc(Crc(Crc(0xFFFF_FFFF, logId), first), filled);
     }
 
     /// <summary>Reads the meta page.</summary>
@@ -43,18 +43,20 @@ internal static class FormatTwo
         Assert.Equal("MFQSTORE"u8, page[..8]);
         Assert.Equal(PageCrc(page[..4092]), BinaryPrimitives.ReadUInt32LittleEndian(page[4092..]));
         Assert.Equal(2u, BinaryPrimitives.ReadUInt32LittleEndian(page[8..]));
-        Assert.Equal(0ul, BinaryPrimitives.ReadUInt64LittleEndian(page[24..]));
+        ulong features = BinaryPrimitives.ReadUInt64LittleEndian(page[24..]);
+        Assert.InRange(features, 0ul, 1ul);
         return new Meta(
             BinaryPrimitives.ReadInt32LittleEndian(page[12..]),
             BinaryPrimitives.ReadInt64LittleEndian(page[32..]),
             BinaryPrimitives.ReadInt32LittleEndian(page[40..]),
             BinaryPrimitives.ReadUInt64LittleEndian(page[48..]),
             page.Slice(56, 16).ToArray(),
+            page.Slice(features == 1 ? 80 : 56, 16).ToArray(),
             BinaryPrimitives.ReadInt64LittleEndian(page[72..]));
     }
 
     /// <summary>Walks one segment to its first free header, or to its end.</summary>
-    public static IEnumerable<Frame> Walk(byte[] segment, long start, byte[] storeId)
+    public static IEnumerable<Frame> Walk(byte[] segment, long start, byte[] logId)
     {
         for (int position = 0; position < segment.Length;)
         {
@@ -71,8 +73,8 @@ internal static class FormatTwo
             byte[] payload = segment.AsSpan(position + 8, length).ToArray();
             uint expected = state switch
             {
-                2 or 4 => FrameCrc(storeId, start + position, low, payload),
-                3 => FrameCrc(storeId, start + position, low, []),
+                2 or 4 => FrameCrc(logId, start + position, low, payload),
+                3 => FrameCrc(logId, start + position, low, []),
                 1 => high,
                 _ => 0,
             };
@@ -125,7 +127,8 @@ internal static class FormatTwo
         return (word >> 63) == 0 ? -1 : (long)(word & (ulong.MaxValue >> 1));
     }
 
-    public sealed record Meta(int Kind, long SegmentLength, int StructSize, ulong Fingerprint, byte[] StoreId, long Created);
+    public sealed record Meta(
+        int Kind, long SegmentLength, int StructSize, ulong Fingerprint, byte[] StoreId, byte[] LogId, long Created);
 
     public sealed record Frame(long Offset, int State, uint High, byte[] Payload);
 

@@ -48,9 +48,11 @@ public sealed class GoldenBytesTests : IDisposable
         using MessageClaim claim = _store.Claim();
         FormatTwo.Meta meta = FormatTwo.ReadMeta(Read("queue.meta"));
         Assert.Equal(
-            new FormatTwo.Meta(2, GoldenStore.SegmentLength, 0, 0, meta.StoreId, GoldenStore.Created.ToUnixTimeMilliseconds()),
+            new FormatTwo.Meta(
+                2, GoldenStore.SegmentLength, 0, 0, meta.StoreId, meta.LogId, GoldenStore.Created.ToUnixTimeMilliseconds()),
             meta);
         Assert.Equal(GoldenStore.StoreId.ToByteArray(), meta.StoreId);
+        Assert.Equal(meta.StoreId, meta.LogId);
 
         FormatTwo.Frame[] first = [.. FormatTwo.Walk(Segment(0), 0, meta.StoreId)];
         Assert.Equal([2, 2, 3, 4, 4, 2, 5, 6, 5, 2, 3], first.Select(frame => frame.State));

@@ -18,6 +18,20 @@ public sealed class StoreMetaTests
     }
 
     [Fact]
+    public void Parse_LogWithAnIdOfItsOwn_GivesItBackAndTellsOlderReaders()
+    {
+        StoreMeta snapshot = s_meta with { StoreId = Guid.NewGuid() };
+
+        Assert.Equal((s_meta.StoreId, s_meta.StoreId), (s_meta.LogId, snapshot.LogId));
+        Assert.Equal(snapshot, StoreMeta.Parse(snapshot.ToBytes(), "queue.meta"));
+        FormatTwo.Meta other = FormatTwo.ReadMeta(snapshot.ToBytes());
+        Assert.Equal((snapshot.StoreId, snapshot.LogId), (new Guid(other.StoreId), new Guid(other.LogId)));
+        // They know no bit, and refuse the store.
+        Assert.Equal(1, snapshot.ToBytes()[24]);
+        Assert.Equal(0, s_meta.ToBytes()[24]);
+    }
+
+    [Fact]
     public void Parse_AnyFlippedBit_IsRefused()
     {
         byte[] bytes = s_meta.ToBytes();
@@ -46,7 +60,7 @@ public sealed class StoreMetaTests
     [Theory]
     [InlineData(8, 1L, "version=1")]
     [InlineData(12, 3L, "kind=3")]
-    [InlineData(24, 1L, "features=0x1")]
+    [InlineData(24, 3L, "features=0x3")]
     [InlineData(32, 0L, "segmentLength=0")]
     [InlineData(32, 4097L, "segmentLength=4097")]
     [InlineData(32, (1L << 40) + 4096, "segmentLength=")]

@@ -37,6 +37,9 @@ internal sealed class FaultyDisk : ForwardingServices
 
     public string? BootIdOverride { get; set; }
 
+    /// <summary>Whether files can have a second name.</summary>
+    public bool CanLink { get; set; } = true;
+
     /// <summary>What a failed disk says.</summary>
     public static QueueDiskException Broken(string name) => new($"The disk fails: {name}.", DiskErrors.EIO, name);
 
@@ -117,6 +120,9 @@ internal sealed class FaultyDisk : ForwardingServices
             base.Rename(from, to);
             disk.Reach(DiskCall.Renamed, to);
         }
+
+        public override bool TryLink(string name, HeldDirectory target, string targetName) =>
+            disk.CanLink && base.TryLink(name, target, targetName);
 
         public override bool Delete(string name)
         {

@@ -30,6 +30,8 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 /// <inheritdoc cref="ForwardingServices"/>
 internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 {
+    private HeldDirectory Inner => inner;
+
     public sealed override string Path => inner.Path;
 
     public sealed override string? UnsafeFileSystem => inner.UnsafeFileSystem;
@@ -46,6 +48,9 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
     public override bool RenameWithoutReplacing(string from, string to) => inner.RenameWithoutReplacing(from, to);
 
     public override void Rename(string from, string to) => inner.Rename(from, to);
+
+    public override bool TryLink(string name, HeldDirectory target, string targetName) =>
+        inner.TryLink(name, target is ForwardingDirectory forwarding ? forwarding.Inner : target, targetName);
 
     public override bool Delete(string name) => inner.Delete(name);
 
@@ -73,6 +78,8 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 /// <inheritdoc cref="ForwardingServices"/>
 internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 {
+    private PlatformFile Inner => inner;
+
     public sealed override string Path => inner.Path;
 
     public sealed override long Length => inner.Length;
@@ -106,6 +113,9 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
     public sealed override bool TryReserve(long offset, long length) => inner.TryReserve(offset, length);
 
     public sealed override bool TryZeroRange(long offset, long length) => inner.TryZeroRange(offset, length);
+
+    public sealed override bool TryClone(PlatformFile source) =>
+        inner.TryClone(source is ForwardingFile forwarding ? forwarding.Inner : source);
 
     public override int ReadAt(Span<byte> destination, long position) => inner.ReadAt(destination, position);
 

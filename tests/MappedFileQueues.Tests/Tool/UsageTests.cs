@@ -41,6 +41,17 @@ public sealed class UsageTests : IDisposable
     [InlineData("--segment-size", "produce", "s", "--segment-size", "9999999G")]
     [InlineData("--output", "info", "s", "--output", "xml")]
     [InlineData("--output", "consume", "s", "--output", "table")]
+    [InlineData("--to", "consumers", "reset", "s", "c")]
+    [InlineData("--to", "consumers", "reset", "s", "c", "--to", "middle")]
+    [InlineData("--to", "consumers", "reset", "s", "c", "--to", "-8")]
+    [InlineData("name", "consumers", "reset", "s", "a/b", "--to", "latest")]
+    [InlineData("name", "consumers", "delete", "s", "a/b")]
+    [InlineData("NAME", "consumers", "delete", "s")]
+    [InlineData("STORE", "consumers", "list")]
+    [InlineData("STORE", "consumers", "list", "")]
+    [InlineData("TARGET", "snapshot", "s")]
+    [InlineData("TARGET", "snapshot", "s", "")]
+    [InlineData("--keep", "snapshot", "s", "t", "--keep")]
     [InlineData("--seconds", "demo", "--seconds", "0")]
     [InlineData("--seconds", "demo", "--seconds", "soon")]
     [InlineData("--dir", "bench", "--dir", "")]
@@ -74,6 +85,13 @@ public sealed class UsageTests : IDisposable
     [InlineData("broken", "consume", "--consumer", "c", "--commit")]
     [InlineData("broken", "info", "--output", "json")]
     [InlineData("broken", "produce", "--messages", "1")]
+    [InlineData("missing", "consumers list")]
+    [InlineData("file", "consumers delete", "c")]
+    [InlineData("foreign", "consumers reset", "c", "--to", "latest")]
+    [InlineData("broken", "consumers list")]
+    [InlineData("missing", "snapshot", "target")]
+    [InlineData("foreign", "snapshot", "target")]
+    [InlineData("broken", "snapshot", "target")]
     public void StoreCommand_NoStoreThere_OneLineWithoutAStackTrace(string name, string command, params string[] options)
     {
         File.WriteAllText(Path.Combine(_temp.Root, "file"), "no store");
@@ -82,7 +100,7 @@ public sealed class UsageTests : IDisposable
         File.WriteAllText(Path.Combine(_temp.Root, "foreign", "notes.txt"), "no store");
         File.WriteAllText(Path.Combine(_temp.Root, "broken", "queue.meta"), "no meta page");
 
-        ToolRun run = ToolRun.In(_temp.Root, [], [command, name, .. options]);
+        ToolRun run = ToolRun.In(_temp.Root, [], [.. command.Split(' '), name, .. options]);
 
         run.ExpectError(name);
         Assert.Empty(run.Text);

@@ -116,6 +116,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
 
     private void CutSegment(long start, long position)
     {
+        Unshare(start);
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
         if (file.Length < meta.SegmentLength)
             file.SetLength(meta.SegmentLength);
@@ -135,6 +136,19 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
         }
 
         file.Sync();
+    }
+
+    /// <summary>
+    /// A segment that a snapshot shares ends below the tail of both stores, unless bytes of it were damaged. Then the cut takes
+    /// its messages from this store alone: the file stays with the other one as it is. Portable cannot tell.
+    /// </summary>
+    private void Unshare(long start)
+    {
+        bool isShared;
+        using (PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.Read)!)
+            isShared = file.HasOtherNames;
+        if (isShared)
+            new SegmentRewrite(directory, meta).Apply([start]);
     }
 
     private void CopyAside(PlatformFile file, string name, long position)

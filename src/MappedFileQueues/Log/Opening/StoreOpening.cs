@@ -25,7 +25,7 @@ namespace MappedFileQueues.Log.Opening;
 /// its locks one after the other, perhaps `open` first, and may have caused the failure. Only when both happen a second time,
 /// with `open` held all the while, does a process hold it shared that attached by these rules.
 /// </summary>
-internal static class StoreOpening
+internal static unsafe class StoreOpening
 {
     public static OpenedStore Open(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
@@ -93,6 +93,9 @@ internal static class StoreOpening
                 attached.Downgrade();
             }
 
+            // Under `open`: a process that holds `open` and finds the word 0 knows that no such process is attached.
+            if (os.IsPortable)
+                SharedWord.WriteRelease(control.HasPollers, 1); // P35 release: pairs with P35 acquire in LogStore.HasPollers.
             RemoveDeadTemporaries(directory, slots);
             // Last: nothing after it can fail.
             return new OpenedStore(os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached);

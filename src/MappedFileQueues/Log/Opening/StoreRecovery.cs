@@ -46,7 +46,7 @@ internal sealed unsafe class StoreRecovery(
     SlotTable slots,
     CheckpointFile checkpoints)
 {
-    private readonly FrameChecksum _checksum = new(meta.StoreId);
+    private readonly FrameChecksum _checksum = new(meta.LogId);
 
     /// <summary>The boot id as the files hold it; empty where the system has none.</summary>
     public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;

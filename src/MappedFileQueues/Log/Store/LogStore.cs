@@ -39,8 +39,6 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
         };
         Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
-        if (Os.IsPortable)
-            SharedWord.WriteRelease(Control.HasPollers, 1); // P35 release: pairs with P35 acquire in HasPollers.
     }
 
     public OperatingSystemServices Os { get; }
@@ -80,7 +78,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public Action? Rolled { get; set; }
 
     /// <summary>Some process that is or was attached publishes without waking anybody.</summary>
-    // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in LogStore.
+    // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in StoreOpening.
     public bool HasPollers => SharedWord.ReadAcquire(Control.HasPollers) != 0;
 
     /// <summary>

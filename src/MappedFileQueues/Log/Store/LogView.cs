@@ -45,7 +45,7 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
 
     public StoreMeta Meta => meta;
 
-    public FrameChecksum Checksum { get; } = new(meta.StoreId);
+    public FrameChecksum Checksum { get; } = new(meta.LogId);
 
     public bool VerifiesChecksum => verifiesChecksum;
 

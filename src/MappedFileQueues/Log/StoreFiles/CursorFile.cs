@@ -36,6 +36,9 @@ internal sealed unsafe class CursorFile : IDisposable
     // P15 acquire: pairs with P15 release in LogConsumer.
     public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word));
 
+    /// <summary>The folder of a consumer's cursor.</summary>
+    public static string FolderOf(string name) => name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers;
+
     /// <summary>The cursor files of all consumers that the folder lists.</summary>
     public static IEnumerable<string> Names(HeldDirectory directory)
     {
@@ -63,6 +66,16 @@ internal sealed unsafe class CursorFile : IDisposable
         return CursorWord.IsValid(word) ? CursorWord.Offset(word) : null;
     }
 
+    /// <summary>Writes the cursor of a consumer of a store that nobody has open, and syncs it.</summary>
+    public static void Write(HeldDirectory directory, string fileName, long offset)
+    {
+        using PlatformFile file = directory.Open(fileName, FileOpening.ReadWriteOrCreate)!;
+        byte[] page = new byte[CursorWord.FileLength];
+        BitConverter.TryWriteBytes(page, CursorWord.From(offset));
+        file.WriteAt(page, 0);
+        file.Sync();
+    }
+
     /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
     public static CursorFile? TryOpen(HeldDirectory directory, string name)
     {
@@ -70,7 +83,7 @@ internal sealed unsafe class CursorFile : IDisposable
         if (held is null)
             return null;
         PlatformFile? file = null;
-        string folder = name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers;
+        string folder = FolderOf(name);
         try
         {
             file = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWriteOrCreate)!;

@@ -30,7 +30,7 @@ internal static class StoreMetaFile
     public static StoreMeta Create(HeldDirectory directory, StoreRequest request, LogSettings settings, Guid boot,
         PlatformLock openLock)
     {
-        ThrowIfHalfDeleted(directory);
+        ThrowIfHalfDone(directory);
         // In this order: a deletion removes the locks first, and the mark of a half-deleted store last.
         if (!openLock.IsInPlace)
             throw new QueueDeletedException(
@@ -80,7 +80,7 @@ internal static class StoreMetaFile
     /// </summary>
     public static void ThrowIfForeign(HeldDirectory directory)
     {
-        ThrowIfHalfDeleted(directory);
+        ThrowIfHalfDone(directory);
         IReadOnlyList<string> names = directory.List("");
         bool isOldVersion = directory.List(StoreNames.Offsets).Any(name => name.EndsWith(".offset", StringComparison.Ordinal))
             || directory.List(StoreNames.CommitLog).Any(name => name.Length == 20 && name.All(char.IsAsciiDigit));
@@ -96,9 +96,15 @@ internal static class StoreMetaFile
                 + $"Choose an empty folder, or restore {StoreNames.Meta}; nothing was written.");
     }
 
-    /// <summary>No store may be created in the middle of a deletion.</summary>
-    private static void ThrowIfHalfDeleted(HeldDirectory directory)
+    /// <summary>
+    /// No store may be created in the middle of a deletion, or in what an unfinished snapshot has left: its recovery would find
+    /// another log's frames, and zero segments that the snapshot's source still uses.
+    /// </summary>
+    private static void ThrowIfHalfDone(HeldDirectory directory)
     {
+        if (directory.Identify(StoreNames.UnfinishedSnapshot) is not null)
+            throw new QueueFormatException($"The folder holds an unfinished snapshot: path={directory.Path}, "
+                + $"found={StoreNames.UnfinishedSnapshot}. Take the snapshot again, or remove the folder; nothing was written.");
         if (directory.Identify(StoreNames.DeletedMeta) is not null)
             throw new QueueDeletedException($"The store is being deleted, or a deletion was interrupted: path={directory.Path}, "
                 + $"found={StoreNames.DeletedMeta}. Call MappedFileQueue.Delete again, then open it.");

@@ -26,6 +26,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     public override bool IsStillInPlace =>
         TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
 
+    private LinuxHandle Handle => handle;
+
     private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;
 
     private static int DirectoryFlags => LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC;
@@ -89,6 +91,21 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
             return;
         int errno = LinuxErrors.Last;
         throw LinuxErrors.Make($"Cannot rename the file to {to}", FullName(from), errno);
+    }
+
+    /// <inheritdoc/>
+    public override bool TryLink(string name, HeldDirectory target, string targetName)
+    {
+        if (target is not LinuxDirectory other)
+            return false;
+        if (LinuxNative.linkat(handle, name, other.Handle, targetName, LinuxNative.AT_SYMLINK_FOLLOW) == 0)
+            return true;
+        int errno = LinuxErrors.Last;
+
+        // EPERM: the file system has no links, or the system protects files of other users (fs.protected_hardlinks).
+        return errno is DiskErrors.EXDEV or DiskErrors.EPERM or DiskErrors.EACCES or DiskErrors.EMLINK or DiskErrors.EOPNOTSUPP
+            ? false
+            : throw LinuxErrors.Make($"Cannot link the file to {other.FullName(targetName)}", FullName(name), errno);
     }
 
     /// <inheritdoc/>

@@ -9,6 +9,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 
     private bool _isTaken;
 
+    private LinuxHandle Handle => handle;
+
     /// <inheritdoc/>
     public override string Path => path;
 
@@ -112,6 +114,26 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 
         // ENXIO: nothing but a hole until the end. Any other error: the file system cannot tell, and the read will report why.
         return errno == LinuxNative.ENXIO ? long.MaxValue : offset;
+    }
+
+    /// <inheritdoc/>
+    public override bool TryClone(PlatformFile source)
+    {
+        if (source is not LinuxFile other)
+            return false;
+        while (LinuxNative.ioctl(handle, LinuxNative.FICLONE, other.Handle) != 0)
+        {
+            int errno = LinuxErrors.Last;
+
+            // A file system that does not know the call says so by one of the first four.
+            if (errno is DiskErrors.EOPNOTSUPP or DiskErrors.ENOTTY or DiskErrors.EINVAL or DiskErrors.ENOSYS
+                or DiskErrors.EXDEV or DiskErrors.EPERM)
+                return false;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot share the blocks of another file", path, errno);
+        }
+
+        return true;
     }
 
     /// <inheritdoc/>

@@ -48,6 +48,75 @@ public abstract partial class PlatformContractTests
     }
 
     [Fact]
+    public void TryLink_ToAnotherDirectory_IsTheSameFile()
+    {
+        using (PlatformFile file = NewFile("file", 0))
+            file.WriteAt("one"u8, 0);
+        File.CreateSymbolicLink(Path.Combine(Temp.StorePath, "link"), "file");
+        using HeldDirectory other = Services.OpenDirectory(Path.Combine(Temp.Root, "other"), create: true, mode: null)!;
+
+        bool isLinked = Store.TryLink("link", other, "copy");
+
+        Assert.Equal(!Services.IsPortable, isLinked);
+        if (!isLinked)
+        {
+            Assert.Null(other.Identify("copy"));
+            return;
+        }
+
+        // The file, not the link to it.
+        Assert.Equal(Store.Identify("file"), other.Identify("copy"));
+        using (PlatformFile file = other.Open("copy", FileOpening.Read)!)
+            Assert.True(file.HasOtherNames);
+        Store.Delete("file");
+        Assert.Equal("one", File.ReadAllText(Path.Combine(Temp.Root, "other", "copy")));
+        Assert.Equal(DiskErrors.ENOENT, Assert.Throws<QueueDiskException>(() => Store.TryLink("file", other, "second")).Errno);
+    }
+
+    [Fact]
+    public void TryLink_ToAnotherFileSystem_IsFalse()
+    {
+        NewFile("file", 10).Dispose();
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", Temp.Root);
+        using HeldDirectory other = Services.OpenDirectory(disk.PathOf("other"), create: true, mode: null)!;
+
+        Assert.False(Store.TryLink("file", other, "copy"));
+        Assert.Empty(other.List(""));
+    }
+
+    /// <summary>xfs and btrfs share blocks; ext4 and tmpfs cannot.</summary>
+    [Theory]
+    [InlineData("xfs", 320, true)]
+    [InlineData("btrfs", 120, true)]
+    [InlineData("ext4", 4, false)]
+    [InlineData("tmpfs", 4, false)]
+    public void TryClone_WhatWasWritten_IsACopyOfItsOwn(string fileSystem, int length, bool shares)
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make(fileSystem, Temp.Root, length);
+        using HeldDirectory directory = Services.OpenDirectory(disk.PathOf("store"), create: true, mode: null)!;
+        using PlatformFile file = directory.Open("file", FileOpening.CreateNew)!;
+        file.SetLength(SegmentLength);
+        file.WriteAt(Pattern(10_000), 5000);
+        using PlatformFile copy = directory.Open("copy", FileOpening.CreateNew)!;
+
+        bool isCloned = copy.TryClone(file);
+
+        Assert.Equal(shares && !Services.IsPortable, isCloned);
+        if (!isCloned)
+        {
+            Assert.Equal(0, copy.Length);
+            return;
+        }
+
+        copy.Sync();
+        file.WriteAt("changed"u8, 5000);
+        byte[] read = new byte[10_000];
+        Assert.Equal(SegmentLength, copy.Length);
+        Assert.Equal(10_000, copy.ReadAt(read, 5000));
+        Assert.Equal(Pattern(10_000), read);
+    }
+
+    [Fact]
     public void Open_ForReading_RefusesToWrite()
     {
         NewFile("file", 100).Dispose();

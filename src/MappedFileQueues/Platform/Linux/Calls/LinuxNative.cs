@@ -18,6 +18,10 @@ internal static unsafe partial class LinuxNative
 
     public const int AT_FDCWD = -100;
     public const int AT_EMPTY_PATH = 0x1000;
+    public const int AT_SYMLINK_FOLLOW = 0x400;
+
+    /// <summary>_IOW(0x94, 9, int), for ioctl(2): the file becomes a clone of another one.</summary>
+    public const nuint FICLONE = 0x40049409;
 
     public const int F_OFD_SETLK = 37;
     public const short F_WRLCK = 1;
@@ -138,6 +142,10 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fcntl(LinuxHandle file, int command, LinuxRangeLock* range);
+
+    /// <summary>With the one command that is used here, which takes a descriptor.</summary>
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int ioctl(LinuxHandle file, nuint command, LinuxHandle source);
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int ftruncate(LinuxHandle file, long length);

@@ -1,0 +1,45 @@
+using System.CommandLine;
+using MappedFileQueues.Format;
+using MappedFileQueues.Tool.Arguments;
+
+namespace MappedFileQueues.Tool.Consumers;
+
+/// <summary>`mfq consumers`: the consumers of a store, which are names with a stored offset.</summary>
+internal static class ConsumersCommand
+{
+    public static Command Create() => new(
+        "consumers", "Show, move and remove a store's consumers: `mfq consumers reset orders billing --to latest`.")
+    {
+        ListCommand.Create(),
+        ResetCommand.Create(),
+        DeleteCommand.Create(),
+    };
+
+    /// <summary>The first argument of every command.</summary>
+    public static Argument<string> StoreArgument() =>
+        ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
+
+    /// <summary>The second argument of the commands that change a consumer.</summary>
+    public static Argument<string> NameArgument()
+    {
+        Argument<string> name = new("NAME") { Description = "The consumer; \"\" is the default one." };
+        name.Validators.Add(result =>
+        {
+            if (result.Tokens is [{ Value: { } given }] && !StoreNames.IsValidConsumer(given))
+                result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {given}.");
+        });
+        return name;
+    }
+
+    /// <summary>A consumer's name as it is shown to a person.</summary>
+    public static string Show(string name) => name.Length == 0 ? "(default)" : name;
+
+    /// <summary>Attaches to the store for a command that changes a consumer.</summary>
+    public static QueueCore Open(string storePath, TimeSpan? lockTimeout, bool allowsFileSystem) =>
+        AttachedStore.Open(new MappedFileQueueOptions
+        {
+            StorePath = storePath,
+            LockTimeout = lockTimeout ?? TimeSpan.Zero,
+            DangerouslyAllowFileSystem = allowsFileSystem,
+        });
+}

@@ -1,0 +1,62 @@
+using System.CommandLine;
+using System.Text.Json.Serialization;
+using MappedFileQueues.Log.Snapshots;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Snapshots;
+
+/// <summary>`mfq snapshot`: makes a consistent copy of a store that is in use.</summary>
+internal static class SnapshotCommand
+{
+    public static Command Create()
+    {
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
+        Argument<string> target = ToolOptions.PathArgument("TARGET", "A directory that is missing or empty.");
+        Option<bool> keepId = ToolOptions.Flag(
+            "--keep-id", "Give the copy the store's own id, for a copy that is to take the store's place.");
+        Option<TimeSpan?> lockTimeout = ToolOptions.Duration(
+            "--lock-timeout", "How long to wait for a program that is opening the store; at least 30 s.");
+        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
+        Command command = new(
+            "snapshot",
+            "Copy a store up to one offset while programs go on using it: `mfq snapshot orders backups/orders-1`. Full segments "
+                + "are shared with the copy by hard links where the file system allows that.")
+        {
+            store, target, keepId, lockTimeout, allowFileSystem,
+        };
+        command.SetAction(parsed =>
+        {
+            using QueueCore queue = AttachedStore.Open(new MappedFileQueueOptions
+            {
+                StorePath = parsed.GetRequiredValue(store),
+                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
+                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
+            });
+            SnapshotResult result = queue.Snapshot(
+                parsed.GetRequiredValue(target), new SnapshotOptions { KeepStoreId = parsed.GetValue(keepId) });
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(result, SnapshotJsonContext.Default.SnapshotResult);
+            else
+                Print(result);
+            return ExitCodes.Success;
+        });
+        return command;
+    }
+
+    private static void Print(SnapshotResult result)
+    {
+        Report report = new("Snapshot", "", "");
+        report.Add("path", result.Path);
+        report.Add("id", result.StoreId.ToString());
+        report.Add("offsets", $"{Report.Number(result.FirstOffset)} to {Report.Number(result.Offset)}");
+        report.Add("segments", $"{Report.Number(result.LinkedCount)} shared, {Report.Number(result.CopiedCount)} copied");
+        report.Add("consumers", Report.Number(result.ConsumerCount));
+        report.Write();
+    }
+}
+
+/// <summary>The JSON of `mfq snapshot`.</summary>
+[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase, WriteIndented = true)]
+[JsonSerializable(typeof(SnapshotResult))]
+internal sealed partial class SnapshotJsonContext : JsonSerializerContext;

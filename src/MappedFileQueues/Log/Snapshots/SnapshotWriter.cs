@@ -1,0 +1,216 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.Snapshots;
+
+/// <summary>
+/// Makes a store out of an attached one, up to one published offset, while producers and consumers of any process go on.
+/// <code>
+/// 1 flush: the end E is what is confirmed then. Everything below E is published, on disk, and never changes again
+/// 2 the source's `open` lock: no segment is deleted, no origin moved; map E's segment, so that it stays
+/// 3 give the segments below E's a second name in the target
+/// 4 release the lock; copy what could not be linked, and of E's segment what lies below E
+/// 5 cursors, at most E; checkpoint at E; policy; then the meta page (<see cref="SnapshotTarget"/>)
+/// </code>
+/// A linked segment is one file of two stores, so neither may change a byte of it. Producers write at the tail only, which lies
+/// at or above E in both. Flushes change nothing. A claim is repaired only where nothing was flushed: above E. Recovery after
+/// deaths writes from the tail on; after a cut it zeroes behind the tail, and in both stores the tail is at or above E, because
+/// all frames below E are on disk. Damaged bytes below E may still end the log there: then <see cref="CutOff"/> gives the store a
+/// file of its own first. After poison, <see cref="SegmentRewrite"/> writes new files. A file with two names is never recycled.
+/// </summary>
+/// <param name="store">The source.</param>
+/// <param name="flusher">Flushes it.</param>
+/// <param name="origin">Knows where it begins.</param>
+internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher, LogOrigin origin)
+{
+    private readonly long _segmentLength = store.Meta.SegmentLength;
+    private readonly List<long> _unlinked = [];
+    private int _linkedCount;
+    private int _copiedCount;
+    private long _first;
+    private long _end;
+
+    /// <summary>Makes the snapshot.</summary>
+    /// <param name="path">The target: a directory that is empty or missing.</param>
+    /// <param name="keepsStoreId">The snapshot has the identity of the source, not one of its own.</param>
+    public SnapshotResult Write(string path, bool keepsStoreId)
+    {
+        StoreMeta meta = keepsStoreId
+            ? store.Meta
+            : store.Meta with { StoreId = Guid.NewGuid(), Created = store.Settings.TimeProvider.GetUtcNow() };
+        using SnapshotTarget target = SnapshotTarget.Begin(store, path, meta);
+        try
+        {
+            SegmentMapping? last = LinkSegments(target);
+            ProtocolSteps.Reach(ProtocolStep.SnapshotLinked);
+            try
+            {
+                CopyLast(target, last);
+            }
+            finally
+            {
+                if (last is not null)
+                    store.Window.Release(last);
+            }
+
+            CopyUnlinked(target);
+            int consumerCount = CopyCursors(target);
+            CopyRetention(target, meta);
+            var checkpoints = new CheckpointFile(target.Directory, meta.StoreId);
+            checkpoints.Create(StoreRecovery.BootOf(store.Os));
+            checkpoints.WriteBoth(_end, store.Control.Epoch, StoreRecovery.BootOf(store.Os));
+            target.Finish();
+            return new SnapshotResult(path, meta.StoreId, _first, _end, _linkedCount, _copiedCount, consumerCount);
+        }
+        catch
+        {
+            target.Undo();
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// Steps 1 to 3. Returns the segment that the end lies in, mapped; null when the end lies on its edge and there is none yet.
+    /// </summary>
+    private SegmentMapping? LinkSegments(SnapshotTarget target)
+    {
+        while (true)
+        {
+            // Not under the lock: it may wait for a claim.
+            _end = flusher.Flush();
+            using PlatformLock open = store.TakeOpenLock();
+            origin.SettleUnderOpen();
+            _first = store.LowWater;
+            long lastStart = store.Window.StartOf(_end);
+            SegmentMapping? last = store.Window.TryAcquire(lastStart);
+            try
+            {
+                // Otherwise retention has passed the end since the flush.
+                if (_first <= lastStart && (last is not null || _end == lastStart))
+                {
+                    for (long start = _first; start < lastStart; start += _segmentLength)
+                        Link(target, start);
+                    (SegmentMapping? kept, last) = (last, null);
+                    return kept;
+                }
+
+                if (_first <= lastStart)
+                    throw LogErrors.Missing(store.Path, lastStart, _end);
+            }
+            finally
+            {
+                if (last is not null)
+                    store.Window.Release(last);
+            }
+        }
+    }
+
+    private void Link(SnapshotTarget target, long start)
+    {
+        string name = StoreNames.Segment(start);
+        if (store.Directory.Identify(name) is null)
+            throw LogErrors.Missing(store.Path, start, start);
+        if (store.Directory.TryLink(name, target.Directory, name))
+            _linkedCount++;
+        else
+            _unlinked.Add(start);
+    }
+
+    /// <summary>
+    /// The bytes below the end; zeros behind it, and the full length. What the source has there by now is no part of it.
+    /// </summary>
+    private void CopyLast(SnapshotTarget target, SegmentMapping? last)
+    {
+        long start = store.Window.StartOf(_end);
+        using PlatformFile copy = target.Directory.Open(StoreNames.Segment(start), FileOpening.ReadWriteOrCreate)!;
+        copy.SetLength(_segmentLength);
+        // Recovery relies on blocks up to the tail, even where they hold zeros.
+        long used = (_end - start + 4095) & ~4095L;
+        copy.Allocate(0, Math.Min(_segmentLength, Math.Max(used, SegmentMaker.FirstBlocks)));
+        last?.File.CopyNonZero(copy, 0, _end - start);
+        copy.Sync();
+        _copiedCount++;
+    }
+
+    /// <summary>
+    /// From the newest to the oldest: retention may delete the oldest meanwhile, and then the snapshot begins behind them.
+    /// </summary>
+    private void CopyUnlinked(SnapshotTarget target)
+    {
+        for (int i = _unlinked.Count - 1; i >= 0; i--)
+        {
+            store.ThrowIfClosing();
+            long start = _unlinked[i];
+            SegmentMapping? segment = store.Window.TryAcquire(start);
+            if (segment is null)
+            {
+                if (start >= store.LowWater)
+                    throw LogErrors.Missing(store.Path, start, start);
+                BeginAt(target, start + _segmentLength);
+                return;
+            }
+
+            try
+            {
+                CopyWhole(target, segment);
+            }
+            finally
+            {
+                store.Window.Release(segment);
+            }
+        }
+    }
+
+    private void CopyWhole(SnapshotTarget target, SegmentMapping segment)
+    {
+        using PlatformFile copy = target.Directory.Open(StoreNames.Segment(segment.Start), FileOpening.ReadWriteOrCreate)!;
+        if (!copy.TryClone(segment.File))
+        {
+            long length = Math.Min(segment.File.Length, _segmentLength);
+            copy.SetLength(length);
+            segment.File.CopyNonZero(copy, 0, length);
+        }
+
+        copy.Sync();
+        _copiedCount++;
+    }
+
+    /// <summary>The segments before this one are gone in the source, so the links to those before them go too.</summary>
+    private void BeginAt(SnapshotTarget target, long first)
+    {
+        for (long start = _first; start < first; start += _segmentLength)
+        {
+            if (target.Directory.Delete(StoreNames.Segment(start)))
+                _linkedCount--;
+        }
+
+        _first = first;
+    }
+
+    private int CopyCursors(SnapshotTarget target)
+    {
+        int count = 0;
+        foreach (string name in CursorFile.Names(store.Directory))
+        {
+            if (CursorFile.Read(store.Directory, name) is not { } offset)
+                continue;
+            CursorFile.Write(target.Directory, name, Math.Min(offset, _end));
+            count++;
+        }
+
+        return count;
+    }
+
+    private void CopyRetention(SnapshotTarget target, StoreMeta meta)
+    {
+        if (RetentionFile.Read(store.Directory, store.Meta.StoreId) is { } policy)
+            RetentionFile.Write(target.Directory, meta.StoreId, policy);
+    }
+}

@@ -1,0 +1,62 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Log.StoreFiles;
+
+/// <summary>
+/// Removes a consumer for good. The caller holds the consumer's name.
+/// <code>
+/// step                                          killed after it
+/// 1 remove the cursor's file                    a power cut may bring the consumer back
+/// 2 flush the folder's entries                  the lock's file is left over: the next removal of the name takes it along
+/// 3 remove the lock's file, still held          -
+/// 4 release the lock                            -
+/// </code>
+/// All other lock files stay, because a process may hold a lock on a file that has lost its name, while another one holds the
+/// lock on a new file of that name. On Linux that cannot happen: whoever gets a lock compares the inodes of descriptor and name
+/// afterwards. A process that opened the file before step 3 gets its lock after step 4, finds another file or none, and starts
+/// over. Portable cannot compare, so the file stays where a Portable process is attached. Step 3 runs under `open`, so that none
+/// attaches between the look and the removal.
+/// </summary>
+internal static unsafe class ConsumerRemoval
+{
+    /// <summary>Whether there is anything to remove, so that a look for a wrong name makes no lock's file.</summary>
+    public static bool HasTraces(HeldDirectory directory, string name) =>
+        directory.Identify(StoreNames.Cursor(name)) is not null
+        || directory.Identify(StoreNames.ConsumerLock(name)) is not null;
+
+    /// <summary>Steps 1 to 3; false when there was no cursor.</summary>
+    /// <param name="directory">The store.</param>
+    /// <param name="control">Says whether a Portable process is attached.</param>
+    /// <param name="isPortable">This process is one.</param>
+    /// <param name="name">The consumer's name, which the caller holds.</param>
+    public static bool Remove(HeldDirectory directory, ControlPage control, bool isPortable, string name)
+    {
+        bool existed = directory.Delete(StoreNames.Cursor(name));
+        ProtocolSteps.Reach(ProtocolStep.CursorDeleted);
+        // Also when it was gone: its remover may have died before the flush.
+        directory.FlushEntries(CursorFile.FolderOf(name));
+        ProtocolSteps.Reach(ProtocolStep.CursorDeletionFlushed);
+        if (!isPortable)
+            TryRemoveLock(directory, control, name);
+        return existed;
+    }
+
+    private static void TryRemoveLock(HeldDirectory directory, ControlPage control, string name)
+    {
+        using PlatformLock? open = OpenLock.TryTake(directory, TimeSpan.Zero);
+        // P35 acquire: set under `open`; pairs with P35 release in StoreOpening.
+        if (open is null || SharedWord.ReadAcquire(control.HasPollers) != 0)
+            return;
+        try
+        {
+            _ = directory.Delete(StoreNames.ConsumerLock(name));
+        }
+        catch (QueueDiskException)
+        {
+            // It stays: its existence means nothing.
+        }
+    }
+}

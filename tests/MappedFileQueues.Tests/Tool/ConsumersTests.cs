@@ -1,0 +1,69 @@
+using System.Text.Json;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>`mfq consumers`, in stores of both kinds.</summary>
+[Trait("Category", "Slow")]
+public sealed class ConsumersTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void ListResetDelete_StoreOfMessages_ShowMoveAndRemove()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "10", "--size", "56").Expect(0);
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "Billing", "--commit", "--count", "4").Expect(0);
+
+        JsonElement consumer = Assert.Single(List());
+        Assert.Equal(("billing", 256L), (consumer.GetProperty("name").GetString(), Offset(consumer)));
+        Assert.Equal(384, consumer.GetProperty("lag").GetInt64());
+        Assert.Matches(@"billing +256 +384 +no\n", ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Text);
+
+        ToolRun moved = ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "128").Expect(0);
+        Assert.Equal("billing goes on at offset 128.\n", moved.Text);
+        Assert.Equal(128, Offset(Assert.Single(List())));
+        ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "latest").Expect(0);
+        Assert.Equal(640, Offset(Assert.Single(List())));
+        JsonElement reset = Json("consumers", "reset", _temp.StorePath, "billing", "--to", "earliest");
+        Assert.Equal(("billing", 0L), (reset.GetProperty("name").GetString(), Offset(reset)));
+        Assert.Equal(0, Offset(Assert.Single(List())));
+
+        Assert.Equal("billing is removed.\n", ToolRun.Of("consumers", "delete", _temp.StorePath, "billing").Expect(0).Text);
+        Assert.Empty(List());
+        ToolRun.Of("consumers", "delete", _temp.StorePath, "billing").ExpectError("consumer=\"billing\"", "mfq consumers list");
+        ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "8").ExpectError("offset=8");
+    }
+
+    [Fact]
+    public void ResetDelete_StoreOfStructs_NeedNoType()
+    {
+        using (MappedFileQueue<long> queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+            queue.Producer.ProduceBatch([1, 2, 3]);
+            queue.OpenConsumer("").Dispose();
+        }
+
+        ToolRun.Of("consumers", "reset", _temp.StorePath, "", "--to", "16").Expect(0);
+
+        using (MappedFileQueue<long> queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+            queue.Consumer.Consume(out long number);
+            Assert.Equal(2, number);
+            // Another process uses the store meanwhile, and this one has the name.
+            ToolRun.Of("consumers", "delete", _temp.StorePath, "")
+                .ExpectError("--lock-timeout", $"{Environment.ProcessId}");
+        }
+
+        Assert.Equal("(default) is removed.\n", ToolRun.Of("consumers", "delete", _temp.StorePath, "").Expect(0).Text);
+        Assert.Empty(List());
+    }
+
+    private JsonElement[] List() => [.. Json("consumers", "list", _temp.StorePath).EnumerateArray()];
+
+    private static long Offset(JsonElement consumer) => consumer.GetProperty("offset").GetInt64();
+
+    private static JsonElement Json(params string[] arguments) =>
+        JsonDocument.Parse(ToolRun.Of([.. arguments, "--output", "json"]).Expect(0).Output).RootElement;
+}
