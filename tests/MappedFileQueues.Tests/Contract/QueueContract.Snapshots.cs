@@ -15,9 +15,9 @@ public abstract partial class QueueContract
         string target = TargetOf(pair);
 
         long end = pair.Left.Snapshot(target);
+        Assert.InRange(end, offsets[^1] + 1, pair.Left.GetInfo().ConfirmedOffset);
         ProduceMany(pair.Producer, 50, Many);
 
-        Assert.Equal(pair.Left.GetInfo().ConfirmedOffset, end);
         MappedFileQueueInfo info = StoreInspector.Inspect(target);
         MappedFileQueueInfo source = pair.Left.GetInfo();
         Assert.Equal((0L, end, end, end), (info.OldestOffset, info.PublishedOffset, info.TailOffset, info.ConfirmedOffset));
