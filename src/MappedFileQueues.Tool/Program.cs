@@ -7,6 +7,7 @@ using MappedFileQueues.Tool.Demo;
 using MappedFileQueues.Tool.Info;
 using MappedFileQueues.Tool.Output;
 using MappedFileQueues.Tool.Produce;
+using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
 
 namespace MappedFileQueues.Tool;
@@ -26,6 +27,8 @@ internal static class Program
         root.Add(InfoCommand.Create());
         root.Add(ConsumersCommand.Create());
         root.Add(SnapshotCommand.Create());
+        root.Add(RetentionCommand.Create());
+        root.Add(TrimCommand.Create());
         root.Add(Pack.PackCommand.Create());
         root.Add(SmallBench.Create());
         foreach (Command command in DemoCommand.CreateChildCommands())

@@ -3,6 +3,7 @@ using System.Globalization;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Output;
+using MappedFileQueues.Tool.Retention;
 
 namespace MappedFileQueues.Tool.Info;
 
@@ -38,6 +39,10 @@ internal static class InfoCommand
         store.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
         store.Add("on disk", Report.Bytes(info.BytesOnDisk));
         store.Add("oldest offset", Report.Number(info.OldestOffset));
+        if (info.Retention is not null)
+            store.Add("retention", PolicyText.Of(info.Retention));
+        if (PolicyText.HeldBack(info) is { } held)
+            store.Add("held back", held);
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));
         store.Add("published", Report.Number(info.PublishedOffset));
         store.Add("tail", Report.Number(info.TailOffset));

@@ -4,7 +4,8 @@ namespace MappedFileQueues;
 public enum OutOfRangePolicy
 {
     /// <summary>
-    /// Throws an <see cref="OffsetOutOfRangeException"/>. The position stays, so the next read meets it again; move it with a seek.
+    /// Throws an <see cref="OffsetOutOfRangeException"/>. The position stays, so the next read meets it again; move it with a
+    /// seek.
     /// </summary>
     Throw,
 

@@ -66,7 +66,9 @@ public sealed class MappedFileQueueInfo
     /// <summary>The bytes that the policy's limits would remove now if no consumer kept them.</summary>
     public long RetentionHeldBytes { get; init; }
 
-    /// <summary>The consumer that keeps them: the one that is furthest behind. Null when none does; "" is the default one.</summary>
+    /// <summary>
+    /// The consumer that keeps them: the one that is furthest behind. Null when none does; "" is the default one.
+    /// </summary>
     public string? RetentionHeldBy { get; init; }
 
     /// <summary>The end of what readers can read.</summary>

@@ -184,10 +184,10 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     public long Flush() => _core.Flush();
 
     /// <summary>
-    /// Removes the messages before an offset, in whole segments, whether they are flushed or not. Keeps everything that a consumer
-    /// with a stored offset has not committed, as far as the store's policy does (<see cref="RetentionOptions.KeepUnconsumed"/>).
-    /// Keeps the segment of the last message. Reads that are under way in a removed segment go on undisturbed. Any thread. Once
-    /// the call has returned, a power cut does not bring the messages back.
+    /// Removes the messages before an offset, in whole segments, whether they are flushed or not. Keeps everything that a
+    /// consumer with a stored offset has not committed, as far as the store's policy does (<see
+    /// cref="RetentionOptions.KeepUnconsumed"/>). Keeps the segment of the last message. Reads that are under way in a removed
+    /// segment go on undisturbed. Any thread. Once the call has returned, a power cut does not bring the messages back.
     /// </summary>
     /// <param name="beforeOffset">Any offset; it need not be the start of a message.</param>
     /// <returns>The oldest offset that is kept.</returns>
@@ -201,10 +201,10 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     }
 
     /// <summary>
-    /// Sets how much of its past the store keeps. The policy is stored in the store, replaces the one before, and survives a power
-    /// cut once the call has returned. A store without a policy keeps everything. Every queue that has the store open applies it,
-    /// at the end of each segment and once a second. A queue in another process that neither produces nor consumes notices a first
-    /// policy only when it is opened again. Any thread.
+    /// Sets how much of its past the store keeps. The policy is stored in the store, replaces the one before, and survives a
+    /// power cut once the call has returned. A store without a policy keeps everything. Every queue that has the store open
+    /// applies it, at the end of each segment and once a second. A queue in another process that neither produces nor consumes
+    /// notices a first policy only when it is opened again. Any thread.
     /// </summary>
     /// <param name="policy">The policy; without a limit nothing is removed.</param>
     /// <exception cref="ArgumentOutOfRangeException">A limit is negative.</exception>

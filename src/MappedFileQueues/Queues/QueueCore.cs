@@ -258,6 +258,20 @@ internal sealed class QueueCore : IDisposable
         return Attachment.Retention.Trim(before);
     }
 
+    /// <summary>The oldest offset that <see cref="Trim"/> would keep.</summary>
+    public long FindKept(long before)
+    {
+        using CallGate.Call call = BeginCall();
+        return Attachment.Retention.FindKept(before);
+    }
+
+    /// <summary>The start of the first segment that was written to at a time or later.</summary>
+    public long FindWrittenSince(DateTimeOffset time)
+    {
+        using CallGate.Call call = BeginCall();
+        return Attachment.Retention.FindWrittenSince(time);
+    }
+
     /// <summary>Makes a policy the store's, for every process.</summary>
     public void SetRetention(RetentionOptions policy)
     {

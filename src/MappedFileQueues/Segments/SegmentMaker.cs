@@ -178,7 +178,7 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>False when another maker's file has the first name by now.</summary>
     private bool TryMakeGroup(long start, int count, long firstBlocks, bool ofSpares, Action? look)
     {
-        // P22 full: a unique number for each group in this process; pairs with P22 full in SegmentMaker.TryMake.
+        // P22 full: a unique number for each group in this process; pairs with P22 full in SegmentMaker.TryMakeGroup.
         long number = Interlocked.Increment(ref _made);
         string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{WholeFile.TemporarySuffix}");
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
@@ -332,7 +332,8 @@ internal sealed unsafe class SegmentMaker(
                 StoreNames.Segment(start), start + position);
         try
         {
-            return TryAllocate(mapping.File, position, length) && (!mapping.IsRecycled || _recycler.TryZero(mapping, end, LookWhileWaiting + look));
+            return TryAllocate(mapping.File, position, length)
+                && (!mapping.IsRecycled || _recycler.TryZero(mapping, end, LookWhileWaiting + look));
         }
         finally
         {

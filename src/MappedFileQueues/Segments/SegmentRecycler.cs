@@ -10,8 +10,8 @@ namespace MappedFileQueues.Segments;
 /// the time of a new file.
 /// <para>The old bytes stay in the file at first. Old frames fit no other offset, but a free header must be zero. So the first
 /// part is zeroed before the file gets the segment's name, and the bound of what is allocated rises only over what was zeroed
-/// since. The file is longer than a segment by <see cref="LogLimits.RecycledMark"/>, which tells every process that. Nothing needs
-/// a sync here: after a power cut recovery trusts no byte behind the last whole frame.</para>
+/// since. The file is longer than a segment by <see cref="LogLimits.RecycledMark"/>, which tells every process that. Nothing
+/// needs a sync here: after a power cut recovery trusts no byte behind the last whole frame.</para>
 /// </summary>
 internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segmentLength, ControlPage control)
 {
@@ -38,7 +38,7 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
     /// <param name="firstLength">How much is zeroed.</param>
     public bool TryTakeSpare(string temporary, long firstLength)
     {
-        // P35 acquire: a process that cannot mark what it maps is, or was, attached; pairs with P35 release in LogStore.
+        // P35 acquire: a process that cannot mark what it maps is, or was, attached; pairs with P35 release in StoreOpening.
         if (SharedWord.ReadAcquire(control.HasPollers) != 0)
             return false;
         foreach (string name in directory.List(StoreNames.CommitLog))

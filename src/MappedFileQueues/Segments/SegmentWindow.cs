@@ -38,8 +38,8 @@ internal sealed unsafe class SegmentWindow(
     public long SegmentLength => segmentLength;
 
     /// <summary>
-    /// So many mappings stay when nobody uses them any longer. When such a file is recycled, its mapping serves the new segment: a
-    /// page that is mapped anew costs as much as ten messages. 0, the default, where no file is recycled.
+    /// So many mappings stay when nobody uses them any longer. When such a file is recycled, its mapping serves the new segment:
+    /// a page that is mapped anew costs as much as ten messages. 0, the default, where no file is recycled.
     /// </summary>
     public int IdleMax { get; set; }
 

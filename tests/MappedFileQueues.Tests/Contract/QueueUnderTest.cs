@@ -22,6 +22,10 @@ internal abstract class QueueUnderTest : IDisposable
 
     public abstract long Flush();
 
+    public abstract long Trim(long beforeOffset);
+
+    public abstract void SetRetention(RetentionOptions policy);
+
     public abstract ValueTask<long> FlushAsync(CancellationToken cancellationToken = default);
 
     public abstract MappedFileQueueInfo GetInfo();

@@ -28,6 +28,10 @@ internal sealed class StructQueueUnderTest(MappedFileQueue<Tick> queue) : QueueU
         return numbers;
     }
 
+    public override long Trim(long beforeOffset) => queue.Trim(beforeOffset);
+
+    public override void SetRetention(RetentionOptions policy) => queue.SetRetention(policy);
+
     public override long Flush() => queue.Flush();
 
     public override ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>

@@ -22,8 +22,8 @@ internal static class FolderLadder
         "Errors", "Threads",
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
         "Memory", "Format", "Segments",
-        "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Retention", "Log/Appending",
-        "Log/Reading", "Log/Snapshots", "Log", "Queues/Options", "Inspection", "Queues",
+        "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Retention",
+        "Log/Appending", "Log/Reading", "Log/Snapshots", "Log", "Queues/Options", "Inspection", "Queues",
     ];
 
     /// <summary>

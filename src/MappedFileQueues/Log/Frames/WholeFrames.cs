@@ -3,7 +3,9 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log.Frames;
 
-/// <summary>Looks for frames whose checksum fits their place: no other bytes pass for them, also none of another segment.</summary>
+/// <summary>
+/// Looks for frames whose checksum fits their place: no other bytes pass for them, also none of another segment.
+/// </summary>
 internal static class WholeFrames
 {
     /// <summary>Whether such a frame begins in [from, to) of a segment.</summary>

@@ -10,10 +10,10 @@ namespace MappedFileQueues.Log.Opening;
 /// <summary>
 /// Removes everything behind the tail after a power cut, before the first append. In this order: 1 copy what is not zero into
 /// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (otherwise its old frames come
-/// back one day), or delete it when it was only prepared and holds nothing of this log, 4 clamp every cursor to the tail (otherwise new
-/// messages are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after this. After a
-/// crash in between, the next opener does the same again, but leaves an existing copy in `salvage/` as it is: the segment may be
-/// half zeroed by now.
+/// back one day), or delete it when it was only prepared and holds nothing of this log, 4 clamp every cursor to the tail
+/// (otherwise new messages are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after
+/// this. After a crash in between, the next opener does the same again, but leaves an existing copy in `salvage/` as it is: the
+/// segment may be half zeroed by now.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>

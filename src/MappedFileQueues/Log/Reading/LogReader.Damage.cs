@@ -6,9 +6,9 @@ namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
 /// Reading after damage, for a reader with a <see cref="DamageSkipper"/>, and after messages that were removed, for one with a
-/// <see cref="GapSkipper"/>. Both appear as exceptions of the slow path and are handled here, so the fast paths know nothing about
-/// them. Where nothing after the damage is certain yet, the reader behaves as
-/// at the end of the log, and a waiting caller looks again from time to time.
+/// <see cref="GapSkipper"/>. Both appear as exceptions of the slow path and are handled here, so the fast paths know nothing
+/// about them. Where nothing after the damage is certain yet, the reader behaves as at the end of the log, and a waiting caller
+/// looks again from time to time.
 /// </summary>
 internal sealed unsafe partial class LogReader
 {

@@ -3,6 +3,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Retention;
@@ -95,6 +96,27 @@ internal sealed unsafe class RetentionThread : IDisposable
         RetentionOptions policy = ReadPolicy() ?? new RetentionOptions();
         lock (_looking)
             return Remove(before, policy);
+    }
+
+    /// <summary>The oldest offset that <see cref="Trim"/> would keep.</summary>
+    public long FindKept(long before)
+    {
+        long[] removable = _trimmer.FindRemovable(before, ReadPolicy() ?? new RetentionOptions());
+        return removable.Length == 0 ? _store.LowWater : removable[^1] + _store.Meta.SegmentLength;
+    }
+
+    /// <summary>The start of the first segment that was written to at a time or later.</summary>
+    public long FindWrittenSince(DateTimeOffset time)
+    {
+        long start = _store.LowWater;
+        for (; start < Tail(); start += _store.Meta.SegmentLength)
+        {
+            using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
+            if (file is null || file.LastWritten >= time)
+                break;
+        }
+
+        return start;
     }
 
     /// <summary>Ends the thread, after the removal under way.</summary>

@@ -10,7 +10,9 @@ public sealed class SegmentDeletingEventArgs : EventArgs
         EndOffset = endOffset;
     }
 
-    /// <summary>The segment's file. A handler may read it, copy it, or make a hard link to it: then the file is not recycled.</summary>
+    /// <summary>
+    /// The segment's file. A handler may read it, copy it, or make a hard link to it: then the file is not recycled.
+    /// </summary>
     public string Path { get; }
 
     /// <summary>The offset of the segment's first byte.</summary>

@@ -15,7 +15,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 {
     private readonly PlatformLock _attached;
     private readonly MetaWatch _metaWatch;
-    private bool _keepsLittle;
+    private volatile bool _keepsLittle;
     private volatile bool _closing;
     private volatile bool _ended;
 
@@ -70,8 +70,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// </summary>
     public bool KeepsLittle
     {
-        get => Volatile.Read(ref _keepsLittle);
-        set => Volatile.Write(ref _keepsLittle, value);
+        get => _keepsLittle;
+        set => _keepsLittle = value;
     }
 
     /// <summary>Called when a reader or a producer of this queue has entered a segment. It never waits and never fails.</summary>

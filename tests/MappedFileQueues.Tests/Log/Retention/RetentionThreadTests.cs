@@ -293,5 +293,6 @@ public sealed class RetentionThreadTests : IDisposable
         where path.EndsWith(".log", StringComparison.Ordinal)
         select long.Parse(Path.GetFileNameWithoutExtension(path), System.Globalization.CultureInfo.InvariantCulture);
 
-    private MappedFileQueue Open() => new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = SegmentLength });
+    private MappedFileQueue Open() =>
+        new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = SegmentLength });
 }

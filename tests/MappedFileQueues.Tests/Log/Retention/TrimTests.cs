@@ -108,5 +108,6 @@ public sealed class TrimTests : IDisposable
         from path in Directory.EnumerateFiles(Path.Combine(_temp.StorePath, StoreNames.CommitLog), "*.log")
         select long.Parse(Path.GetFileNameWithoutExtension(path), System.Globalization.CultureInfo.InvariantCulture);
 
-    private MappedFileQueue Open() => new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = SegmentLength });
+    private MappedFileQueue Open() =>
+        new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = SegmentLength });
 }

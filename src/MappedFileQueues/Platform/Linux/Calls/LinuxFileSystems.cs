@@ -2,7 +2,9 @@ using System.Runtime.InteropServices;
 
 namespace MappedFileQueues.Platform.Linux.Calls;
 
-/// <summary>What statfs(2) tells: file systems on which mappings or locks between processes are not dependable; free room.</summary>
+/// <summary>
+/// What statfs(2) tells: file systems on which mappings or locks between processes are not dependable; free room.
+/// </summary>
 internal static unsafe class LinuxFileSystems
 {
     /// <summary>struct statfs has 120 bytes on x64 and arm64.</summary>

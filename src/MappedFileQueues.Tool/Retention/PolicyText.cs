@@ -1,0 +1,39 @@
+using System.Globalization;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Retention;
+
+/// <summary>A store's policy, and what it holds back, in words.</summary>
+internal static class PolicyText
+{
+    public static string Of(RetentionOptions? policy)
+    {
+        if (policy is null)
+            return "everything is kept";
+        List<string> limits = [];
+        if (policy.MaxBytes is { } bytes)
+            limits.Add(Report.Bytes(bytes));
+        if (policy.MaxAge is { } age)
+            limits.Add(age.ToString("c", CultureInfo.InvariantCulture));
+        if (policy.MinFreeBytes is { } free)
+            limits.Add($"{Report.Bytes(free)} of the disk free");
+        string keeps = limits.Count == 0 ? "everything is kept" : string.Join(", ", limits);
+        string consumers = (policy.KeepUnconsumed, policy.UnconsumedBytesMax) switch
+        {
+            (false, _) => "read or not",
+            (_, { } most) => $"unread up to {Report.Bytes(most)}",
+            _ => "unread kept",
+        };
+        return $"{keeps}; {consumers}{(policy.Recycle ? "" : "; files are not used again")}";
+    }
+
+    /// <summary>Who keeps the policy from removing more; null when nobody does.</summary>
+    public static string? HeldBack(MappedFileQueueInfo info)
+    {
+        if (info.RetentionHeldBy is not { } name)
+            return null;
+        long lag = info.Consumers.FirstOrDefault(consumer => consumer.Name == name)?.Lag ?? 0;
+        string who = name.Length == 0 ? "the default consumer" : $"consumer {name}";
+        return $"{Report.Bytes(info.RetentionHeldBytes)} by {who}, {Report.Bytes(lag)} behind";
+    }
+}

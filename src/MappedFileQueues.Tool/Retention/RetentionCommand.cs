@@ -1,0 +1,83 @@
+using System.CommandLine;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Info;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Retention;
+
+/// <summary>`mfq retention`: shows or sets how much of its past a store keeps.</summary>
+internal static class RetentionCommand
+{
+    public static Command Create()
+    {
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
+        Option<bool> show = ToolOptions.Flag("--show", "Show the policy; the default without any other option.");
+        Option<bool> none = ToolOptions.Flag("--none", "Keep everything.");
+        Option<long?> maxBytes = ToolOptions.Size("--max-bytes", "The most bytes that the segments take.", 1, long.MaxValue);
+        Option<TimeSpan?> maxAge = ToolOptions.Duration("--max-age", "How long a segment is kept after it was completed.");
+        Option<long?> minFree = ToolOptions.Size("--min-free", "The least bytes of the disk that stay free.", 1, long.MaxValue);
+        Option<bool> dropUnread = ToolOptions.Flag("--drop-unread", "Remove messages whether consumers have read them or not.");
+        Option<long?> unreadMax = ToolOptions.Size(
+            "--max-unread", "A consumer that is further behind keeps nothing any longer.", 1, long.MaxValue);
+        Option<bool> noRecycle = ToolOptions.Flag("--no-recycle", "Delete the files of removed segments; do not use them again.");
+        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
+        Command command = new(
+            "retention",
+            "Show or set how much of its past a store keeps: `mfq retention orders --max-bytes 10GiB --max-age 72h`. The options "
+                + "of one call replace the policy before.")
+        {
+            store, show, none, maxBytes, maxAge, minFree, dropUnread, unreadMax, noRecycle, allowFileSystem,
+        };
+        command.Validators.Add(result =>
+        {
+            bool isSet = result.GetValue(maxBytes) is not null || result.GetValue(maxAge) is not null
+                || result.GetValue(minFree) is not null;
+            bool refines = result.GetValue(dropUnread) || result.GetValue(unreadMax) is not null || result.GetValue(noRecycle);
+            if ((isSet || refines) && (result.GetValue(show) || result.GetValue(none)))
+                result.AddError("--show and --none stand alone.");
+            else if (refines && !isSet)
+                result.AddError("Give a limit: --max-bytes, --max-age or --min-free.");
+        });
+        command.SetAction(parsed =>
+        {
+            string path = parsed.GetRequiredValue(store);
+            var policy = new RetentionOptions
+            {
+                MaxBytes = parsed.GetValue(maxBytes),
+                MaxAge = parsed.GetValue(maxAge) is { } age && age >= TimeSpan.Zero ? age : null,
+                MinFreeBytes = parsed.GetValue(minFree),
+                KeepUnconsumed = !parsed.GetValue(dropUnread),
+                UnconsumedBytesMax = parsed.GetValue(unreadMax),
+                Recycle = !parsed.GetValue(noRecycle),
+            };
+            bool sets = parsed.GetValue(none) || policy != new RetentionOptions();
+            if (sets)
+            {
+                using QueueCore queue = AttachedStore.Open(new MappedFileQueueOptions
+                {
+                    StorePath = path,
+                    DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
+                });
+                queue.SetRetention(policy);
+            }
+
+            MappedFileQueueInfo info = StoreInspector.Inspect(path);
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(info, InfoJsonContext.Default.MappedFileQueueInfo);
+            else
+                Print(info);
+            return ExitCodes.Success;
+        });
+        return command;
+    }
+
+    private static void Print(MappedFileQueueInfo info)
+    {
+        Report report = new("Retention", "", "");
+        report.Add("policy", PolicyText.Of(info.Retention));
+        report.Add("oldest offset", Report.Number(info.OldestOffset));
+        if (PolicyText.HeldBack(info) is { } held)
+            report.Add("held back", held);
+        report.Write();
+    }
+}
