@@ -30,10 +30,10 @@ internal static class RetentionCommand
         };
         command.Validators.Add(result =>
         {
-            bool isSet = result.GetValue(maxBytes) is not null || result.GetValue(maxAge) is not null
-                || result.GetValue(minFree) is not null;
-            bool refines = result.GetValue(dropUnread) || result.GetValue(unreadMax) is not null || result.GetValue(noRecycle);
-            if ((isSet || refines) && (result.GetValue(show) || result.GetValue(none)))
+            bool IsGiven(params Option[] options) => options.Any(option => result.GetResult(option) is not null);
+            bool isSet = IsGiven(maxBytes, maxAge, minFree);
+            bool refines = IsGiven(dropUnread, unreadMax, noRecycle);
+            if ((isSet || refines) && IsGiven(show, none))
                 result.AddError("--show and --none stand alone.");
             else if (refines && !isSet)
                 result.AddError("Give a limit: --max-bytes, --max-age or --min-free.");

@@ -1,0 +1,59 @@
+using System.Text.Json;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>`mfq retention` and `mfq trim`.</summary>
+[Trait("Category", "Slow")]
+public sealed class RetentionTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void Retention_ConsumerBehind_IsNamedAndKeepsWhatItHasNotRead()
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit", "--count", "10").Expect(0);
+        Assert.Contains("everything is kept", ToolRun.Of("retention", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
+
+        string text = ToolRun.Of(
+            "retention", _temp.StorePath, "--max-bytes", "8KiB", "--max-age", "72h", "--max-unread", "1GiB").Expect(0).Text;
+
+        Assert.Contains("consumer billing", text, StringComparison.Ordinal);
+        string info = ToolRun.Of("info", _temp.StorePath).Expect(0).Text;
+        Assert.Contains("consumer billing", info, StringComparison.Ordinal);
+        Assert.Contains("3.00:00:00", info, StringComparison.Ordinal);
+        Assert.Matches(@"oldest offset +0\n", info);
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit").Expect(0);
+        ToolRun.Of("trim", _temp.StorePath, "--before", "0").Expect(0);
+        JsonElement policy = Json("retention", _temp.StorePath, "--show").GetProperty("retention");
+        Assert.Equal(8192, policy.GetProperty("maxBytes").GetInt64());
+        ToolRun.Of("retention", _temp.StorePath, "--none").Expect(0);
+        Assert.Equal(JsonValueKind.Null, Json("retention", _temp.StorePath).GetProperty("retention").GetProperty("maxBytes").ValueKind);
+    }
+
+    [Fact]
+    public void Trim_OffsetAndTime_RemovesWholeSegmentsAndDryRunNone()
+    {
+        Produce();
+
+        JsonElement dry = Json("trim", _temp.StorePath, "--before", "9000", "--dry-run");
+        Assert.Equal(8192, dry.GetProperty("keptOffset").GetInt64());
+        Assert.Equal(0, dry.GetProperty("firstOffset").GetInt64());
+        string same = ToolRun.Of("trim", _temp.StorePath, "--before", "2001-01-01T00:00Z").Expect(0).Text;
+        Assert.Contains("oldest offset is 0", same, StringComparison.Ordinal);
+        string text = ToolRun.Of("trim", _temp.StorePath, "--before", "9000").Expect(0).Text;
+
+        Assert.Contains("oldest offset is 8,192", text, StringComparison.Ordinal);
+        Assert.Equal(8192, Json("info", _temp.StorePath).GetProperty("oldestOffset").GetInt64());
+        // All but the current segment were written by now.
+        Assert.Equal(24576, Json("trim", _temp.StorePath, "--before", "2999-01-01T00:00Z").GetProperty("keptOffset").GetInt64());
+    }
+
+    private static JsonElement Json(params string[] arguments) =>
+        JsonDocument.Parse(ToolRun.Of([.. arguments, "--output", "json"]).Expect(0).Output).RootElement;
+
+    private void Produce() =>
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "200", "--size", "120", "--segment-size", "4096").Expect(0);
+}
