@@ -30,7 +30,8 @@ public sealed class RetentionTests : IDisposable
         JsonElement policy = Json("retention", _temp.StorePath, "--show").GetProperty("retention");
         Assert.Equal(8192, policy.GetProperty("maxBytes").GetInt64());
         ToolRun.Of("retention", _temp.StorePath, "--none").Expect(0);
-        Assert.Equal(JsonValueKind.Null, Json("retention", _temp.StorePath).GetProperty("retention").GetProperty("maxBytes").ValueKind);
+        JsonElement none = Json("retention", _temp.StorePath).GetProperty("retention");
+        Assert.Equal(JsonValueKind.Null, none.GetProperty("maxBytes").ValueKind);
     }
 
     [Fact]
