@@ -52,8 +52,9 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <summary>
     /// Raised before this queue removes a segment (<see cref="SetRetention"/>, <see cref="Trim"/>), for archiving, once for each
     /// segment. It is raised on the thread that removes, a background thread except in <see cref="Trim"/>, without any lock. An
-    /// exception of a handler keeps the segment: it is raised again about a second later, and <see cref="Trim"/> throws it. Every
-    /// process that has the store open removes segments, and each raises only its own event.
+    /// exception of a handler keeps the segment: it is raised again about a second later, and <see cref="Trim"/> throws it. A
+    /// handler must not dispose the queue. Every process that has the store open removes segments, and each raises only its own
+    /// event.
     /// </summary>
     public event EventHandler<SegmentDeletingEventArgs>? SegmentDeleting;
 

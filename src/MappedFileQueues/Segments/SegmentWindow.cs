@@ -86,26 +86,21 @@ internal sealed unsafe class SegmentWindow(
             // From here on the file may be recycled.
             if (!_isClosed)
                 mapping.File.EndUse();
-            if (IdleMax > 0 && !_isClosed && mapping.Usable == segmentLength)
+            if (_isClosed || IdleMax == 0 || mapping.Usable < segmentLength)
+            {
+                Unmap(mapping);
+            }
+            else
             {
                 mapping.Identity = mapping.File.Identity;
                 _idle.Add(mapping);
-                if (_idle.Count <= IdleMax)
-                    return;
-                mapping = _idle[0];
+            }
+
+            while (_idle.Count > IdleMax)
+            {
+                Unmap(_idle[0]);
                 _idle.RemoveAt(0);
             }
-
-            mapping.Unmap();
-            if (!writable || _isClosed || !_unflushed.TryAdd(mapping.Start, mapping.File))
-            {
-                mapping.File.Dispose();
-                return;
-            }
-
-            ForgetConfirmed();
-            if (_unflushed.Count > KeepUnflushedMax)
-                DropOldest();
         }
     }
 
@@ -245,6 +240,21 @@ internal sealed unsafe class SegmentWindow(
         if (_mapped.TryGetValue(start, out SegmentMapping? mapping))
             _lastFound = mapping;
         return mapping;
+    }
+
+    /// <summary>Under the lock. Keeps the descriptor of a segment that is not flushed.</summary>
+    private void Unmap(SegmentMapping mapping)
+    {
+        mapping.Unmap();
+        if (!writable || _isClosed || !_unflushed.TryAdd(mapping.Start, mapping.File))
+        {
+            mapping.File.Dispose();
+            return;
+        }
+
+        ForgetConfirmed();
+        if (_unflushed.Count > KeepUnflushedMax)
+            DropOldest();
     }
 
     /// <summary>Under the lock.</summary>

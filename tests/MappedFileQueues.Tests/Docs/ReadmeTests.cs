@@ -31,7 +31,7 @@ public sealed partial class ReadmeTests : IDisposable
         File.Copy(Repository.PathOf("README.md"), Path.Combine(_temp.Root, "README.md"));
         List<string[]> commands = [.. Commands().Where(line => line != TestCommand).Select(ToArguments)];
         Assert.Equal(
-            ["bench", "consume", "consumers", "demo", "info", "pack", "produce", "snapshot"],
+            ["bench", "consume", "consumers", "demo", "info", "pack", "produce", "retention", "snapshot", "trim"],
             commands.Select(command => command[0]).Distinct().Order());
 
         foreach (string[] arguments in commands)

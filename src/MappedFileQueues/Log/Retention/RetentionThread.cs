@@ -190,7 +190,8 @@ internal sealed unsafe class RetentionThread : IDisposable
         before = Announce(before, policy);
         bool recycles = MayRecycle(policy);
         long oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
-        if (recycles)
+        // The temporary names of a queue with producers are its own.
+        if (recycles && _store.Producers.Slot is not null)
             _trimmer.UseSpares(_sparesMax);
         return oldest;
     }
@@ -207,6 +208,8 @@ internal sealed unsafe class RetentionThread : IDisposable
                 continue;
             _deleting(new SegmentDeletingEventArgs(
                 System.IO.Path.Combine(_store.Path, StoreNames.Segment(start)), start, end));
+            // The handler may have closed the queue.
+            ObjectDisposedException.ThrowIf(_stopping, this);
             _announcedTo = end;
         }
 

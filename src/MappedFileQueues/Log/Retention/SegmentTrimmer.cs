@@ -57,18 +57,37 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         using PlatformLock open = store.TakeOpenLock();
         if (store.CorruptAt >= 0 || store.Wake.IsPoisoned)
             return store.LowWater;
-        long lowWater = store.LowWater;
-        long limit = PlanTo(before, policy).Limit;
-        if (limit > lowWater)
-            limit = RaiseLowWater(lowWater, limit, before, policy);
+        long oldest = FindOldestFile();
+        long limit = FindLimit(before, oldest, policy);
+        if (limit > oldest || limit < store.LowWater)
+            limit = MoveLowWater(limit, before, oldest, policy);
         RemoveFiles(limit, sparesMax);
         return limit;
     }
 
     public void Dispose() => _record.Dispose();
 
-    private long RaiseLowWater(long lowWater, long limit, long before, RetentionOptions policy)
+    /// <summary>
+    /// Usually low water. A process that died behind step 2 or 3 has raised it, and nothing more: the files are there, it is not
+    /// recorded, and a consumer that moved back meanwhile may count on them.
+    /// </summary>
+    private long FindOldestFile()
     {
+        SegmentStarts segments = OldestOffset.List(store.Directory, store.Meta);
+        long recorded = CheckpointFile.ReadLowWater(store.Directory, store.Meta);
+        long oldest = store.LowWater;
+        while (oldest - store.Meta.SegmentLength >= recorded && segments.Contains(oldest - store.Meta.SegmentLength))
+            oldest -= store.Meta.SegmentLength;
+        return oldest;
+    }
+
+    /// <summary>Below low water only when a consumer that stands there holds it back.</summary>
+    private long FindLimit(long before, long oldest, RetentionOptions policy) => RetentionPlan.To(
+        store.Directory, store.Meta, policy, Math.Max(before, store.LowWater), oldest, Tail()).Limit;
+
+    private long MoveLowWater(long limit, long before, long oldest, RetentionOptions policy)
+    {
+        long lowWater = store.LowWater;
         if (policy.KeepUnconsumed)
             SyncCursors();
 #if MFQ_PLANTED
@@ -82,11 +101,11 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
 #endif
-            limit = RetentionPlan.To(store.Directory, store.Meta, policy, before, lowWater, Tail()).Limit;
+            limit = FindLimit(before, oldest, policy);
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
 #endif
-            if (limit > lowWater)
+            if (limit > oldest)
                 _record.Write(limit, store.Control.Epoch, store.Control.BootId);
         }
         catch

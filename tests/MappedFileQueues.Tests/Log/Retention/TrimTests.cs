@@ -85,6 +85,62 @@ public sealed class TrimTests : IDisposable
         again.Producer.Produce(CrashMessage.Make("more", 64));
     }
 
+    /// <summary>
+    /// The next removal took low water for what was done already, and removed files without a record of it on disk: after a power
+    /// cut their names, with the bytes of other segments, were part of the log. The model `trim` found it.
+    /// </summary>
+    [Fact]
+    public void Trim_AnotherProcessDiedBehindLowWater_IsCarriedOn()
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        Assert.Equal(0, Segments().Min());
+
+        long kept = queue.Trim(0);
+
+        Assert.Equal(offsets[^1] / SegmentLength * SegmentLength, kept);
+        Assert.Equal(kept, Segments().Min());
+        byte[] record = File.ReadAllBytes(_temp.PathOf(StoreNames.LowWater));
+        Assert.Contains(kept, new[] { BitConverter.ToInt64(record), BitConverter.ToInt64(record, 4096) });
+    }
+
+    [Fact]
+    public void Trim_AnotherProcessDiedAndAConsumerStandsBefore_LowWaterGoesBack()
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        // As a consumer does that moved back just before low water was raised.
+        File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
+
+        Assert.Equal(offsets[70] / SegmentLength * SegmentLength, queue.Trim(0));
+
+        using MappedFileConsumer back = queue.OpenConsumer("back");
+        Assert.Equal(offsets[70], First(back));
+    }
+
+    private static byte[] CursorAt(long offset)
+    {
+        byte[] page = new byte[CursorWord.FileLength];
+        BitConverter.TryWriteBytes(page, CursorWord.From(offset));
+        return page;
+    }
+
     [Fact]
     public void SetRetention_NegativeLimit_ThrowsAndNothingIsStored()
     {
