@@ -25,6 +25,7 @@ What must be true:
 
 variant design                       holds
 variant design-two-readers           holds                 -DREADERS=2
+variant witness                      fails:witness         -DWITNESS
 variant mapped-without-mark          fails:torn            -DNO_MARK
 variant no-look-after-mark           fails:torn            -DNO_LOOK
 variant taken-without-exclusion      fails:torn            -DNOT_EXCLUSIVE
@@ -51,7 +52,7 @@ byte cell[PLACES] = 2;          /* behind the first part: 2 old bytes, 0 zeros, 
 byte allocated = 0;
 bool zeroing;
 
-bool torn; bool archive; bool zeroed; bool old;
+bool torn; bool archive; bool zeroed; bool old; bool witness;
 
 active [READERS] proctype Reader()
 {
@@ -155,7 +156,12 @@ active proctype Producer()
     byte next = 0;
     do
     :: atomic { next < allocated -> old = (cell[next] == 2); assert(!old); cell[next] = 1; next++ }
-    :: next >= 2 -> break
+    :: next >= 2 ->
+#ifdef WITNESS
+        /* Not a defect: the file became the next segment, and took messages. */
+        atomic { witness = (name == Y); assert(!witness) };
+#endif
+        break
     :: timeout -> break
     od
 }

@@ -21,6 +21,7 @@ What must be true:
 
 variant design                   holds
 variant design-two-trimmers      holds               -DTRIMMERS=2
+variant witness                  fails:witness       -DWITNESS
 variant cursors-read-once        fails:lost          -DONE_LOOK
 variant low-water-raised-last    fails:lost          -DRAISED_LAST
 variant consumer-looks-first     fails:lost          -DLOOK_FIRST
@@ -43,7 +44,7 @@ bool openLock;
 bool moved;                     /* the consumer has stored 0 */
 bool told;                      /* the consumer was told that segment 0 is there */
 
-bool lost; bool damage; bool behind;
+bool lost; bool damage; bool behind; bool witness;
 
 active proctype Consumer()
 {
@@ -64,6 +65,10 @@ active proctype Consumer()
     :: else -> cursor = 1
     fi;
     atomic { lost = told && removed; assert(!lost) };
+#ifdef WITNESS
+    /* Not a defect: the consumer came too late, and the segment went. */
+    atomic { witness = !told && removed && recorded == 1; assert(!witness) };
+#endif
 done:
     skip
 }

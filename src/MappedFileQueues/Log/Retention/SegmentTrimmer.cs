@@ -106,7 +106,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             if (!PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
 #endif
             if (limit > oldest)
-                _record.Write(limit, store.Control.Epoch, store.Control.BootId);
+                Record(limit);
         }
         catch
         {
@@ -119,6 +119,18 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, limit);
         return limit;
+    }
+
+    /// <summary>Stores of earlier versions, and snapshots, have no record yet: its name must survive a power cut too.</summary>
+    private void Record(long lowWater)
+    {
+        if (store.Directory.Identify(StoreNames.LowWater) is null)
+        {
+            _record.Create(store.Control.BootId);
+            store.Directory.FlushEntries(StoreNames.Offsets);
+        }
+
+        _record.Write(lowWater, store.Control.Epoch, store.Control.BootId);
     }
 
     /// <summary>Also what an earlier removal, or a slow producer that made an old segment again, has left.</summary>

@@ -134,6 +134,19 @@ public sealed class TrimTests : IDisposable
         Assert.Equal(offsets[70], First(back));
     }
 
+    [Fact]
+    public void Trim_NoRecordYet_MakesOneThatSurvivesACut()
+    {
+        using MappedFileQueue queue = Open();
+        Fill(queue, 300);
+        File.Delete(_temp.PathOf(StoreNames.LowWater));
+
+        long kept = queue.Trim(long.MaxValue);
+
+        byte[] record = File.ReadAllBytes(_temp.PathOf(StoreNames.LowWater));
+        Assert.Contains(kept, new[] { BitConverter.ToInt64(record), BitConverter.ToInt64(record, 4096) });
+    }
+
     private static byte[] CursorAt(long offset)
     {
         byte[] page = new byte[CursorWord.FileLength];
