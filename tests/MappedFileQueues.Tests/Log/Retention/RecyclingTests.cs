@@ -198,6 +198,8 @@ public sealed class RecyclingTests : IDisposable
         PlatformScope.Use(portable: false);
         using MappedFileQueue queue = Open();
         queue.SetRetention(s_small with { MaxBytes = 25 * SegmentLength });
+        // Before the other process stands still: it may hold the `open` lock then, which a new producer needs.
+        _ = queue.Producer;
         using PeerAgent agent = PeerAgent.Start();
         agent.Ask(OpenCommand);
         agent.Trap("RecycledZeroed", hit, "stop");
