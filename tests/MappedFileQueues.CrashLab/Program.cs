@@ -25,6 +25,10 @@ internal static class Program
             return Processes.CutWorker.Run(arguments[1..]);
         if (arguments is [Processes.FaultChild.Verb, ..])
             return Processes.FaultChild.Run(arguments[1..]);
+        if (arguments is [Soak.SoakPlan.ProducerVerb, ..])
+            return Soak.SoakProducer.Run(arguments[1..]);
+        if (arguments is [Soak.SoakPlan.ConsumerVerb, ..])
+            return Soak.SoakConsumer.Run(arguments[1..]);
         RootCommand root = CreateRoot();
         return root.Parse(arguments).Invoke(new InvocationConfiguration { EnableDefaultExceptionHandler = false });
     }
@@ -76,6 +80,7 @@ internal static class Program
             GoesOn = parsed.GetValue(goOn),
         }));
         root.Add(CreatePlanted());
+        root.Add(Soak.SoakCommand.Create());
         return root;
     }
 

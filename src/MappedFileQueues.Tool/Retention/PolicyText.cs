@@ -34,6 +34,6 @@ internal static class PolicyText
             return null;
         long lag = info.Consumers.FirstOrDefault(consumer => consumer.Name == name)?.Lag ?? 0;
         string who = name.Length == 0 ? "the default consumer" : $"consumer {name}";
-        return $"{Report.Bytes(info.RetentionHeldBytes)} by {who}, {Report.Bytes(lag)} behind";
+        return $"{Report.Size(info.RetentionHeldBytes)} by {who}, {Report.Size(lag)} behind";
     }
 }

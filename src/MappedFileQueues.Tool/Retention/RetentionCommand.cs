@@ -59,6 +59,7 @@ internal static class RetentionCommand
                     DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
                 });
                 queue.SetRetention(policy);
+                queue.ApplyRetention();
             }
 
             MappedFileQueueInfo info = StoreInspector.Inspect(path);

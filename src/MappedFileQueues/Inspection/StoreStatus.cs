@@ -17,6 +17,15 @@ internal static unsafe class StoreStatus
 {
     public static MappedFileQueueInfo Gather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
     {
+        while (true)
+        {
+            if (TryGather(directory, meta, control) is { } info)
+                return info;
+        }
+    }
+
+    private static MappedFileQueueInfo? TryGather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
+    {
         List<long> segments = [];
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
@@ -33,7 +42,7 @@ internal static unsafe class StoreStatus
         (long published, long tail) = Walk(
             directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
         if (published < OldestOffset.Find(directory, meta, control))
-            return Gather(directory, meta, control); // Retention has overtaken the walk.
+            return null; // Retention has overtaken the walk.
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
         FlushFailureText? failure = control?.ReadFlushFailure();

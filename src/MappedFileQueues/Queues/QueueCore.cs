@@ -284,6 +284,13 @@ internal sealed class QueueCore : IDisposable
         Attachment.Retention.Notice();
     }
 
+    /// <summary>Applies the store's policy now, for a program that does not have the store open for long.</summary>
+    public void ApplyRetention()
+    {
+        using CallGate.Call call = BeginCall();
+        Attachment.Retention.Apply();
+    }
+
     /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
     private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
     {

@@ -38,8 +38,7 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
     /// <param name="firstLength">How much is zeroed.</param>
     public bool TryTakeSpare(string temporary, long firstLength)
     {
-        // P35 acquire: a process that cannot mark what it maps is, or was, attached; pairs with P35 release in StoreOpening.
-        if (SharedWord.ReadAcquire(control.HasPollers) != 0)
+        if (HasUnmarked)
             return false;
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
@@ -96,6 +95,10 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
         }
     }
 
+    /// <summary>A process that cannot mark what it maps is, or was, attached.</summary>
+    // P35 acquire: pairs with P35 release in StoreOpening.
+    private bool HasUnmarked => SharedWord.ReadAcquire(control.HasPollers) != 0;
+
     private bool TryRename(string spare, string temporary)
     {
         try
@@ -117,7 +120,9 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
         try
         {
             using PlatformFile? file = directory.Open(temporary, FileOpening.ReadWrite);
-            isPrepared = file is not null && file.TryTakeUnused() && !HasOtherNames(file)
+            // Once more after the renames: a Portable process that attached since the first look may have mapped the file by the
+            // segment's name. One that attaches later finds no such name.
+            isPrepared = file is not null && file.TryTakeUnused() && !HasUnmarked && !HasOtherNames(file)
                 && file.Length >= segmentLength && file.TryAllocate(0, firstLength);
             if (isPrepared)
             {

@@ -92,6 +92,8 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override DateTimeOffset LastWritten => inner.LastWritten;
 
+    public sealed override void NoteWritten() => inner.NoteWritten();
+
     public sealed override bool TryTakeAlone() => inner.TryTakeAlone();
 
     public sealed override void EndAlone() => inner.EndAlone();

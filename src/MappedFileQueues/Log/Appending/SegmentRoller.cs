@@ -108,6 +108,8 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             // raised this; pairs with P20 acquire in SegmentMaker.
             SharedWord.RaiseTo(store.Control.Allocated, start);
             bool hasRolled = lane.Segment is not null;
+            if (hasRolled && lane.Segment!.End == start)
+                NoteCompleted(lane.Segment);
             Unmap(lane);
             lane.MoveTo(segment!, offset - start);
             ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
@@ -133,6 +135,18 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
         lane.Segment = null;
         if (left is not null)
             store.Window.Release(left);
+    }
+
+    /// <summary>
+    /// The first producer that goes on in the next segment says when this one was completed: retention by age depends on it. The
+    /// system itself notices stores into a mapped page only when the page was clean before. Before the hint, so that a producer
+    /// that dies in between leaves it to the next one.
+    /// </summary>
+    private void NoteCompleted(SegmentMapping segment)
+    {
+        // P14 acquire: pairs with P14 full in Raise.
+        if (SharedWord.ReadAcquire(store.Control.TailHint) < segment.End)
+            segment.File.NoteWritten();
     }
 
     /// <summary>Raises the tail hint to a frame's start that a walker reached.</summary>

@@ -157,6 +157,13 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         }
     }
 
+    /// <summary>Removes the files that wait to be used again.</summary>
+    public void RemoveSpares()
+    {
+        foreach (string name in store.Directory.List(StoreNames.CommitLog).Where(StoreNames.IsSpare))
+            store.Directory.Delete($"{StoreNames.CommitLog}/{name}");
+    }
+
     /// <summary>Makes the spares segments behind those that exist.</summary>
     public void UseSpares(int sparesMax)
     {

@@ -34,6 +34,9 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         DateTimeOffset.UnixEpoch.AddTicks(LinuxDirectory.Stat(handle, path).Modified / TimeSpan.NanosecondsPerTick);
 
     /// <inheritdoc/>
+    public override void NoteWritten() => _ = LinuxNative.futimens(handle, null);
+
+    /// <inheritdoc/>
     public override bool HasOtherNames => LinuxDirectory.Stat(handle, path).LinkCount > 1;
 
     /// <inheritdoc/>

@@ -182,6 +182,9 @@ internal static unsafe partial class LinuxNative
     public static partial int fdatasync(LinuxHandle file);
 
     [LibraryImport(Libc, SetLastError = true)]
+    public static partial int futimens(LinuxHandle file, void* times);
+
+    [LibraryImport(Libc, SetLastError = true)]
     public static partial int sync_file_range(LinuxHandle file, long offset, long length, uint flags);
 
     [LibraryImport(Libc, SetLastError = true)]
