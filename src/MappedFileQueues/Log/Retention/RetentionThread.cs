@@ -97,9 +97,15 @@ internal sealed unsafe class RetentionThread : IDisposable
     /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
     public long Trim(long before)
     {
-        RetentionOptions policy = ReadPolicy() ?? new RetentionOptions();
-        lock (_looking)
-            return Remove(before, policy, MayRecycle(policy));
+        while (true)
+        {
+            RetentionOptions? policy = ReadPolicy();
+            lock (_looking)
+            {
+                if (Remove(before, policy, policy is not null && MayRecycle(policy)) is { } oldest)
+                    return oldest;
+            }
+        }
     }
 
     /// <summary>The oldest offset that <see cref="Trim"/> would keep.</summary>
@@ -201,10 +207,10 @@ internal sealed unsafe class RetentionThread : IDisposable
         _mayHaveSpares = keeps;
     }
 
-    private long Remove(long before, RetentionOptions policy, bool recycles)
+    private long? Remove(long before, RetentionOptions? policy, bool recycles)
     {
-        before = Announce(before, policy);
-        long oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
+        before = Announce(before, policy ?? new RetentionOptions());
+        long? oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
         // The temporary names of a queue with producers are its own.
         if (recycles && _store.Producers.Slot is not null)
             _trimmer.UseSpares(_sparesMax);

@@ -49,12 +49,17 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     /// <summary>Removes whole segments before an offset, as far as the policy allows it.</summary>
     /// <param name="before">The offset.</param>
-    /// <param name="policy">Says which cursors count, and whether files are used again.</param>
+    /// <param name="policy">Says which cursors count, and whether files are used again; null when the store has none.</param>
     /// <param name="sparesMax">So many files may wait to be used again.</param>
-    /// <returns>The oldest offset that the log holds afterwards.</returns>
-    public long Remove(long before, RetentionOptions policy, int sparesMax)
+    /// <returns>The oldest offset that the log holds afterwards; null when the store has another policy by now: nothing is
+    /// removed by the one before once a new one is set.</returns>
+    public long? Remove(long before, RetentionOptions? policy, int sparesMax)
     {
         using PlatformLock open = store.TakeOpenLock();
+        // Policies are written under `open`.
+        if (RetentionFile.Read(store.Directory, store.Meta.StoreId) != policy)
+            return null;
+        policy ??= new RetentionOptions();
         if (store.CorruptAt >= 0 || store.Wake.IsPoisoned)
             return store.LowWater;
         long oldest = FindOldestFile();
