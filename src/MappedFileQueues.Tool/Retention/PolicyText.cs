@@ -6,9 +6,11 @@ namespace MappedFileQueues.Tool.Retention;
 /// <summary>A store's policy, and what it holds back, in words.</summary>
 internal static class PolicyText
 {
-    public static string Of(RetentionOptions? policy)
+    public static string Of(MappedFileQueueInfo info)
     {
-        if (policy is null)
+        if (info.IsRetentionDamaged)
+            return "the policy is damaged, so everything is kept; set it again";
+        if (info.Retention is not { } policy)
             return "everything is kept";
         List<string> limits = [];
         if (policy.MaxBytes is { } bytes)

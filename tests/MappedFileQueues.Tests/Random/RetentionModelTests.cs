@@ -22,7 +22,7 @@ public sealed class RetentionModelTests
     {
         Gen<int> number = Gen.Frequency((4, Gen.Choose(0, 300)), (3, Gen.Choose(300, 1500)), (1, Gen.Elements(0, 1, 4000, 4080)));
         Gen<RetentionStep> step = from operation in RandomSteps.Weighted<RetentionOperation>(Weight)
-            from name in Gen.Elements("", "billing", "Audit")
+            from name in Gen.Elements("", "billing", "audit")
             from value in number
             select new RetentionStep(operation, name, value);
         int before = RetentionRun.RemovalCount;

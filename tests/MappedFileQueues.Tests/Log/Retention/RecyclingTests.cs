@@ -146,6 +146,54 @@ public sealed class RecyclingTests : IDisposable
         Assert.True(CountRecycled() > 0);
     }
 
+    /// <summary>What waits takes the room that the disk is short of, and each look removed one more segment without making any.</summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Recycle_DiskIsShortOrRecyclingIsTurnedOff_NoFileWaits(bool isShort)
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(s_small);
+        for (int i = 0; i < 6; i++)
+            AppendRound(queue);
+        string spare = _temp.PathOf(StoreNames.Spare(0));
+        File.WriteAllBytes(spare, new byte[SegmentLength]);
+
+        queue.SetRetention(isShort ? s_small with { MinFreeBytes = long.MaxValue } : s_small with { Recycle = false });
+
+        Eventually.True(() => !File.Exists(spare), "the file that waits goes");
+        for (int i = 0; i < 6; i++)
+            AppendRound(queue);
+        Assert.Equal(0, CountRecycled());
+        AssertRest(queue);
+    }
+
+    /// <summary>
+    /// A Portable process cannot mark what it maps. One that attached between the maker's look for such processes and its lock on
+    /// the file may have mapped the segment that the file was.
+    /// </summary>
+    [Fact]
+    public void Recycle_PortableProcessAttachesMeanwhile_FileIsNotUsedAgain()
+    {
+        PlatformScope.Use(portable: false);
+        using (MappedFileQueue queue = Open())
+            queue.SetRetention(s_small);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask(OpenCommand);
+        agent.Trap("SpareTaken", 1, "stop");
+        agent.Send($"append prefix=m size={MessageLength} count={10 * Round}");
+        agent.WaitUntilStopped();
+
+        PlatformScope.Use(portable: true);
+        using MappedFileQueue portable = Open();
+        agent.Continue();
+        agent.Answer();
+
+        Assert.Equal(0, CountRecycled());
+        AssertRun(ReadAll(portable), "m-");
+    }
+
     public static TheoryData<string, int, ChecksumMode> Kills => new()
     {
         { "LowWaterRaised", 3, ChecksumMode.WriteAndVerify },

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Log.Retention;
@@ -83,6 +84,30 @@ public sealed class TrimTests : IDisposable
         Assert.Equal(kept, again.GetInfo().OldestOffset);
         Assert.Equal(0, again.Trim(0) - kept);
         again.Producer.Produce(CrashMessage.Make("more", 64));
+    }
+
+    /// <summary>
+    /// A consumer was opened while its messages were removed: they were there at the first look, and gone at the walk that checks
+    /// the stored offset. That counted as damage of the cursor.
+    /// </summary>
+    [Fact]
+    public void Trim_WhileAConsumerIsOpened_ItIsToldThatItsMessagesAreGone()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = false });
+        queue.ResetConsumer("slow", QueueStart.FromOffset(offsets[3]));
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={_temp.StorePath}");
+        agent.Trap("SegmentInUse", 1, "stop");
+        agent.Send("consumer name=slow");
+        agent.WaitUntilStopped();
+
+        Assert.True(queue.Trim(long.MaxValue) > offsets[3]);
+        agent.Continue();
+
+        Assert.StartsWith($"error {nameof(OffsetOutOfRangeException)}", agent.Answer(), StringComparison.Ordinal);
     }
 
     /// <summary>
