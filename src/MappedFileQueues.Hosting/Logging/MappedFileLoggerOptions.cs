@@ -44,7 +44,8 @@ public sealed class MappedFileLoggerOptions
     /// that a log takes 1 GiB at most. A killed process loses at most the lines of the last second, and nothing once the provider
     /// is disposed. Code that sets some of it and wants to keep the rest writes `options.File = options.File with { … }`.
     /// </summary>
-    public AppendFileOptions File { get; set; } = new() { RollLength = RollLengthDefault, RetainedFileCount = RetainedCountDefault };
+    public AppendFileOptions File { get; set; } =
+        new() { RollLength = RollLengthDefault, RetainedFileCount = RetainedCountDefault };
 
     /// <summary>The format of a line; default <see cref="LogLineFormat.Text"/>.</summary>
     public LogLineFormat Format { get; set; } = LogLineFormat.Text;

@@ -93,7 +93,8 @@ public sealed class LogRollTests : IDisposable
             Assert.Equal(0, provider.LostLineCount);
         }
 
-        Assert.All(_errors, error => Assert.IsType<InvalidOperationException>(Assert.IsType<TargetInvocationException>(error).InnerException));
+        Assert.All(_errors, error => Assert.IsType<InvalidOperationException>(
+            Assert.IsType<TargetInvocationException>(error).InnerException));
         Assert.Contains("cannot send app.roll-000001.log", _errors.First().Message, StringComparison.Ordinal);
         Assert.Equal(3, Directory.GetFiles(_temp.StorePath, "app*.log").Length);
     }
@@ -104,7 +105,7 @@ public sealed class LogRollTests : IDisposable
     public void JsonLine_InAnActivity_HasItsIdsAsFields(ActivityIdFormat format)
     {
         using Activity activity = new Activity("work").SetIdFormat(format);
-        using (MappedFileLoggerProvider provider = new(new MappedFileLoggerOptions { Path = FilePath, Format = LogLineFormat.Json }))
+        using (MappedFileLoggerProvider provider = new(Json()))
         {
             ILogger logger = provider.CreateLogger("C");
             logger.LogInformation("before");
@@ -115,7 +116,8 @@ public sealed class LogRollTests : IDisposable
         }
 
         JsonElement[] lines = [.. File.ReadLines(FilePath).Select(line => JsonDocument.Parse(line).RootElement)];
-        Assert.Equal([false, format == ActivityIdFormat.W3C, false], lines.Select(line => line.TryGetProperty("traceId", out _)));
+        Assert.Equal(
+            [false, format == ActivityIdFormat.W3C, false], lines.Select(line => line.TryGetProperty("traceId", out _)));
         Assert.Equal(1, lines[1].GetProperty("values").GetProperty("Number").GetInt32());
         if (format != ActivityIdFormat.W3C)
             return;
@@ -128,9 +130,10 @@ public sealed class LogRollTests : IDisposable
     public void JsonLine_InAnActivity_AllocatesNothing()
     {
         using Activity activity = new Activity("work").SetIdFormat(ActivityIdFormat.W3C).Start();
-        using MappedFileLoggerProvider provider = new(new MappedFileLoggerOptions { Path = FilePath, Format = LogLineFormat.Json });
+        using MappedFileLoggerProvider provider = new(Json());
         ILogger logger = provider.CreateLogger("C");
-        Action<ILogger, string, Exception?> log = LoggerMessage.Define<string>(LogLevel.Information, new EventId(1), "{Name} came");
+        Action<ILogger, string, Exception?> log =
+            LoggerMessage.Define<string>(LogLevel.Information, new EventId(1), "{Name} came");
         for (int i = 0; i < 100; i++)
             log(logger, "Alice", null);
         long before = GC.GetAllocatedBytesForCurrentThread();
@@ -156,6 +159,8 @@ public sealed class LogRollTests : IDisposable
 
         Assert.EndsWith(" there\n", File.ReadAllText(FilePath), StringComparison.Ordinal);
     }
+
+    private MappedFileLoggerOptions Json() => new() { Path = FilePath, Format = LogLineFormat.Json };
 
     private LogOptions Options(ManualTime time) => new(FilePath, time, _errors.Enqueue);
 

@@ -44,7 +44,9 @@ public sealed class AppendFileDayTests : IDisposable
         Assert.InRange(rolled.Ended - start, TimeSpan.FromHours(hours), TimeSpan.FromHours(hours) + TimeSpan.FromMinutes(1));
     }
 
-    /// <summary>A file in which nothing stood was begun yesterday, and its first line of today was rolled a second later.</summary>
+    /// <summary>
+    /// A file in which nothing stood was begun yesterday, and its first line of today was rolled a second later.
+    /// </summary>
     [Fact]
     public void Tick_NothingWasWrittenUntilTheNextDay_TheFirstWriteStays()
     {
@@ -92,7 +94,7 @@ public sealed class AppendFileDayTests : IDisposable
     [Fact]
     public void RetainedAge_OldFilesAtOpeningAndLater_Go()
     {
-        string[] old = [_temp.PathOf("app.roll-000001.log"), _temp.PathOf("app.roll-000002.log"), _temp.PathOf("app.roll-000003.log")];
+        string[] old = [.. Enumerable.Range(1, 3).Select(number => _temp.PathOf($"app.roll-{number:D6}.log"))];
         DateTime now = DateTime.UtcNow;
         foreach (string path in old)
             File.WriteAllText(path, "old");
@@ -117,7 +119,9 @@ public sealed class AppendFileDayTests : IDisposable
         Assert.True(File.Exists(_temp.PathOf("app.log.1")));
     }
 
-    /// <summary>Each rolled file is told once and in order, a slow handler holds up nobody, and what it throws is dropped.</summary>
+    /// <summary>
+    /// Each rolled file is told once and in order, a slow handler holds up nobody, and what it throws is dropped.
+    /// </summary>
     [Fact]
     public void OnRolled_ManyRolls_ComeInOrderWithoutBeingWaitedFor()
     {
