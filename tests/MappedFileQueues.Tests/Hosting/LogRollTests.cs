@@ -49,7 +49,7 @@ public sealed class LogRollTests : IDisposable
     public void RollAtMidnight_DayPasses_EachDayHasItsFileAndTheHandlerHearsOfIt()
     {
         ManualTime time = new(DateTimeOffset.Parse("2025-03-30T21:00:00Z", CultureInfo.InvariantCulture), Zones.Berlin);
-        using (MappedFileLoggerProvider provider = new(Options(time) with { OnRolled = _rolled.Enqueue }.Make()))
+        using (MappedFileLoggerProvider provider = new((Options(time) with { OnRolled = _rolled.Enqueue }).Make()))
         {
             ILogger logger = provider.CreateLogger("C");
             logger.LogInformation("Sunday");
