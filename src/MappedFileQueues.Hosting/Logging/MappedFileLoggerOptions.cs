@@ -15,9 +15,9 @@ public enum LogLineFormat
 
     /// <summary>
     /// One JSON object per line: `time`, `level`, `category`, `id` and `event` if there are any, `traceId` and `spanId` of the
-    /// current activity if there is one, `message`, `template`, `values`, `scopes`, `exception`. A scope is a string or, if it has names and values, an object with `message` and `template`, if
-    /// there are any, and `values`. Values are numbers, booleans, null and strings; any other kind of value is written as the
-    /// string that a message would hold.
+    /// current activity if there is one, `message`, `template`, `values`, `scopes`, `exception`. A scope is a string or, if it
+    /// has names and values, an object with `message` and `template`, if there are any, and `values`. Values are numbers,
+    /// booleans, null and strings; any other kind of value is written as the string that a message would hold.
     /// </summary>
     Json,
 }

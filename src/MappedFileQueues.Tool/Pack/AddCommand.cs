@@ -82,7 +82,8 @@ internal static class AddCommand
             pack.Flush();
         if (isJson)
         {
-            PackOutput.Write(new AddResult(count, unchanged, skipped, length, pack.EvictedCount), PackJsonContext.Default.AddResult);
+            PackOutput.Write(
+                new AddResult(count, unchanged, skipped, length, pack.EvictedCount), PackJsonContext.Default.AddResult);
         }
         else
         {

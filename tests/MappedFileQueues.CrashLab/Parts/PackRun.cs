@@ -27,7 +27,9 @@ internal sealed class PackRun(int seed, PartResult result)
     /// <summary>What was put and deleted (null), in order; number i has the sequence i + 1.</summary>
     private readonly List<(string Key, byte[]? Data)> _operations = [];
 
-    /// <summary>For each key the last operation that an eviction has taken away: it and those before it never come back.</summary>
+    /// <summary>
+    /// For each key the last operation that an eviction has taken away: it and those before it never come back.
+    /// </summary>
     private readonly Dictionary<string, int> _evicted = new(StringComparer.Ordinal);
 
     private bool _isCache;
@@ -131,7 +133,7 @@ internal sealed class PackRun(int seed, PartResult result)
     /// </summary>
     private bool IsThere(PackStore pack, string key)
     {
-        int last = _operations.FindLastIndex(operation => operation.Key == key);
+        int last = LastOf(key, _operations.Count);
         bool isModelled = last >= 0 && _operations[last].Data is not null;
         if (!_isCache || !isModelled || pack.Contains(key))
             return isModelled;
@@ -196,6 +198,15 @@ internal sealed class PackRun(int seed, PartResult result)
         }
 
         return model;
+    }
+
+    /// <summary>The number of the last operation with this key among the first ones; -1 if there is none.</summary>
+    private int LastOf(string key, int count)
+    {
+        int last = count - 1;
+        while (last >= 0 && _operations[last].Key != key)
+            last--;
+        return last;
     }
 
     private void CheckPicture(Picture picture, PackOptions options)
@@ -347,7 +358,7 @@ internal sealed class PackRun(int seed, PartResult result)
             bool isRight = model.TryGetValue($"key {key}", out byte[]? expected)
                 ? isThere ? got.WrittenSpan.SequenceEqual(expected) : _isCache
                 : !isThere;
-            int last = _operations.FindLastIndex(Math.Max(0, (int)count - 1), (int)count, each => each.Key == $"key {key}");
+            int last = LastOf($"key {key}", (int)count);
             if (isThere && picture.Evicted.TryGetValue($"key {key}", out int evicted) && last <= evicted)
                 throw new LabViolation($"What was evicted is back: key={key}, put={last}, {values}");
             if (!isRight)

@@ -6,8 +6,8 @@ using MappedFileQueues.Tests.Packs;
 namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
-/// `pack-write FOLDER FIRST… [max=BYTES] [step=STEP hit=N]`: a lane (a thread) for each FIRST does operations from that number on and
-/// prints `done LANE OPERATION` after each; lane 0 compacts now and then. With a step the process kills itself when it comes
+/// `pack-write FOLDER FIRST… [max=BYTES] [step=STEP hit=N]`: a lane (a thread) for each FIRST does operations from that number on
+/// and prints `done LANE OPERATION` after each; lane 0 compacts now and then. With a step the process kills itself when it comes
 /// there; it prints `ready` when it has opened the pack. With `max` the pack is a cache of this length.
 /// </summary>
 internal static class PackWriteVerb

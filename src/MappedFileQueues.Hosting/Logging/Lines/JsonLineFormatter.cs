@@ -74,8 +74,8 @@ internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvide
     }
 
     /// <summary>
-    /// The ids by which a tracing system finds the line. Those of the older, hierarchical format are of no use there. The activity
-    /// holds them as strings, so nothing is allocated.
+    /// The ids by which a tracing system finds the line. Those of the older, hierarchical format are of no use there. The
+    /// activity holds them as strings, so nothing is allocated.
     /// </summary>
     private static void WriteTrace(Utf8JsonWriter json)
     {

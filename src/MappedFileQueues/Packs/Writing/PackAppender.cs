@@ -59,7 +59,9 @@ internal sealed class PackAppender : IDisposable
     /// <summary>How many bytes the needles of all volumes may take together.</summary>
     public long LengthMax { get; }
 
-    /// <summary>The bytes that have become garbage since the pack was opened: what was replaced or deleted, and tombstones.</summary>
+    /// <summary>
+    /// The bytes that have become garbage since the pack was opened: what was replaced or deleted, and tombstones.
+    /// </summary>
     public long GarbageMade { get; private set; }
 
     /// <summary>The volume that takes the next needle, if the needle fits; null if the next one goes into a new volume.</summary>

@@ -117,14 +117,15 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// As <see cref="Put(ReadOnlySpan{byte}, ReadOnlySpan{byte}, PackDurability?)"/>, without a thread that waits for the disk: any
-    /// number of calls share one sync. The calling thread copies a short object to the system; what takes longer, or needs a new
-    /// volume, runs on a thread of the pool. Allocates.
+    /// As <see cref="Put(ReadOnlySpan{byte}, ReadOnlySpan{byte}, PackDurability?)"/>, without a thread that waits for the disk:
+    /// any number of calls share one sync. The calling thread copies a short object to the system; what takes longer, or needs a
+    /// new volume, runs on a thread of the pool. Allocates.
     /// </summary>
     /// <param name="key">The key, up to 65,536 bytes; unchanged until the call is complete.</param>
     /// <param name="data">The data, up to 256 MiB; unchanged until the call is complete.</param>
     /// <param name="durability">
-    /// When to complete, which also decides what a power cut may lose; null for the value of <see cref="PackOptions.Durability"/>.
+    /// When to complete, which also decides what a power cut may lose; null for the value of <see
+    /// cref="PackOptions.Durability"/>.
     /// </param>
     /// <param name="cancellationToken">
     /// Ends the wait. If the object was written already, it stays, and it is unknown whether it is on disk.
@@ -244,9 +245,9 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Gets an object's data in pooled memory, which the caller returns by disposing it; null if the key has no object. Reads on a
-    /// thread of the pool, because the disk may take its time; an object that lies in memory already is got faster by
-    /// <see cref="TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>. The data is verified against its checksum. Allocates.
+    /// Gets an object's data in pooled memory, which the caller returns by disposing it; null if the key has no object. Reads on
+    /// a thread of the pool, because the disk may take its time; an object that lies in memory already is got faster by <see
+    /// cref="TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>. The data is verified against its checksum. Allocates.
     /// </summary>
     /// <param name="key">The key; unchanged until the call is complete.</param>
     /// <param name="cancellationToken">Cancels a call that no thread has begun yet.</param>
@@ -264,8 +265,8 @@ public sealed class PackStore : IDisposable
         GetAsync(PackKey.ToBytes(key), cancellationToken);
 
     /// <summary>
-    /// The length of an object's data in bytes; false if the key has no object. Reads the object's header, not its data, which may
-    /// be damaged. Allocates nothing.
+    /// The length of an object's data in bytes; false if the key has no object. Reads the object's header, not its data, which
+    /// may be damaged. Allocates nothing.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="length">The length; 0 if the key has no object.</param>
@@ -284,10 +285,11 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Opens an object's data as a stream to read and seek in; false if the key has no object. The call reads all of the data once
-    /// to verify its checksum, in pieces of 256 KiB. The stream then reads it again, so it takes no memory of the object's size,
-    /// and twice the reading. It keeps giving the same bytes until it is disposed, after the pack is disposed too; so long the
-    /// volume's file stays open, and its room on disk is not given back. It is for one thread at a time; Dispose may come from any.
+    /// Opens an object's data as a stream to read and seek in; false if the key has no object. The call reads all of the data
+    /// once to verify its checksum, in pieces of 256 KiB. The stream then reads it again, so it takes no memory of the object's
+    /// size, and twice the reading. It keeps giving the same bytes until it is disposed, after the pack is disposed too; so long
+    /// the volume's file stays open, and its room on disk is not given back. It is for one thread at a time; Dispose may come
+    /// from any.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="stream">The stream, which the caller disposes; null if the key has no object.</param>

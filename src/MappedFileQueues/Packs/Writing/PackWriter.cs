@@ -8,14 +8,16 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Packs.Writing;
 
 /// <summary>
-/// The writing half of a pack: appends needles, and does from time to time what an append makes due: a checkpoint of the index, an
-/// eviction, a compaction.
+/// The writing half of a pack: appends needles, and does from time to time what an append makes due: a checkpoint of the index,
+/// an eviction, a compaction.
 /// </summary>
 internal sealed class PackWriter : IDisposable
 {
     private readonly OpenedPack _opened;
     private readonly PackDurability _durability;
-    /// <summary>An asynchronous put of more than this goes to the pool, because copying it takes as long as a change of threads.</summary>
+    /// <summary>
+    /// An asynchronous put of more than this goes to the pool, because copying it takes as long as a change of threads.
+    /// </summary>
     private const int ShortLengthMax = 16 * 1024;
 
     /// <summary>The garbage is counted whenever this part of a volume more has become garbage.</summary>
@@ -58,7 +60,9 @@ internal sealed class PackWriter : IDisposable
     /// <summary>Held while a checkpoint is written or the set of volumes changes; taken before the appender's gate.</summary>
     public Lock Maintenance { get; } = new();
 
-    /// <summary>Writes a needle, and waits until it is on disk if the level says so; false if there is nothing to delete.</summary>
+    /// <summary>
+    /// Writes a needle, and waits until it is on disk if the level says so; false if there is nothing to delete.
+    /// </summary>
     public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability? durability)
     {
         PackDurability level = durability ?? _durability;
@@ -85,12 +89,12 @@ internal sealed class PackWriter : IDisposable
         ulong sequence = 0;
         int length = NeedleLayout.LengthMin + NeedleLayout.Unit + key.Length + data.Length;
         bool isShort = (uint)length <= ShortLengthMax && Appender.IsRoomLikely(length);
-        bool isDone = isShort
-            ? Append(kind, key.Span, data.Span, level, out sequence)
-            : await Task.Run(() => Append(kind, key.Span, data.Span, level, out sequence), cancellationToken).ConfigureAwait(false);
+        bool isDone = isShort ? Write() : await Task.Run(Write, cancellationToken).ConfigureAwait(false);
         if (isDone && level == PackDurability.Group)
             await Appender.WaitUntilDurableAsync(sequence).WaitAsync(cancellationToken).ConfigureAwait(false);
         return isDone;
+
+        bool Write() => Append(kind, key.Span, data.Span, level, out sequence);
     }
 
     /// <summary>As <see cref="PackAppender.Flush"/>, without a thread that waits.</summary>
