@@ -34,14 +34,15 @@ internal sealed class PackEvictor(PackWriter writer)
     /// </summary>
     public long Run(long lengthMax)
     {
-        (List<Volume> run, uint first) = Choose(lengthMax);
+        (List<Volume> run, VolumeName name) = Choose(lengthMax, joinsEmpty: true);
+        if (name.Generation > VolumeName.GenerationMax)
+            (run, name) = Choose(lengthMax, joinsEmpty: false);
         if (run.Count == 0)
             return 0;
-        VolumeName name = PackCompactor.NameFor(Core.Directory, first, run[^1].Name.Last);
         if (name.Generation > VolumeName.GenerationMax)
         {
-            throw new QueueFullException(
-                $"The pack has evicted as often as it can: path={Core.Directory.Path}. Copy it into a new pack, or delete it.");
+            throw new QueueFullException($"The oldest volume was compacted as often as it can be: path={Core.Directory.Path}, "
+                + $"file={run[0].Name.Path}. Copy the pack into a new one, or delete it.");
         }
 
         var eviction = new PackEviction(run, MakeEmpty(name, run[0]));
@@ -64,17 +65,17 @@ internal sealed class PackEvictor(PackWriter writer)
     }
 
     /// <summary>
-    /// The oldest volumes that have to go, and the first number that the empty one covers. That includes the numbers of lost
-    /// volumes, whose objects were as old.
+    /// The oldest volumes that have to go, and the name of the empty one. It covers the numbers of lost volumes too, whose objects
+    /// were as old. No volumes if none have to go.
     /// </summary>
-    private (List<Volume> Run, uint First) Choose(long lengthMax)
+    private (List<Volume> Run, VolumeName Name) Choose(long lengthMax, bool joinsEmpty)
     {
         using (writer.Appender.Gate.Take())
         {
             IReadOnlyList<Volume> volumes = Core.Volumes.InOrder;
             long length = volumes.Sum(static volume => volume.NeedlesLength);
             int empty = volumes.TakeWhile(static volume => volume.NeedlesLength == 0).Count();
-            int start = empty < EmptyMax ? empty : 0;
+            int start = joinsEmpty && empty >= EmptyMax ? 0 : empty;
             List<Volume> run = [];
             foreach (Volume volume in volumes.Skip(start))
             {
@@ -85,9 +86,12 @@ internal sealed class PackEvictor(PackWriter writer)
             }
 
             // Puts that come meanwhile go into a volume of their own.
-            if (run.Count > 0 && run[^1] == writer.Appender.Active)
+            if (run.Count == 0)
+                return ([], default);
+            if (run[^1] == writer.Appender.Active)
                 writer.Appender.EndVolume();
-            return (run, start == 0 ? 1 : volumes[start - 1].Name.Last + 1);
+            uint first = start == 0 ? 1 : volumes[start - 1].Name.Last + 1;
+            return (run, PackCompactor.NameFor(Core.Directory, first, run[^1].Name.Last));
         }
     }
 
