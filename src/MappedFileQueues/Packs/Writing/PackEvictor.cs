@@ -65,8 +65,8 @@ internal sealed class PackEvictor(PackWriter writer)
     }
 
     /// <summary>
-    /// The oldest volumes that have to go, and the name of the empty one. It covers the numbers of lost volumes too, whose objects
-    /// were as old. No volumes if none have to go.
+    /// The oldest volumes that have to go, and the name of the empty one. It covers the numbers of lost volumes too, whose
+    /// objects were as old. No volumes if none have to go.
     /// </summary>
     private (List<Volume> Run, VolumeName Name) Choose(long lengthMax, bool joinsEmpty)
     {

@@ -47,6 +47,7 @@ public sealed class PackAsyncTests : IDisposable
         int syncs = 0;
         using var mayEnd = new ManualResetEventSlim();
         using PackStore pack = PackStore.Open(_temp.StorePath);
+        pack.Put("before", [0]);
         disk.Before = (call, name) =>
         {
             if (call != DiskCall.Sync)
@@ -56,7 +57,7 @@ public sealed class PackAsyncTests : IDisposable
         };
         Task[] puts = [.. Enumerable.Range(0, Count).Select(i =>
             pack.PutAsync($"{i}", PackBytes.Make(100, i), PackDurability.Group, Cancellation).AsTask())];
-        Assert.Equal(Count, pack.Count);
+        Assert.Equal(Count + 1, pack.Count);
         Assert.DoesNotContain(puts, put => put.IsCompleted);
         mayEnd.Set();
         await Task.WhenAll(puts);
