@@ -58,7 +58,11 @@ internal sealed class PackRun(int seed, PartResult result)
         };
         _isCache = _random.Next(3) == 0;
         if (_isCache)
+        {
+            options.VolumeSize = 4096;
             options.MaxBytes = options.VolumeSize * _random.Next(2, 6);
+        }
+
         int rounds = _random.Next(1, 4);
         for (_round = 0; _round < rounds; _round++)
         {
@@ -110,7 +114,9 @@ internal sealed class PackRun(int seed, PartResult result)
     {
         string key = $"key {_random.Next(KeyCount)}";
         PackDurability durability = _random.Next(3) == 0 ? PackDurability.Group : PackDurability.PageCache;
-        byte[]? data = isDelete ? null : new byte[_random.Next(_random.Next(8) == 0 ? 6000 : 300)];
+
+        // The objects of a cache have to be long enough to push each other out.
+        byte[]? data = isDelete ? null : new byte[_random.Next(_random.Next(8) == 0 ? 6000 : _isCache ? 1500 : 300)];
         if (data is not null)
             _random.NextBytes(data);
         bool hasEffect = data is not null || IsThere(pack, key);
