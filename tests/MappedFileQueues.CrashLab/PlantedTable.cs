@@ -35,6 +35,7 @@ internal static class PlantedTable
         [PlantedFault.PackDamageIsEnd] = "pack",
         [PlantedFault.PackCutIsDamage] = "pack",
         [PlantedFault.PackHiddenForgotten] = "pack",
+        [PlantedFault.PackEvictionNotSettled] = "pack",
     };
 
     public static int Run(IReadOnlyCollection<PlantedFault> only, int seedCount, int firstSeed)

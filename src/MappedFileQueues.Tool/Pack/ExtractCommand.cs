@@ -42,11 +42,9 @@ internal static class ExtractCommand
         long length = 0;
         long failed = 0;
         var data = new ArrayBufferWriter<byte>();
-        foreach (PackEntry entry in pack.Enumerate(damage => Fail($"{damage.File} at {damage.Position}", damage.Reason)))
+        foreach (PackEntry entry in pack.Enumerate(prefix, OnDamage))
         {
             string key = entry.Key;
-            if (!key.StartsWith(prefix, StringComparison.Ordinal))
-                continue;
             try
             {
                 data.ResetWrittenCount();
@@ -75,6 +73,8 @@ internal static class ExtractCommand
         else
             Console.Out.WriteLine($"extracted {Report.Number(count)} files, {Report.Bytes(length)}");
         return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;
+
+        void OnDamage(PackDamage damage) => Fail($"{damage.File} at {damage.Position}", damage.Reason);
 
         void Fail(string what, string reason)
         {

@@ -25,13 +25,10 @@ internal static class LookCommands
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));
-            string begin = parsed.GetRequiredValue(prefix);
             int code = ExitCodes.Success;
-            foreach (PackEntry entry in reader.Enumerate(damage => code = Show(damage)))
+            foreach (PackEntry entry in reader.Enumerate(parsed.GetRequiredValue(prefix), damage => code = Show(damage)))
             {
                 string key = entry.Key;
-                if (!key.StartsWith(begin, StringComparison.Ordinal))
-                    continue;
                 if (parsed.IsJson(output))
                     PackOutput.Write(new ListedObject(key, entry.Length, entry.Sequence), PackJsonContext.Default.ListedObject);
                 else
@@ -51,7 +48,8 @@ internal static class LookCommands
         {
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
-        Command command = new("get", "Write an object's bytes to standard output.") { pack, key, allowStale };
+        Option<string> output = PackOutput.Option("one object, the data as base64.", "the object's bytes as they are");
+        Command command = new("get", "Write an object's bytes to standard output.") { pack, key, allowStale, output };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack), parsed.GetValue(allowStale));
@@ -59,8 +57,7 @@ internal static class LookCommands
             if (!reader.TryGet(name, out IMemoryOwner<byte>? data))
                 throw new ToolException($"There is no such object: key={PrintableKey.Of(name)}.");
             using (data)
-            using (Stream output = StandardOutput.Open())
-                output.Write(data.Memory.Span);
+                WriteObject(name, data.Memory, parsed.IsJson(output));
             return ExitCodes.Success;
         });
         return command;
@@ -116,6 +113,18 @@ internal static class LookCommands
             return ExitCodes.Success;
         });
         return command;
+    }
+
+    private static void WriteObject(string key, ReadOnlyMemory<byte> data, bool isJson)
+    {
+        if (isJson)
+        {
+            PackOutput.Write(new GotObject(key, data.Length, data), PackJsonContext.Default.GotObject);
+            return;
+        }
+
+        using Stream output = StandardOutput.Open();
+        output.Write(data.Span);
     }
 
     private static PackReader Open(string path, bool allowStale = false) =>

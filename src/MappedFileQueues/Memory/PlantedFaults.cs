@@ -122,6 +122,9 @@ internal enum PlantedFault
 
     /// <summary>A key returns the older value although damage hides the newer one.</summary>
     PackHiddenForgotten,
+
+    /// <summary>Objects are evicted in memory alone: what is deleted then comes back after a crash.</summary>
+    PackEvictionNotSettled,
 }
 
 /// <summary>

@@ -72,6 +72,8 @@ internal enum ProtocolStep
     PackCompactionCopied,
     PackCompactionRenamed,
     PackEntriesMoved,
+    PackEvictionMade,
+    PackEntriesEvicted,
     PackVolumeDeleted,
 }
 

@@ -33,7 +33,8 @@ internal static class FolderLadder
     private static readonly Dictionary<string, string[]> s_besideLadder = new()
     {
         ["Files/Names"] = [],
-        ["Files/Appending"] = ["Files/Names"],
+        ["Files/Rolling"] = [],
+        ["Files/Appending"] = ["Files/Names", "Files/Rolling"],
         ["Files/Reading/Blocks"] = ["Files/Names"],
         ["Files/Reading"] = ["Files/Names", "Files/Reading/Blocks"],
         ["Packs/Format"] = [],
