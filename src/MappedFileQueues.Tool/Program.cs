@@ -9,6 +9,7 @@ using MappedFileQueues.Tool.Output;
 using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
+using MappedFileQueues.Tool.Verify;
 
 namespace MappedFileQueues.Tool;
 
@@ -25,6 +26,7 @@ internal static class Program
         root.Add(ProduceCommand.Create());
         root.Add(ConsumeCommand.Create());
         root.Add(InfoCommand.Create());
+        root.Add(VerifyCommand.Create());
         root.Add(ConsumersCommand.Create());
         root.Add(SnapshotCommand.Create());
         root.Add(RetentionCommand.Create());
