@@ -1,6 +1,7 @@
 using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench;
+using MappedFileQueues.Tool.Check;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Demo;
@@ -27,6 +28,7 @@ internal static class Program
         root.Add(ConsumeCommand.Create());
         root.Add(InfoCommand.Create());
         root.Add(VerifyCommand.Create());
+        root.Add(CheckCommand.Create());
         root.Add(ConsumersCommand.Create());
         root.Add(SnapshotCommand.Create());
         root.Add(RetentionCommand.Create());
