@@ -5,6 +5,7 @@ using MappedFileQueues.Tool.Check;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Demo;
+using MappedFileQueues.Tool.Fence;
 using MappedFileQueues.Tool.Info;
 using MappedFileQueues.Tool.Output;
 using MappedFileQueues.Tool.Produce;
@@ -29,6 +30,7 @@ internal static class Program
         root.Add(InfoCommand.Create());
         root.Add(VerifyCommand.Create());
         root.Add(CheckCommand.Create());
+        root.Add(FenceCommand.Create());
         root.Add(ConsumersCommand.Create());
         root.Add(SnapshotCommand.Create());
         root.Add(RetentionCommand.Create());
