@@ -27,6 +27,7 @@ internal static class Program
         root.Add(DemoCommand.Create());
         root.Add(ProduceCommand.Create());
         root.Add(ConsumeCommand.Create());
+        root.Add(TailCommand.Create());
         root.Add(InfoCommand.Create());
         root.Add(VerifyCommand.Create());
         root.Add(CheckCommand.Create());
