@@ -9,6 +9,7 @@ using MappedFileQueues.Tool.Fence;
 using MappedFileQueues.Tool.Info;
 using MappedFileQueues.Tool.Output;
 using MappedFileQueues.Tool.Produce;
+using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
 using MappedFileQueues.Tool.Verify;
@@ -30,6 +31,7 @@ internal static class Program
         root.Add(TailCommand.Create());
         root.Add(InfoCommand.Create());
         root.Add(VerifyCommand.Create());
+        root.Add(RepairCommand.Create());
         root.Add(CheckCommand.Create());
         root.Add(FenceCommand.Create());
         root.Add(ConsumersCommand.Create());
