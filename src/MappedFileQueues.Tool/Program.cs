@@ -12,6 +12,7 @@ using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
+using MappedFileQueues.Tool.Transfer;
 using MappedFileQueues.Tool.Verify;
 
 namespace MappedFileQueues.Tool;
@@ -34,6 +35,9 @@ internal static class Program
         root.Add(RepairCommand.Create());
         root.Add(CheckCommand.Create());
         root.Add(FenceCommand.Create());
+        root.Add(ExportCommand.Create());
+        root.Add(ImportCommand.Create());
+        root.Add(ReplayCommand.Create());
         root.Add(ConsumersCommand.Create());
         root.Add(SnapshotCommand.Create());
         root.Add(RetentionCommand.Create());
