@@ -12,6 +12,7 @@ using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
+using MappedFileQueues.Tool.Top;
 using MappedFileQueues.Tool.Transfer;
 using MappedFileQueues.Tool.Verify;
 
@@ -35,6 +36,7 @@ internal static class Program
         root.Add(RepairCommand.Create());
         root.Add(CheckCommand.Create());
         root.Add(FenceCommand.Create());
+        root.Add(TopCommand.Create());
         root.Add(ExportCommand.Create());
         root.Add(ImportCommand.Create());
         root.Add(ReplayCommand.Create());
