@@ -2,6 +2,7 @@ using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench;
 using MappedFileQueues.Tool.Check;
+using MappedFileQueues.Tool.Completion;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Demo;
@@ -46,6 +47,7 @@ internal static class Program
         root.Add(TrimCommand.Create());
         root.Add(Pack.PackCommand.Create());
         root.Add(SmallBench.Create());
+        root.Add(CompletionCommand.Create());
         foreach (Command command in DemoCommand.CreateChildCommands())
             root.Add(command);
         return root;

@@ -47,7 +47,7 @@ internal static class PackCommand
                 result.AddError(
                     $"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
         });
-        Command command = new("create", "Create an empty pack.") { pack, volumeSize };
+        Command command = new("create", "Create an empty pack: `mfq pack create texts.pack`.") { pack, volumeSize };
         command.SetAction(parsed =>
         {
             string path = parsed.GetRequiredValue(pack);
