@@ -13,7 +13,8 @@ internal static class InfoCommand
     public static Command Create()
     {
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
-        Command command = new("info", "Show a store's offsets, segments, consumers with their lag, and attached processes.")
+        Command command = new(
+            "info", "Show a store's offsets, segments, consumers with their lag, and attached processes: `mfq info orders`.")
         {
             store,
         };

@@ -41,7 +41,9 @@ internal static class AddCommand
         });
         Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
-            "add", "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are.")
+            "add",
+            "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are: "
+                + "`mfq pack add texts.pack README.md --durable`.")
         {
             pack, paths, prefix, durable, maxBytes, output,
         };

@@ -23,7 +23,9 @@ internal static class ExtractCommand
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
         Option<string> output = PackOutput.Option("one object with counts.");
-        Command command = new("extract", "Write a pack's objects as files. Keys that lead out of DIR are refused.")
+        Command command = new(
+            "extract",
+            "Write a pack's objects as files. Keys that lead out of DIR are refused: `mfq pack extract texts.pack copies`.")
         {
             pack, target, prefix, overwrite, allowStale, output,
         };

@@ -18,7 +18,8 @@ internal static class LookCommands
             DefaultValueFactory = _ => "",
         };
         Option<string> output = PackOutput.Option("one object per line.");
-        Command command = new("list", "Show the objects in their order on disk: length in bytes, key.")
+        Command command = new(
+            "list", "Show the objects in their order on disk, length in bytes and key: `mfq pack list texts.pack`.")
         {
             pack, prefix, output,
         };
@@ -49,7 +50,11 @@ internal static class LookCommands
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
         Option<string> output = PackOutput.Option("one object, the data as base64.", "the object's bytes as they are");
-        Command command = new("get", "Write an object's bytes to standard output.") { pack, key, allowStale, output };
+        Command command = new(
+            "get", "Write an object's bytes to standard output: `mfq pack get texts.pack README.md`.")
+        {
+            pack, key, allowStale, output,
+        };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack), parsed.GetValue(allowStale));
@@ -67,7 +72,10 @@ internal static class LookCommands
     {
         Argument<string> pack = PackCommand.PackArgument();
         Option<string> output = PackOutput.Option("one object with all damage.");
-        Command command = new("verify", "Read every byte of a pack and report damage.") { pack, output };
+        Command command = new("verify", "Read every byte of a pack and report damage: `mfq pack verify texts.pack`.")
+        {
+            pack, output,
+        };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));
@@ -101,7 +109,7 @@ internal static class LookCommands
     {
         Argument<string> pack = PackCommand.PackArgument();
         Option<string> output = PackOutput.Option("one object, lengths in bytes.");
-        Command command = new("stat", "Show a pack's sizes and counts.") { pack, output };
+        Command command = new("stat", "Show a pack's sizes and counts: `mfq pack stat texts.pack`.") { pack, output };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));

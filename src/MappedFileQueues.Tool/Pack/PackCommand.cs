@@ -48,7 +48,7 @@ internal static class PackCommand
                     $"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
         });
         Option<string> output = PackOutput.Option("one object, lengths in bytes.", "nothing");
-        Command command = new("create", "Create an empty pack.") { pack, volumeSize, output };
+        Command command = new("create", "Create an empty pack: `mfq pack create texts.pack`.") { pack, volumeSize, output };
         command.SetAction(parsed =>
         {
             string path = parsed.GetRequiredValue(pack);

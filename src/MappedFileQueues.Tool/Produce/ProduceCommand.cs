@@ -37,7 +37,8 @@ internal static class ProduceCommand
         Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
 
-        Command command = new("produce", "Append messages to a store.")
+        Command command = new(
+            "produce", "Append messages to a store, one for each line of the input: `mfq produce orders --lines orders.txt`.")
         {
             store, lines, messages, size, segmentSize, behindDamage, lockTimeout, allowFileSystem,
         };

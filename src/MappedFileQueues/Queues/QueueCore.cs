@@ -272,6 +272,14 @@ internal sealed class QueueCore : IDisposable
         return Attachment.Retention.FindWrittenSince(time);
     }
 
+    /// <inheritdoc cref="LogStore.TryFence"/>
+    public bool TryFence(long offset, int slot)
+    {
+        using CallGate.Call call = BeginCall();
+        Store.ThrowIfReplaced();
+        return Store.TryFence(offset, slot);
+    }
+
     /// <summary>Makes a policy the store's, for every process.</summary>
     public void SetRetention(RetentionOptions policy)
     {

@@ -144,6 +144,37 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             : Holes.TryRepair(header, claim, offset);
     }
 
+    /// <summary>
+    /// Takes a claim away from its owner, dead or alive, because an operator says so: it becomes padding by one compare-and-swap.
+    /// A living owner's publish then fails, and its Produce throws; what it still stores lands inside the padding. This queue's
+    /// own claims stay.
+    /// </summary>
+    /// <param name="offset">Where a walk has found the claim: the start of a frame.</param>
+    /// <param name="slot">The slot whose claim is meant.</param>
+    /// <returns>False when no claim of that slot stands there, any longer.</returns>
+    public bool TryFence(long offset, int slot)
+    {
+        long start = Window.StartOf(offset);
+        SegmentMapping? segment = Window.TryAcquire(start);
+        if (segment is null)
+            return false;
+        try
+        {
+            long end = offset - start + FrameHeader.Size;
+            if (end > segment.Usable || segment.MakeReadable(end - FrameHeader.Size, end, end) < end)
+                return false;
+            ulong* header = segment.HeaderAt(offset - start);
+            // P4 acquire: the claim as it stands now; pairs with P2 full in SharedAppender.
+            ulong claim = SharedWord.ReadAcquire(header);
+            return FrameHeader.State(claim) == FrameState.Claimed && SlotLayout.Slot(FrameHeader.HighHalf(claim)) == slot
+                && !Producers.Own(claim) && !IsDamage(header, claim, offset) && Holes.Abandon(header, claim, offset);
+        }
+        finally
+        {
+            Window.Release(segment);
+        }
+    }
+
     /// <summary>A sync has failed, whichever thread asked for it: nothing is confirmed any more, in any process.</summary>
     public void Poison()
     {
