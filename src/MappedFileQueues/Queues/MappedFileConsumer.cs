@@ -228,6 +228,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return found;
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<ReadOnlyMemory<byte>> WaitAndConsumeAsync(CancellationToken cancellationToken)
     {
         while (true)
@@ -235,14 +236,15 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
             cancellationToken.ThrowIfCancellationRequested();
             if (TryCopy(out ReadOnlyMemory<byte> message))
                 return message;
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
         }
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<bool> WaitUntilThereAsync(CancellationToken cancellationToken)
     {
         while (!_core.IsMessageThere())
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
         return true;
     }
 

@@ -207,6 +207,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _queue.Remove(this);
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<T> WaitAndConsumeAsync(CancellationToken cancellationToken)
     {
         while (true)
@@ -214,14 +215,15 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             cancellationToken.ThrowIfCancellationRequested();
             if (TryConsume(out T message))
                 return message;
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
         }
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<bool> WaitUntilThereAsync(CancellationToken cancellationToken)
     {
         while (!_core.IsMessageThere())
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
         return true;
     }
 

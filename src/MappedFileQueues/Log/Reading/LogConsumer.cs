@@ -20,6 +20,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private readonly WakeSignal _signal;
     private readonly AsyncWaiter _asyncWaits;
+    private PendingRead? _asyncWait;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _lowWater;
@@ -254,14 +255,16 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Completes when a read would find a message, or something to throw.</summary>
-    public Task WaitAsync(CancellationToken cancellationToken)
+    /// <summary>
+    /// Completes with true when a read would find a message, or something to throw; with false when the time is up.
+    /// </summary>
+    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken)
     {
         Reader.BeginCall();
         try
         {
             ThrowIfBarred();
-            return _asyncWaits.WaitAsync(Reader, cancellationToken);
+            return _asyncWaits.WaitAsync(Reader, ref _asyncWait, timeout, cancellationToken);
         }
         finally
         {
