@@ -123,13 +123,13 @@ internal sealed unsafe class WakeSignal
     /// </summary>
     public void Wake(ulong flag)
     {
-        // P10 full: the publish is visible before the sequence moves; pairs with P10 acquire in Prepare.
+        // P10 full: the publish is visible before the sequence moves; pairs with P10 acquire in Raise.
         SharedWord.Add(_sequence, 1);
         ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
         _os.WakeWord((uint*)_sequence);
         ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
         // P9 full: clears only the value that was read, so a waiter that has raised it since keeps its flag;
-        // pairs with P9 acquire in Prepare.
+        // pairs with P9 acquire in Raise.
         ulong poison = flag & ControlLayout.PoisonBit;
         SharedWord.CompareExchange(_flag, flag, poison);
     }
@@ -137,7 +137,7 @@ internal sealed unsafe class WakeSignal
     /// <summary>The check after a change that may free a waiter. The change ended with a full fence of its own.</summary>
     public void WakeIfAwaited()
     {
-        // P9 acquire: after the fence of the change; pairs with P9 full in Prepare.
+        // P9 acquire: after the fence of the change; pairs with P9 full in Raise.
         ulong flag = SharedWord.ReadAcquire(_flag);
         if ((flag & ~ControlLayout.PoisonBit) != 0)
             Wake(flag);
@@ -146,7 +146,7 @@ internal sealed unsafe class WakeSignal
     /// <summary>Makes every sleeper look again: cancellation, Dispose, poison.</summary>
     public void Interrupt()
     {
-        // P10 full: what the sleepers must see was stored before; pairs with P10 acquire in Prepare.
+        // P10 full: what the sleepers must see was stored before; pairs with P10 acquire in Raise.
         SharedWord.Add(_sequence, 1);
         _os.WakeWord((uint*)_sequence);
     }

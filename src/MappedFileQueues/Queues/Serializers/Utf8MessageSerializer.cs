@@ -4,8 +4,8 @@ using System.Text;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Strings as UTF-8, for example lines of text. Writing allocates nothing; reading allocates the string alone. Any threads may use
-/// <see cref="Instance"/> at a time.
+/// Strings as UTF-8, for example lines of text. Writing allocates nothing; reading allocates the string alone. Any threads may
+/// use <see cref="Instance"/> at a time.
 /// </summary>
 public sealed class Utf8MessageSerializer : IBufferedMessageSerializer<string>, IMessageDeserializer<string>
 {

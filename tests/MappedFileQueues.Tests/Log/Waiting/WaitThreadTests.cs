@@ -70,13 +70,14 @@ public sealed class WaitThreadTests
         }
     }
 
-    /// <summary>One thread after the other waits, each in a queue of its own: the thread of the process serves all of them.</summary>
+    /// <summary>Six queues at a time, each with a wait that is left pending: the threads serve all of them.</summary>
     [Fact]
     public async Task ConsumeAsync_QueuesComeAndGo_NoWaitIsLeft()
     {
         FewWords os = FewWords.Use(3);
         using TempStore folder = new(createStoreFolder: true);
-        await Parallel.ForEachAsync(Enumerable.Range(0, 60), new ParallelOptions { MaxDegreeOfParallelism = 6 }, async (i, token) =>
+        var six = new ParallelOptions { MaxDegreeOfParallelism = 6 };
+        await Parallel.ForEachAsync(Enumerable.Range(0, 60), six, async (i, token) =>
         {
             using var queue = new MappedFileQueue<long>(Options(folder, i));
             using MappedFileConsumer<long> other = queue.OpenConsumer("other");
