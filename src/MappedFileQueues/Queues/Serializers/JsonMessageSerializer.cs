@@ -46,8 +46,6 @@ public sealed class JsonMessageSerializer<T>(JsonTypeInfo<T> typeInfo) : IBuffer
         // A writer that an exception has left in the middle of a message is not kept.
         JsonSerializer.Serialize(writer, message, _typeInfo);
         writer.Flush();
-        // What it wrote to belongs to the caller.
-        writer.Reset(Stream.Null);
         Volatile.Write(ref _writer, writer);
     }
 
