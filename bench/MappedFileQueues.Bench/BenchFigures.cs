@@ -1,5 +1,6 @@
 using MappedFileQueues.Bench.Figures;
 using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Bench.Serializers;
 
 namespace MappedFileQueues.Bench;
 
@@ -49,6 +50,12 @@ internal static class BenchFigures
         InTwoProcesses("durable_2proc", "durable_2proc") with { IsFlushed = true },
         InOneProcess("interval_append"),
         InOneProcess("alloc_per_message"),
+        InTwoProcesses(AsyncRoundTripFigure.Name, AsyncRoundTripFigure.Name),
+        InOneProcess(ChannelFigure.Name),
+        new([SerializerFigure.JsonWrite, SerializerFigure.JsonRead], run => run.Measure(SerializerFigure.JsonWrite, processCount: 1)),
+        new(
+            [SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead],
+            run => run.Measure(SerializerFigure.ProtobufWrite, processCount: 1)),
         InOneProcess(LongAppendFigure.Name) with { IsOnDemand = true },
     ];
 

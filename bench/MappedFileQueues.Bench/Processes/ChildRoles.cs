@@ -5,6 +5,7 @@ using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Packs;
 using MappedFileQueues.Bench.Queues;
+using MappedFileQueues.Bench.Serializers;
 using static MappedFileQueues.ChecksumMode;
 using static MappedFileQueues.ProducerMode;
 
@@ -30,6 +31,12 @@ internal static class ChildRoles
         ["roundtrip"] = child => new RoundTripFigure(child).Measure(),
         ["wake_p50"] = child => new WakeFigure(child).Measure(),
         ["alloc_per_message"] = child => new AllocationFigure(child).Measure(),
+        [AsyncRoundTripFigure.Name] = child => new AsyncRoundTripFigure(child).Measure(),
+        [ChannelFigure.Name] = child => new ChannelFigure(child).Measure(),
+        [SerializerFigure.JsonWrite] =
+            child => SerializerFigure.Json(child).Measure(SerializerFigure.JsonWrite, SerializerFigure.JsonRead),
+        [SerializerFigure.ProtobufWrite] =
+            child => SerializerFigure.Protobuf(child).Measure(SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead),
         ["raw_fdatasync"] = DurableFigure.MeasureRaw,
         ["durable_1"] = child => new DurableFigure(child, callerCount: 1).Measure(),
         ["durable_16"] = child => new DurableFigure(child, callerCount: 16).Measure(),

@@ -64,6 +64,10 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         s_linux.WaitOnWord(word, expected, timeout);
     }
 
+    public override int WordsMax => s_linux.WordsMax;
+
+    public override void WaitOnWords(ReadOnlySpan<WordWait> words, TimeSpan timeout) => s_linux.WaitOnWords(words, timeout);
+
     public override void WakeWord(uint* word, int countMax = int.MaxValue) => s_linux.WakeWord(word, countMax);
 
     public override long ProcessStartTime(int processId) => 1;

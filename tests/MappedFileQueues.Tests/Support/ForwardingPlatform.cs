@@ -20,6 +20,10 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => inner.WaitOnWord(word, expected, timeout);
 
+    public override int WordsMax => inner.WordsMax;
+
+    public override void WaitOnWords(ReadOnlySpan<WordWait> words, TimeSpan timeout) => inner.WaitOnWords(words, timeout);
+
     public override void WakeWord(uint* word, int countMax = int.MaxValue) => inner.WakeWord(word, countMax);
 
     public override long ProcessStartTime(int processId) => inner.ProcessStartTime(processId);

@@ -254,7 +254,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected void WakeWaiters(AppendLane lane)
     {
-        // P9 acquire: pairs with P9 full in WakeSignal.Prepare.
+        // P9 acquire: pairs with P9 full in WakeSignal.Raise.
         ulong flag = SharedWord.ReadAcquire(_waiterFlag);
         if (flag != 0)
             WakeRarely(lane, flag);

@@ -20,6 +20,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private readonly WakeSignal _signal;
     private readonly AsyncWaiter _asyncWaits;
+    private PendingRead? _asyncWait;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _lowWater;
@@ -147,11 +148,44 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         Reader.BeginLongCall();
         try
         {
-            return TakeBatchInCall(destination, cancellationToken);
+            return TakeBatchInCall(destination, cancellationToken, waits: true);
         }
         finally
         {
             Reader.EndCallIfBegun();
+        }
+    }
+
+    /// <summary>
+    /// Takes the messages that are there and moves past them, first past the one in hand; returns their count. If it throws, the
+    /// messages that it took are read again by the next call.
+    /// </summary>
+    public int TakeAvailable<T>(Span<T> destination)
+        where T : unmanaged
+    {
+        Reader.BeginLongCall();
+        try
+        {
+            return TakeBatchInCall(destination, CancellationToken.None, waits: false);
+        }
+        finally
+        {
+            Reader.EndCallIfBegun();
+        }
+    }
+
+    /// <summary>Moves back to a message that was read and not committed: a batch that could not be completed is read again.</summary>
+    public void GoBackTo(long offset)
+    {
+        Reader.BeginCall();
+        try
+        {
+            if (!Reader.IsBarred)
+                Reader.MoveTo(offset);
+        }
+        finally
+        {
+            Reader.EndCall();
         }
     }
 
@@ -254,14 +288,16 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Completes when a read would find a message, or something to throw.</summary>
-    public Task WaitAsync(CancellationToken cancellationToken)
+    /// <summary>
+    /// Completes with true when a read would find a message, or something to throw; with false when the time is up.
+    /// </summary>
+    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken)
     {
         Reader.BeginCall();
         try
         {
             ThrowIfBarred();
-            return _asyncWaits.WaitAsync(Reader, cancellationToken);
+            return _asyncWaits.WaitAsync(Reader, ref _asyncWait, timeout, cancellationToken);
         }
         finally
         {
@@ -329,7 +365,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         _cursorFile.Dispose();
     }
 
-    private int TakeBatchInCall<T>(Span<T> destination, CancellationToken cancellationToken)
+    private int TakeBatchInCall<T>(Span<T> destination, CancellationToken cancellationToken, bool waits)
         where T : unmanaged
     {
         ThrowIfBarred();
@@ -341,7 +377,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         try
         {
             while (count < destination.Length && TryTake(
-                count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
+                waits && count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
             {
                 Reader.Advance();
                 count++;
