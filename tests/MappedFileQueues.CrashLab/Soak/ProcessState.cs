@@ -27,7 +27,8 @@ internal sealed partial record ProcessState(
             string[] segments = [.. maps.Where(line => line.Contains(store, StringComparison.Ordinal)
                 && line.Contains("/commitlog/", StringComparison.Ordinal))];
             IEnumerable<string> deleted = targets.Concat(segments.Select(line => line[line.IndexOf('/')..]))
-                .Where(path => path.StartsWith(store, StringComparison.Ordinal) && path.EndsWith(DeletedMark, StringComparison.Ordinal));
+                .Where(path => path.StartsWith(store, StringComparison.Ordinal)
+                    && path.EndsWith(DeletedMark, StringComparison.Ordinal));
             return new ProcessState(
                 MiB(status, "RssAnon"), MiB(status, "RssFile") + MiB(status, "RssShmem"), targets.Length, segments.Length,
                 maps.Length, deleted.ToHashSet(StringComparer.Ordinal));

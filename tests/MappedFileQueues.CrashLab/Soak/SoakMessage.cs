@@ -36,7 +36,8 @@ internal static class SoakMessage
         int producer = BinaryPrimitives.ReadInt32LittleEndian(message);
         long number = BinaryPrimitives.ReadInt64LittleEndian(message[8..]);
         if (producer is < 0 or >= SoakPlan.ProducerCount || number < 1
-            || message.Length != LengthOf(producer, number) || message.Length != BinaryPrimitives.ReadInt32LittleEndian(message[4..]))
+            || message.Length != LengthOf(producer, number)
+            || message.Length != BinaryPrimitives.ReadInt32LittleEndian(message[4..]))
             throw new LabViolation(
                 $"a head that nobody wrote at {offset}: producer {producer}, number {number}, {message.Length} bytes");
         ulong state = Seed(producer, number);

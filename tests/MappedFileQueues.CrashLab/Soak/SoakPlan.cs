@@ -18,10 +18,10 @@ internal static class SoakPlan
     /// <summary>The slow consumer is dropped when it is further behind.</summary>
     public const long UnconsumedBytesMax = 128L << 20;
 
-    /// <summary>What one producer appends in a second. Far below what it could: every consumer but the slow one keeps up.</summary>
+    /// <summary>What one producer appends in a second: so little that every consumer but the slow one keeps up.</summary>
     public const long BytesPerSecond = 12L << 20;
 
-    /// <summary>What the slow consumer reads in a second: it falls behind by 8 MiB a second, and is dropped every 16 s or so.</summary>
+    /// <summary>What the slow consumer reads in a second: it falls behind, and is dropped every 16 s or so.</summary>
     public const long SlowBytesPerSecond = 16L << 20;
 
     public static readonly string[] Consumers = ["fast", "pausing", "slow"];

@@ -17,7 +17,7 @@ internal sealed class SoakRun(string folder, TimeSpan time)
     /// <summary>Code of the runtime, and the pages of all segments that a queue may have mapped.</summary>
     private const long MappedMiBMax = 100 + (SegmentsMax * SoakPlan.SegmentLength >> 20);
 
-    /// <summary>A queue keeps as many mappings as the policy keeps files; the preparer, a lane and a reader hold some more.</summary>
+    /// <summary>As many as the policy keeps files, and some for the preparer, a lane and a reader.</summary>
     private const int SegmentsMax = 64;
 
     /// <summary>Those of the mapped segments, of 64 segments that are not flushed, and of the runtime.</summary>
@@ -25,7 +25,7 @@ internal sealed class SoakRun(string folder, TimeSpan time)
 
     private const int MappingsMax = 1500;
 
-    /// <summary>What the slow consumer keeps, what waits to be used again, what is prepared ahead, and a second's delay.</summary>
+    /// <summary>What the slow consumer keeps, what waits to be used again, what is prepared, and a second's delay.</summary>
     private const long DiskBytesMax =
         SoakPlan.UnconsumedBytesMax + SoakPlan.MaxBytes + (64L << 20) + (2 * SoakPlan.BytesPerSecond);
 
@@ -138,7 +138,8 @@ internal sealed class SoakRun(string folder, TimeSpan time)
         LabChild child = _children[name];
         if (!child.WaitForExit(s_endMax))
             throw new LabViolation($"{name} does not end:\n{child.Output}");
-        string? found = child.Output.Split(' ', '\n').FirstOrDefault(part => part.StartsWith(field + '=', StringComparison.Ordinal));
+        string? found = child.Output.Split(' ', '\n')
+            .FirstOrDefault(part => part.StartsWith(field + '=', StringComparison.Ordinal));
         if (child.ExitCode != 0 || found is null)
             throw new LabViolation($"{name} has ended with {child.ExitCode}:\n{child.Output}");
         return long.Parse(found[(field.Length + 1)..], CultureInfo.InvariantCulture);

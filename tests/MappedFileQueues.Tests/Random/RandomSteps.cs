@@ -4,8 +4,8 @@ using FsCheck.Fluent;
 namespace MappedFileQueues.Tests.Randomized;
 
 /// <summary>
-/// Random lists of steps. A failure shows the shrunk steps and its seed; with the environment variable MFQ_REPLAY set to that seed
-/// ("(1,2)" or "(1,2,3)") the same steps are taken again.
+/// Random lists of steps. A failure shows the shrunk steps and its seed; with the environment variable MFQ_REPLAY set to that
+/// seed ("(1,2)" or "(1,2,3)") the same steps are taken again.
 /// </summary>
 internal static class RandomSteps
 {

@@ -55,8 +55,8 @@ public sealed class RetentionTests : IDisposable
         bytes[20] ^= 1;
         File.WriteAllBytes(file, bytes);
 
-        Assert.Contains("the policy is damaged", ToolRun.Of("info", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
-        Assert.Contains("the policy is damaged", ToolRun.Of("retention", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
+        Assert.Matches("retention +the policy is damaged", ToolRun.Of("info", _temp.StorePath).Expect(0).Text);
+        Assert.Matches("policy +the policy is damaged", ToolRun.Of("retention", _temp.StorePath).Expect(0).Text);
     }
 
     [Fact]

@@ -91,7 +91,7 @@ internal sealed unsafe class RetentionThread : IDisposable
         _noticed.Set();
     }
 
-    /// <summary>Applies the policy on the calling thread, as far as that goes now: its errors are left to the next look.</summary>
+    /// <summary>Applies the policy on the calling thread. What fails is left to the next look.</summary>
     public void Apply() => TryLook();
 
     /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>

@@ -108,7 +108,7 @@ internal sealed unsafe class HoleRepair(
 
 #endif
         if (Abandon(header, claim, offset))
-            SharedWord.Add(control.RepairCount, 1); // P13 full: a counter for info; pairs with P13 acquire in StoreStatus.Gather.
+            SharedWord.Add(control.RepairCount, 1); // P13 full: for info; pairs with P13 acquire in StoreStatus.TryGather.
         return true;
     }
 }

@@ -40,7 +40,9 @@ internal static unsafe class ConsumerRemoval
     /// <param name="name">The consumer's name, which the caller holds.</param>
     public static bool Remove(HeldDirectory directory, ControlPage control, bool isPortable, string name)
     {
-        bool existed = directory.Delete(StoreNames.Cursor(name));
+        // An opening or a reset that failed may have left a cursor without an offset: that is no consumer yet.
+        bool existed = CursorFile.Read(directory, StoreNames.Cursor(name)) is not null;
+        _ = directory.Delete(StoreNames.Cursor(name));
         ProtocolSteps.Reach(ProtocolStep.CursorDeleted);
         // Also when it was gone: its remover may have died before the flush.
         directory.FlushEntries(CursorFile.FolderOf(name));

@@ -146,7 +146,9 @@ public sealed class RecyclingTests : IDisposable
         Assert.True(CountRecycled() > 0);
     }
 
-    /// <summary>What waits takes the room that the disk is short of, and each look removed one more segment without making any.</summary>
+    /// <summary>
+    /// What waits takes the room that the disk is short of, and each look removed one more segment without making any.
+    /// </summary>
     [Theory]
     [InlineData(true)]
     [InlineData(false)]

@@ -56,8 +56,8 @@ public sealed class RetentionThreadTests : IDisposable
     }
 
     /// <summary>
-    /// A file system notices a store into a mapped page only when the page was clean before. A segment that was filled slowly, over
-    /// pages that were ready long ago, was as old as these when it was completed, and went at once.
+    /// A file system notices a store into a mapped page only when the page was clean before. A segment that was filled slowly,
+    /// over pages that were ready long ago, was as old as these when it was completed, and went at once.
     /// </summary>
     [Theory]
     [InlineData(false)]
