@@ -192,6 +192,10 @@ internal sealed unsafe class StoreRecovery(
     {
         // P16 acquire: alone; pairs with P16 release in LogOrigin.
         long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
+#if MFQ_PLANTED
+        if (lowWater <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLowWaterKept))
+            return lowWater;
+#endif
         return OldestOffset.OfRun(directory, segments, Math.Min(lowWater, tail), meta.SegmentLength);
     }
 
@@ -210,6 +214,10 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private void RemoveLeftovers(long removed, SegmentStarts segments)
     {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.LeftoversKept))
+            return;
+#endif
         foreach (long start in segments.From(0))
         {
             if (start >= removed)
