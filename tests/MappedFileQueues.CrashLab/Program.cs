@@ -12,7 +12,8 @@ internal static class Program
 {
     private static readonly LabPart[] s_parts =
     [
-        new RealCutPart(), new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new AppendPart(), new PackPart(),
+        new RealCutPart(), new CutPart(retains: false), new CutPart(retains: true), new KillPart(), new FaultPart(),
+        new HostilePart(), new AppendPart(), new PackPart(),
     ];
 
     private static int Main(string[] arguments)

@@ -39,6 +39,7 @@ internal sealed class LogAttachment : IDisposable
         Flusher = new LogFlusher(Store);
         FlushThread = new FlushThread(Store, Flusher);
         Retention = new RetentionThread(Store, deleting);
+        Store.SettleRemoval = () => _ = Retention.Trim(0);
         Origin = new LogOrigin(Store, Flusher);
         _roller = new SegmentRoller(Store, Origin, FlushThread);
         _admission = new ProducerAdmission(Store, Origin, _roller, Flusher);

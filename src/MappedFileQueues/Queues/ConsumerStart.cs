@@ -18,7 +18,7 @@ internal static unsafe class ConsumerStart
     {
         LogStore store = attachment.Store;
         long offset = cursor.Offset;
-        if (offset < attachment.Origin.FindFirst())
+        if (offset < attachment.Origin.FindFirst() && store.IsRemoved(offset))
             return offset;
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)

@@ -19,8 +19,22 @@ namespace MappedFileQueues.Segments;
 internal sealed unsafe class SegmentMaker(
     HeldDirectory directory, SegmentWindow window, ControlPage control, bool allocatesInPlace)
 {
+    private const long FirstBlocksUsual = 256 * 1024;
+
+#if MFQ_PLANTED
+    [ThreadStatic]
+    private static long t_firstBlocks;
+
+    /// <summary>The laboratory's segments are smaller than it, and would never have a rest; 0: what is usual.</summary>
+    public static long FirstBlocks
+    {
+        get => t_firstBlocks == 0 ? FirstBlocksUsual : t_firstBlocks;
+        set => t_firstBlocks = value;
+    }
+#else
     /// <summary>Blocks that a fresh segment gets: few, so that an empty store costs little.</summary>
-    public const long FirstBlocks = 256 * 1024;
+    public const long FirstBlocks = FirstBlocksUsual;
+#endif
 
     /// <summary>
     /// Before <see cref="Allocated"/> rises, blocks are allocated up to the end of such a piece. It is as long as the longest
@@ -198,6 +212,10 @@ internal sealed unsafe class SegmentMaker(
         }
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
+#if MFQ_PLANTED
+        if (ofSpares && PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed))
+            SharedWord.RaiseTo(control.DirectoryFlushed, start + ((names.Count - 1) * window.SegmentLength) + 1);
+#endif
         FlushNames(start, start + ((names.Count - 1) * window.SegmentLength), isInTurn: ofSpares);
         return isOwn;
     }

@@ -18,7 +18,6 @@ namespace MappedFileQueues.Segments;
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
-    private const long LeadFirst = SegmentMaker.FirstBlocks;
     private const long LeadMax = 64L * 1024 * 1024;
 
     /// <summary>Tiny segments are made many at once, but only so many.</summary>
@@ -56,6 +55,8 @@ internal sealed class SegmentPreparer : IDisposable
         _demand = new PageDemand(awaitsFlushes: sync is not null);
         EnsureStarted();
     }
+
+    private static long LeadFirst => SegmentMaker.FirstBlocks;
 
     /// <summary>Reports how far the tail has come. Appenders call it every 256 KiB; it never waits.</summary>
     /// <param name="tail">The offset that the tail has reached.</param>

@@ -187,6 +187,8 @@ internal static unsafe class StoreOpening
     /// </summary>
     private static void RemoveDeadTemporaries(HeldDirectory directory, SlotTable slots)
     {
+        // Written under `open`.
+        directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
             if (!name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))

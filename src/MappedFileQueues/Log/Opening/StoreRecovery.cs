@@ -183,15 +183,20 @@ internal sealed unsafe class StoreRecovery(
         : checkpoint;
 
     /// <summary>
-    /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
-    /// unchanged, and a segment missing above it hides nothing that lies before it. But a low water above the tail belongs to a
-    /// move of the log's origin that died before its checkpoint, and no producer has appended there.
+    /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water counts,
+    /// and a segment missing above it hides nothing that lies before it. But a low water above the tail belongs to a move of the
+    /// log's origin that died before its checkpoint, and no producer has appended there. And a removal that died before it
+    /// recorded low water has removed nothing: the segments before it are there, and a consumer may have moved back to them.
     /// </summary>
     private long FindLowWater(long tail, SegmentStarts segments, bool isTrusted)
     {
         // P16 acquire: alone; pairs with P16 release in LogOrigin.
         long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
-        return lowWater <= tail ? lowWater : OldestOffset.OfRun(directory, segments, tail, meta.SegmentLength);
+#if MFQ_PLANTED
+        if (lowWater <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLowWaterKept))
+            return lowWater;
+#endif
+        return OldestOffset.OfRun(directory, segments, Math.Min(lowWater, tail), meta.SegmentLength);
     }
 
     /// <summary>
@@ -209,6 +214,10 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private void RemoveLeftovers(long removed, SegmentStarts segments)
     {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.LeftoversKept))
+            return;
+#endif
         foreach (long start in segments.From(0))
         {
             if (start >= removed)

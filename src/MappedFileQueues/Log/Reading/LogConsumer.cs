@@ -67,7 +67,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps);
         _lowWater = store.Control.LowWater;
         Reader.MoveTo(offset);
-        IsInLog = TryStoreCursor(offset);
+        IsInLog = TryStoreCursor(offset) || !store.IsRemoved(offset);
     }
 
     /// <summary>False when the messages at the offset where it was to start were removed meanwhile.</summary>
@@ -425,7 +425,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private void ThrowIfNoFrameStart(long offset)
     {
-        if (offset >= Store.LowWater && offset % FrameHeader.Size == 0
+        if (!Store.IsRemoved(offset) && offset % FrameHeader.Size == 0
             && (offset == Reader.Offset || offset == Reader.OffsetBehind || FrameStarts.Contains(Store, Policy, offset)))
             return;
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
@@ -446,7 +446,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private void StoreCursorOrThrow(long offset)
     {
-        if (!TryStoreCursor(offset))
+        if (!TryStoreCursor(offset) && Store.IsRemoved(offset))
             throw Removed(offset);
     }
 
@@ -464,7 +464,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void EndAndMeetGap(long offset)
     {
-        if (Reader.SkipsGaps)
+        if (Reader.SkipsGaps || !Store.IsRemoved(offset))
             return;
         OffsetOutOfRangeException error = Removed(offset);
         Reader.EndCall();

@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log.Retention;
 /// step                                                killed after it
 /// 1 sync the cursors                                  -
 /// 2 raise low water: from here on no reader and no    the segments are left over: the next removal meets them below low
-///   consumer begins before it                         water; after a power cut they are back
+///   consumer begins before it                         water; a lone opener takes low water back
 /// 3 look at the cursors again; if one moved back      the same
 ///   meanwhile, low water goes back to it
 /// 4 record low water on disk                          the segments are left over: the next removal, or a lone opener,
@@ -93,6 +93,9 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     private long MoveLowWater(long limit, long before, long oldest, RetentionOptions policy)
     {
         long lowWater = store.LowWater;
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.CursorsNotSynced))
+#endif
         if (policy.KeepUnconsumed)
             SyncCursors();
 #if MFQ_PLANTED
@@ -108,6 +111,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 #endif
             limit = FindLimit(before, oldest, policy);
 #if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.LowWaterRecordedLate))
+                RemoveFiles(limit, sparesMax: 1);
             if (!PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
 #endif
             if (limit > oldest)
@@ -121,6 +126,10 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
         SetLowWater(limit);
         ProtocolSteps.Reach(ProtocolStep.LowWaterRecorded);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.ConfirmedNotRaised))
+            return limit;
+#endif
         // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, limit);
         return limit;

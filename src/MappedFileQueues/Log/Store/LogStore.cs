@@ -101,6 +101,20 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     // P16 acquire: pairs with P16 release in LogOrigin.
     public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
 
+    /// <summary>Waits for the removal under way; completes, or takes back, that of a process that died over it.</summary>
+    public Action? SettleRemoval { get; set; }
+
+    /// <inheritdoc/>
+    public override bool IsRemoved(long offset)
+    {
+        if (offset >= LowWater)
+            return false;
+        // Before what is recorded it is certain, and no lock is needed.
+        if (offset >= CheckpointFile.ReadLowWater(Directory, Meta))
+            SettleRemoval?.Invoke();
+        return offset < LowWater;
+    }
+
     // P20 acquire: pairs with P20 full in SegmentMaker.
     public override long Allocated => SharedWord.ReadAcquire(Control.Allocated);
 

@@ -159,6 +159,72 @@ public sealed class TrimTests : IDisposable
         Assert.Equal(offsets[70], First(back));
     }
 
+    /// <summary>
+    /// The next opener believed a low water that was raised and not recorded: a consumer that had moved back just before was
+    /// dropped, although nothing was removed, and the segments were left over. The crash laboratory found it.
+    /// </summary>
+    [Fact]
+    public void Open_RemoverDiedBehindLowWater_NothingIsRemoved()
+    {
+        long[] offsets;
+        using (MappedFileQueue queue = Open())
+            offsets = Fill(queue, 300);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
+        using MappedFileQueue again = Open();
+
+        Assert.Equal(0, again.GetInfo().OldestOffset);
+        using MappedFileConsumer back = again.OpenConsumer("back");
+        Assert.Equal(offsets[70], First(back));
+    }
+
+    /// <summary>
+    /// A consumer moves back, a removal that has read the cursors before raises low water, and will take it back when it reads
+    /// them again. A consumer that looked at low water in between dropped itself. When the remover died there, it stayed so until
+    /// the next removal.
+    /// </summary>
+    [Theory]
+    [InlineData(OutOfRangePolicy.Throw)]
+    [InlineData(OutOfRangePolicy.Earliest)]
+    public void Read_RemoverDiedBehindLowWater_NothingIsSkipped(OutOfRangePolicy policy)
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
+
+        using MappedFileConsumer back = queue.OpenConsumer("back", new ConsumerOptions { OnOutOfRange = policy });
+        Assert.Equal(offsets[70], First(back));
+    }
+
+    /// <summary>A power cut in the middle of SetRetention left the file for good. The crash laboratory found it.</summary>
+    [Fact]
+    public void Open_UnfinishedPolicy_IsRemoved()
+    {
+        using (MappedFileQueue queue = Open())
+            Fill(queue, 1);
+        string path = _temp.PathOf(StoreNames.Retention + ".tmp");
+        File.WriteAllBytes(path, [1, 2, 3]);
+
+        using MappedFileQueue again = Open();
+
+        Assert.False(File.Exists(path));
+    }
+
     [Fact]
     public void Trim_NoRecordYet_MakesOneThatSurvivesACut()
     {
