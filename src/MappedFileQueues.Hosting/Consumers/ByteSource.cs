@@ -26,8 +26,9 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
     public override bool TryRead(out ReadOnlyMemory<byte> message)
     {
         bool found = consumer.TryConsume(out ReadOnlySpan<byte> bytes);
-        _length = bytes.Length;
-        message = found ? _buffer.AsMemory(0, Append(bytes, 0)) : default;
+        // First: the buffer may move.
+        _length = Append(bytes, 0);
+        message = _buffer.AsMemory(0, _length);
         return found;
     }
 

@@ -68,9 +68,10 @@ internal sealed class ConsumerService<T> : BackgroundService
     /// <summary>Ends the consumer. The call in hand may go on until the application's patience is over.</summary>
     public override async Task StopAsync(CancellationToken cancellationToken)
     {
-        using CancellationTokenRegistration registration = cancellationToken.UnsafeRegister(
-            static impatience => ((CancellationTokenSource)impatience!).Cancel(), _impatience);
         await base.StopAsync(cancellationToken).ConfigureAwait(false);
+        // It has returned because the patience is over. A registration would be too late: the wait that this ends would end it.
+        if (cancellationToken.IsCancellationRequested)
+            await _impatience.CancelAsync().ConfigureAwait(false);
     }
 
     public override void Dispose()
@@ -83,6 +84,10 @@ internal sealed class ConsumerService<T> : BackgroundService
 
     protected override async Task ExecuteAsync(CancellationToken stoppingToken)
     {
+        // The application's other services may take long to stop, and come first.
+        using var stopping = CancellationTokenSource.CreateLinkedTokenSource(
+            stoppingToken, _lifetime?.ApplicationStopping ?? CancellationToken.None);
+        stoppingToken = stopping.Token;
         try
         {
             using MessageSource<T> source = await OpenAsync(stoppingToken).ConfigureAwait(false);
@@ -114,8 +119,16 @@ internal sealed class ConsumerService<T> : BackgroundService
     }
 
     /// <summary>The application ends, and perhaps has disposed the queue already.</summary>
-    private static bool IsEnd(Exception error, CancellationToken stoppingToken) =>
-        stoppingToken.IsCancellationRequested && error is OperationCanceledException or ObjectDisposedException;
+    private bool IsEnd(Exception error, CancellationToken stoppingToken) =>
+        (stoppingToken.IsCancellationRequested || _lifetime is { ApplicationStopping.IsCancellationRequested: true })
+        && error is OperationCanceledException or ObjectDisposedException;
+
+    /// <summary>The application's own token is looked at too: a token that is linked to it hears of it a moment later.</summary>
+    private void ThrowIfStopping(CancellationToken stoppingToken)
+    {
+        stoppingToken.ThrowIfCancellationRequested();
+        _lifetime?.ApplicationStopping.ThrowIfCancellationRequested();
+    }
 
     private async ValueTask<MessageSource<T>> OpenAsync(CancellationToken stoppingToken)
     {
@@ -133,7 +146,7 @@ internal sealed class ConsumerService<T> : BackgroundService
     {
         while (true)
         {
-            stoppingToken.ThrowIfCancellationRequested();
+            ThrowIfStopping(stoppingToken);
             bool found;
             T message;
             try
@@ -182,7 +195,7 @@ internal sealed class ConsumerService<T> : BackgroundService
         while (true)
         {
             await source.WaitAsync(stoppingToken).ConfigureAwait(false);
-            stoppingToken.ThrowIfCancellationRequested();
+            ThrowIfStopping(stoppingToken);
             _context.Offset = source.Offset;
             int count;
             ReadOnlyMemory<T> messages;
@@ -230,7 +243,7 @@ internal sealed class ConsumerService<T> : BackgroundService
         for (int i = 0; i < count && source.TryRead(out T message); i++)
         {
             await HandleAsync(source, message, attemptsMax: 1, stoppingToken).ConfigureAwait(false);
-            stoppingToken.ThrowIfCancellationRequested();
+            ThrowIfStopping(stoppingToken);
         }
     }
 
