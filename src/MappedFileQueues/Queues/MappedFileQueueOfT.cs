@@ -227,6 +227,13 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <returns>The state.</returns>
     public MappedFileQueueInfo GetInfo() => _core.GetInfo();
 
+    /// <summary>
+    /// What this queue object has done itself since it was opened. Unlike <see cref="GetInfo"/> it reads no file and takes less
+    /// than a microsecond. Any thread.
+    /// </summary>
+    /// <returns>The counters now.</returns>
+    public MappedFileQueueStatistics GetStatistics() => _core.GetStatistics();
+
     /// <summary>Disposes the producers and consumers of this queue and closes the store.</summary>
     public void Dispose() => _core.Dispose();
 

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
@@ -44,7 +45,7 @@ internal sealed class QueueCore : IDisposable
         _onSkipped = onSkipped;
         _onGap = onGap;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
-        Attachment = new LogAttachment(StoreOpening.Open(request, settings, CurrentPlatform.Services), settings, onDeleting);
+        Attachment = new LogAttachment(StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services), settings, onDeleting);
     }
 
     public LogAttachment Attachment { get; }
@@ -125,14 +126,22 @@ internal sealed class QueueCore : IDisposable
         where T : class
     {
         var deadline = new Deadline(Store.Settings.LockTimeout);
-        while (true)
+        long began = Stopwatch.GetTimestamp();
+        try
         {
-            if (tryTake() is { } taken)
-                return taken;
-            if (deadline.IsOver && IsHeld(name))
-                throw NameInUse(name, remedy);
-            Store.ThrowIfClosing();
-            Thread.Sleep(1);
+            while (true)
+            {
+                if (tryTake() is { } taken)
+                    return taken;
+                if (deadline.IsOver && IsHeld(name))
+                    throw NameInUse(name, remedy);
+                Store.ThrowIfClosing();
+                Thread.Sleep(1);
+            }
+        }
+        finally
+        {
+            Store.Settings.LockWaits.Note(StoreNames.ConsumerLock(name), began);
         }
     }
 
@@ -314,6 +323,26 @@ internal sealed class QueueCore : IDisposable
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
         return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control);
+    }
+
+    /// <summary>What this queue has done itself. Reads no file.</summary>
+    public MappedFileQueueStatistics GetStatistics()
+    {
+        using CallGate.Call call = BeginCall();
+        FlushTimes flushes = Attachment.Flusher.Times;
+        (long waits, TimeSpan longest, string? lastLock) = Store.Settings.LockWaits.Read();
+        return new MappedFileQueueStatistics
+        {
+            RecoveredAfterCut = Store.Recovery.IsAfterCut,
+            RepairedAtOpening = Store.Recovery.RepairedClaims,
+            FlushCount = flushes.Count,
+            FlushDuration = flushes.Total,
+            FlushDurationMax = flushes.Longest,
+            LastFlush = flushes.Last,
+            LongLockWaitCount = waits,
+            LongLockWaitMax = longest,
+            LastLongLockWait = lastLock,
+        };
     }
 
     /// <summary>Makes a consistent copy of the store in another directory.</summary>

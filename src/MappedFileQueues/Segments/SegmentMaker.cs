@@ -2,6 +2,7 @@ using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Segments;
 
@@ -70,6 +71,9 @@ internal sealed unsafe class SegmentMaker(
 
     /// <summary>How long to wait for that lock.</summary>
     public TimeSpan LockTimeout { get; init; } = LockWait.Timeout;
+
+    /// <summary>Notes the long waits for it.</summary>
+    public LockWaits? LockWaits { get; init; }
 
     /// <summary>From the tail up to here all blocks exist.</summary>
     // P20 acquire: pairs with P20 full in TryEnsureAllocated.
@@ -314,7 +318,7 @@ internal sealed unsafe class SegmentMaker(
     private PlatformLock TakePrepareLock(Action? look)
     {
         LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
-        return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look)
+        return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look, LockWaits)
             ?? throw directory.InUse(
                 StoreNames.PrepareLock, "Another process has been making a segment for too long",
                 "Check that process; nothing was appended.", waited: LockTimeout);

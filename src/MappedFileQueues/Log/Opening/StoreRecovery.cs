@@ -52,11 +52,12 @@ internal sealed unsafe class StoreRecovery(
     public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
 
     /// <summary>Recovers. The control page records an impossible frame afterwards.</summary>
-    public void Run()
+    /// <returns>What it found.</returns>
+    public OpeningRecovery Run()
     {
         try
         {
-            Recover();
+            return Recover();
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
@@ -66,7 +67,7 @@ internal sealed unsafe class StoreRecovery(
         }
     }
 
-    private void Recover()
+    private OpeningRecovery Recover()
     {
         Guid boot = BootOf(os);
         checkpoints.Sync();
@@ -95,6 +96,7 @@ internal sealed unsafe class StoreRecovery(
         // An unfinished cut in the same boot: the evidence of the loss may be gone by now.
         bool goesOnCutting = wasCutting && boot != Guid.Empty && recoveredIn == boot && !isPoisoned;
         long uncheckedTo = 0;
+        int repairedClaims = 0;
         TailSearchResult tail = default;
         if (!isCut || goesOnCutting)
         {
@@ -108,7 +110,7 @@ internal sealed unsafe class StoreRecovery(
             if (isCut)
                 NoteLoss();
             else
-                search.PadClaims();
+                repairedClaims = search.PadClaims();
         }
 
         if (isPoisoned)
@@ -147,6 +149,7 @@ internal sealed unsafe class StoreRecovery(
         var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
         long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, lowWater);
         Rebuild(tail, confirmed, words, dirt, segments);
+        return new OpeningRecovery(isCut && isWholeAgain, repairedClaims);
     }
 
     /// <summary>

@@ -27,6 +27,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         Settings = settings;
         Slots = opened.Slots;
         Checkpoints = opened.Checkpoints;
+        Recovery = opened.Recovery;
         _attached = opened.Attached;
         _metaWatch = opened.MetaWatch;
         Wake = new WakeSignal(Os, Control);
@@ -37,6 +38,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             NamesLost = Poison,
             LookWhileWaiting = ThrowIfClosing,
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
+            LockWaits = settings.LockWaits,
         };
         Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
     }
@@ -46,6 +48,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public LogSettings Settings { get; }
 
     public ControlPage Control { get; }
+
+    /// <summary>What this queue's opening found.</summary>
+    public OpeningRecovery Recovery { get; }
 
     public override SegmentWindow Window { get; }
 
@@ -236,7 +241,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         + "processes, then open it again: opening checks what the disk really holds.", cause);
 
     /// <summary>Takes the `open` lock for a call of this queue; the end of the queue ends the wait.</summary>
-    public PlatformLock TakeOpenLock() => OpenLock.Take(Directory, Settings.LockTimeout, ThrowIfClosing);
+    public PlatformLock TakeOpenLock() => OpenLock.Take(
+        Directory, Settings.LockTimeout, ThrowIfClosing, Settings.LockWaits);
 
     /// <summary>
     /// Closes the files and releases the locks. A thread that still holds a span, or memory of a claim that was taken away,

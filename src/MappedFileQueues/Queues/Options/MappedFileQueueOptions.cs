@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
@@ -105,6 +106,15 @@ public class MappedFileQueueOptions
 
     /// <summary>The identity of a new store, for tests that compare bytes; null for a random one.</summary>
     internal Guid? StoreId { get; set; }
+
+    /// <summary>The operating system that the queue sees, for MappedFileQueues.Testing; null for the process's own.</summary>
+    internal OperatingSystemServices? Platform { get; set; }
+
+    /// <summary>
+    /// Throws if an option is out of range, as the constructor of a queue does. Touches no file.
+    /// </summary>
+    /// <exception cref="ArgumentException">An option cannot be used; the parameter's name is that of the option.</exception>
+    public void Validate() => _ = ToSettings();
 
     internal LogSettings ToSettings()
     {

@@ -1,8 +1,8 @@
 using MappedFileQueues.Platform;
 
-namespace MappedFileQueues.Tests.Support;
+namespace MappedFileQueues.Testing;
 
-/// <summary>A platform that hands every call on to another; what a test wants to see or to change it overrides.</summary>
+/// <summary>A platform that forwards every call to another; a test overrides what it wants to see or to change.</summary>
 internal abstract unsafe class ForwardingServices(OperatingSystemServices inner) : OperatingSystemServices
 {
     public override bool IsPortable => inner.IsPortable;
@@ -40,7 +40,7 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override string? UnsafeFileSystem => inner.UnsafeFileSystem;
 
-    public sealed override long FreeBytes => inner.FreeBytes;
+    public override long FreeBytes => inner.FreeBytes;
 
     public sealed override bool IsStillInPlace => inner.IsStillInPlace;
 
@@ -110,13 +110,13 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override FileIdentity Identity => inner.Identity;
 
-    public sealed override void SetLength(long length) => inner.SetLength(length);
+    public override void SetLength(long length) => inner.SetLength(length);
 
-    public sealed override bool TryAllocate(long offset, long length) => inner.TryAllocate(offset, length);
+    public override bool TryAllocate(long offset, long length) => inner.TryAllocate(offset, length);
 
-    public sealed override void Allocate(long offset, long length) => inner.Allocate(offset, length);
+    public override void Allocate(long offset, long length) => inner.Allocate(offset, length);
 
-    public sealed override bool TryReserve(long offset, long length) => inner.TryReserve(offset, length);
+    public override bool TryReserve(long offset, long length) => inner.TryReserve(offset, length);
 
     public sealed override bool TryZeroRange(long offset, long length) => inner.TryZeroRange(offset, length);
 
