@@ -1,5 +1,6 @@
 using MappedFileQueues.Bench.Figures;
 using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Bench.Retention;
 using MappedFileQueues.Bench.Serializers;
 
 namespace MappedFileQueues.Bench;
@@ -48,7 +49,12 @@ internal static class BenchFigures
         InOneProcess("durable_64") with { IsFlushed = true },
         InOneProcess("durable_64_async") with { IsFlushed = true },
         InTwoProcesses("durable_2proc", "durable_2proc") with { IsFlushed = true },
+        InOneProcess(DurableFigure.RecycledName) with { IsFlushed = true },
         InOneProcess("interval_append"),
+        new(
+            [RecycledAppendFigure.Name, RecycledAppendFigure.PauseName, RecycledAppendFigure.DiskName],
+            run => run.Measure(RecycledAppendFigure.Name, processCount: 1)),
+        new([TrimFigure.Name, TrimFigure.CallName], run => run.Measure(TrimFigure.Name, processCount: 1)),
         InOneProcess("alloc_per_message"),
         InTwoProcesses(AsyncRoundTripFigure.Name, AsyncRoundTripFigure.Name),
         InOneProcess(ChannelFigure.Name),
@@ -56,6 +62,7 @@ internal static class BenchFigures
         new(
             [SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead],
             run => run.Measure(SerializerFigure.ProtobufWrite, processCount: 1)),
+        InOneProcess(SustainedAppendFigure.Name) with { IsOnDemand = true },
         InOneProcess(LongAppendFigure.Name) with { IsOnDemand = true },
     ];
 

@@ -5,6 +5,7 @@ using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Packs;
 using MappedFileQueues.Bench.Queues;
+using MappedFileQueues.Bench.Retention;
 using MappedFileQueues.Bench.Serializers;
 using static MappedFileQueues.ChecksumMode;
 using static MappedFileQueues.ProducerMode;
@@ -74,6 +75,11 @@ internal static class ChildRoles
         [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
         [LongPutFigure.Name] = child => new LongPutFigure(child).Measure(),
         [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
+        [DurableFigure.RecycledName] = child => new DurableFigure(child, callerCount: 1, isRecycled: true).Measure(),
+        [SustainedAppendFigure.Name] = child => new SustainedAppendFigure(child).Measure(),
+        [RecycledAppendFigure.Name] = child => new RecycledAppendFigure(child).Measure(),
+        [RecycledAppendFigure.RawRole] = RecycledAppendFigure.MeasureRaw,
+        [TrimFigure.Name] = child => new TrimFigure(child).Measure(),
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
         [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),

@@ -83,7 +83,8 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
                     SharedWord.RaiseTo(control.Allocated, segment.Start + to);
                 if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
 #endif
-                ZeroFill.Write(segment.File, from, to);
+                if (!segment.TryZero(from, to))
+                    ZeroFill.Write(segment.File, from, to);
                 ProtocolSteps.Reach(ProtocolStep.RecycledZeroed);
                 SharedWord.RaiseTo(control.Allocated, segment.Start + to); // P20 full: zeroed before; pairs with P20 acquire.
                 return true;
