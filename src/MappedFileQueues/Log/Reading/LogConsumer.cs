@@ -23,6 +23,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _lowWater;
+    private readonly ulong* _producersMayWait;
     private readonly Lock _disposing = new();
     private readonly Lock _interrupting = new();
     private bool _disposed;
@@ -65,6 +66,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
         Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps);
         _lowWater = store.Control.LowWater;
+        _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
         IsInLog = TryStoreCursor(offset);
     }
@@ -181,6 +183,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         // P16 acquire: retention dropped this consumer; pairs with P16 full in SegmentTrimmer.
         if (offset < SharedWord.ReadAcquire(_lowWater))
             EndAndMeetGap(offset);
+        // P37 acquire: pairs with P37 full in ConsumerLimit.Announce, which fences everybody afterwards.
+        if (SharedWord.ReadAcquire(_producersMayWait) != 0)
+            WakeProducers();
         reader.EndCall();
     }
 
@@ -405,6 +410,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     {
         StoreCursor(offset);
         Interlocked.MemoryBarrier(); // P16 full: the cursor before low water; pairs with P16 full in SegmentTrimmer.
+        Store.RoomWake.WakeIfAwaited();
         return offset >= Store.LowWater;
     }
 
@@ -433,6 +439,13 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         OffsetOutOfRangeException error = Removed(offset);
         Reader.EndCall();
         throw error;
+    }
+
+    /// <summary>A producer may wait for the cursor that was just stored.</summary>
+    private void WakeProducers()
+    {
+        Interlocked.MemoryBarrier(); // P37 full: the cursor before the flag; pairs with P37 full in ConsumerLimit.
+        Store.RoomWake.WakeIfAwaited();
     }
 
     private void StoreCursor(long offset)

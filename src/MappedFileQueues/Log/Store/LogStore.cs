@@ -31,6 +31,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         _metaWatch = opened.MetaWatch;
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
+        RoomWake = new WakeSignal(Os, Control.RoomWakeSequence, Control.RoomWaiterFlag);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
@@ -38,7 +39,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             LookWhileWaiting = ThrowIfClosing,
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
         };
-        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
+        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, RoomWake, Control);
     }
 
     public OperatingSystemServices Os { get; }
@@ -59,6 +60,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     /// <summary>Wakes the threads that wait for the confirmed offset, or for the lead of a flush.</summary>
     public WakeSignal FlushWake { get; }
+
+    /// <summary>Wakes the producers that wait for consumers.</summary>
+    public WakeSignal RoomWake { get; }
 
     public HoleRepair Holes { get; }
 
@@ -149,6 +153,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     {
         Wake.Poison();
         FlushWake.Interrupt();
+        RoomWake.Interrupt();
         PoisonFile.Make(Directory);
     }
 

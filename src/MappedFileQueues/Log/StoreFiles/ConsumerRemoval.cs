@@ -35,6 +35,7 @@ internal static unsafe class ConsumerRemoval
     public static bool Remove(HeldDirectory directory, ControlPage control, bool isPortable, string name)
     {
         bool existed = directory.Delete(StoreNames.Cursor(name));
+        ConsumerCursors.NoteChange(control);
         ProtocolSteps.Reach(ProtocolStep.CursorDeleted);
         // Also when it was gone: its remover may have died before the flush.
         directory.FlushEntries(CursorFile.FolderOf(name));
