@@ -245,7 +245,8 @@ internal sealed unsafe class SegmentRoller(
         // A frame may end at the ceiling; the bound leaves room for a header behind it.
         long bound = consumerLimit is null
             ? limit
-            : Math.Clamp(lane.Ceiling - segment.Start, 0, limit - FrameHeader.Size) + FrameHeader.Size;
+            : Math.Clamp(Math.Min(lane.Ceiling, lane.CeilingUntil) - segment.Start, 0, limit - FrameHeader.Size)
+                + FrameHeader.Size;
         lane.Bound = lane.MayHaveBound ? segment.Pointer + Math.Min(bound, there) : null;
         Raise(store, segment.Start + position);
         // From the frame's end on: the frame itself, perhaps a megabyte, is not room for the next one. Not at each page that was
