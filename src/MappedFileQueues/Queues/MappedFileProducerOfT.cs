@@ -68,8 +68,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <inheritdoc cref="Produce(ref readonly T)"/>
     /// <param name="message">The message.</param>
     /// <param name="options">Options of this call alone.</param>
-    /// <exception cref="OperationCanceledException">Cancelled before anything was written (also while it waited for consumers), or
-    /// while the call waited for its flush. The exception's message says which; in the second case the message stays appended.</exception>
+    /// <exception cref="OperationCanceledException">Cancelled before anything was written, also while the call waited for
+    /// consumers, or while it waited for its flush. The exception's message says which; in the last case the message stays
+    /// appended.</exception>
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
     public long Produce(in T message, in ProduceOptions options)
@@ -123,9 +124,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <summary>
     /// Appends a message before it returns. The result is complete at PageCache and Interval; at Group it completes when a flush
     /// has covered the message. Allocates nothing. Await the result once.
-    /// <para>When consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, the call copies the message, which
-    /// allocates, and returns. The result completes when the message is appended. No thread waits for it alone, and messages
-    /// that wait are appended in the order of the calls.</para>
+    /// <para>When consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, the call copies the message,
+    /// which allocates, and returns. The result completes when the message is appended. No thread waits for it alone, and
+    /// messages that wait are appended in the order of the calls.</para>
     /// </summary>
     /// <param name="message">The message.</param>
     /// <param name="cancellationToken">When cancelled before the call, or while the message waits for consumers, nothing is

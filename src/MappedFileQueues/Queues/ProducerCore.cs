@@ -123,8 +123,8 @@ internal sealed class ProducerCore
     }
 
     /// <summary>
-    /// Appends a message now, or copies it and appends it when there is room, behind those that wait already. Waits for its flush,
-    /// too.
+    /// Appends a message now, or copies it and appends it when there is room, behind those that wait already. Waits for its
+    /// flush, too.
     /// </summary>
     public ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, CancellationToken cancellationToken)
     {

@@ -325,13 +325,26 @@ internal sealed class QueueCore : IDisposable
     {
         try
         {
-            if (policy != RetentionFile.Read(Store.Directory, Store.Meta.StoreId))
+            if (policy != TryReadRetention())
                 SetRetention(policy);
         }
         catch
         {
             Dispose();
             throw;
+        }
+    }
+
+    /// <summary>Null also where the policy is damaged: setting it is the remedy.</summary>
+    private RetentionOptions? TryReadRetention()
+    {
+        try
+        {
+            return RetentionFile.Read(Store.Directory, Store.Meta.StoreId);
+        }
+        catch (QueueFormatException)
+        {
+            return null;
         }
     }
 

@@ -127,10 +127,13 @@ public abstract partial class QueueContract
         Assert.Equal(0, consumer.CommittedOffset);
         int produced = Fill(pair.Producer);
         const int count = 1000;
+        int threads = ThreadCount;
         List<Task<long>> appends = [];
         for (int i = 0; i < count; i++)
             appends.Add(pair.Producer.ProduceAsync(produced + i).AsTask());
         Assert.All(appends, append => Assert.False(append.IsCompleted));
+        // Other tests of this process start some, too.
+        Assert.InRange(ThreadCount - threads, int.MinValue, count / 2);
         using var source = new CancellationTokenSource();
         Task<long> cancelled = pair.Producer.ProduceAsync(0, source.Token).AsTask();
         appends.Add(pair.Producer.ProduceAsync(produced + count).AsTask());
@@ -208,6 +211,28 @@ public abstract partial class QueueContract
     }
 
     [Theory, MemberData(nameof(Places))]
+    public async Task Produce_Full_AFailedFlushEndsTheWait(Segments segments, bool two)
+    {
+        FaultyDisk? disk = null;
+        using QueuePair pair = Open(segments, two, options =>
+        {
+            options.MaxUnconsumedBytes = LimitOfTests;
+            NoInterval(options);
+            disk = new FaultyDisk();
+        });
+        Close(pair.Right.OpenConsumer("closed"));
+        Fill(pair.Producer);
+        Task<long> pending = pair.Producer.ProduceAsync(0).AsTask();
+        BackgroundCall waiting = StartWaiting(pair, () => pair.Producer.Produce(0));
+        disk!.FailNextSync("commitlog/");
+
+        Assert.ThrowsAny<MappedFileQueueException>(() => pair.Left.Flush());
+
+        Assert.IsType<QueuePoisonedException>(waiting.JoinSilently());
+        await Assert.ThrowsAsync<QueuePoisonedException>(() => pending);
+    }
+
+    [Theory, MemberData(nameof(Places))]
     public void Produce_TwoThreadsBesideAConsumer_NeverBeyondTheLimit(Segments segments, bool two)
     {
         using QueuePair pair = OpenLimited(segments, two);
@@ -236,6 +261,29 @@ public abstract partial class QueueContract
         foreach (BackgroundCall call in calls)
             call.Join();
     }
+
+    [Theory, MemberData(nameof(Places))]
+    public void Open_WithRetention_ItBecomesTheStores(Segments segments, bool two)
+    {
+        var policy = new RetentionOptions { MaxBytes = 1 << 20, KeepUnconsumed = false };
+        using QueuePair pair = Open(segments, two, options => options.Retention = policy);
+        Assert.Equal(policy, pair.Right.GetInfo().Retention);
+        pair.Reopen(options => options.Retention = null);
+        Assert.Equal(policy, pair.Right.GetInfo().Retention);
+        pair.Reopen(options => options.Retention = policy with { MaxBytes = 2 << 20 });
+        Assert.Equal(2 << 20, pair.Right.GetInfo().Retention?.MaxBytes);
+    }
+
+    [Theory, MemberData(nameof(Places))]
+    public void Open_OptionsOutOfRange_Refused(Segments segments, bool two)
+    {
+        Assert.Throws<ArgumentOutOfRangeException>(() => Open(segments, two, options => options.MaxUnconsumedBytes = -1));
+        Assert.Throws<ArgumentOutOfRangeException>(() => Open(segments, two, options => options.FullMode = (FullMode)2));
+        Assert.ThrowsAny<ArgumentException>(() => Open(
+            segments, two, options => options.Retention = new RetentionOptions { MaxBytes = -1 }));
+    }
+
+    private static int ThreadCount => System.Diagnostics.Process.GetCurrentProcess().Threads.Count;
 
     private QueuePair OpenLimited(Segments segments, bool two) => Open(segments, two, options =>
     {

@@ -48,6 +48,7 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
         if (SharedWord.ReadAcquire(store.Control.ProducersMayWait) == SeenByAll)
             return;
         SharedWord.SetBits(store.Control.ProducersMayWait, Announced); // P37 full: pairs with P37 acquire in LogConsumer.Commit.
+        ProtocolSteps.Reach(ProtocolStep.WaitAnnounced);
         // A process that dies here leaves it to the next one; until then sleeps are short at first.
         if (store.Os.FenceEverybody())
             SharedWord.Exchange(store.Control.ProducersMayWait, SeenByAll); // P37 full: after the fence; pairs with P37 acquire.

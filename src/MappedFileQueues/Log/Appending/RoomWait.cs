@@ -103,7 +103,7 @@ internal sealed class RoomWait : IDisposable
         if (spin == TimeSpan.Zero)
             return;
         long first = _limit.FindSlowest();
-        long goal = Math.Min(SpinForMax, _limit.BytesMax / 4);
+        long goal = Math.Clamp(_limit.BytesMax / 4, 1, SpinForMax);
         long began = Stopwatch.GetTimestamp();
         while (!_patience.CancellationToken.IsCancellationRequested && !_patience.IsOver)
         {

@@ -81,8 +81,8 @@ public class MappedFileQueueOptions
     public CorruptionPolicy Corruption { get; set; } = CorruptionPolicy.Throw;
 
     /// <summary>
-    /// What the store keeps of its past; default null: the store's own policy stays. Otherwise this policy becomes the store's, for
-    /// every process, when a queue is created; see <see cref="MappedFileQueue.SetRetention"/>.
+    /// What the store keeps of its past; default null: the store's own policy stays. Otherwise this policy becomes the store's,
+    /// for every process, when a queue is created; see <see cref="MappedFileQueue.SetRetention"/>.
     /// </summary>
     public RetentionOptions? Retention { get; set; }
 
