@@ -36,6 +36,7 @@ internal static class BenchFigures
         InOneProcess("messages_read"),
         InTwoProcesses("proc_to_proc", "proc_to_proc"),
         InTwoProcesses("proc_to_proc_cold", "proc_to_proc_cold"),
+        InTwoProcesses(BackPressureFigure.FigureName, BackPressureFigure.FigureName),
         InTwoProcesses("roundtrip", "roundtrip_p50", "roundtrip_p99", "roundtrip_p999"),
         InTwoProcesses("wake_p50", "wake_p50"),
         new([IdleFigure.Name], IdleFigure.Measure),

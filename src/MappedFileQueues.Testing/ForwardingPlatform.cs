@@ -18,6 +18,8 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override bool FenceOtherProcesses() => inner.FenceOtherProcesses();
 
+    public override bool FenceEverybody() => inner.FenceEverybody();
+
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => inner.WaitOnWord(word, expected, timeout);
 
     public override int WordsMax => inner.WordsMax;

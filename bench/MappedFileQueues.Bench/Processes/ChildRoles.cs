@@ -29,6 +29,7 @@ internal static class ChildRoles
         ["append_shared_2proc"] = child => new SharedProducersFigure(child).Measure(),
         ["proc_to_proc"] = child => new ProcessToProcessFigure(child, isCold: false).Measure(),
         ["proc_to_proc_cold"] = child => new ProcessToProcessFigure(child, isCold: true).Measure(),
+        [BackPressureFigure.FigureName] = child => new BackPressureFigure(child).Measure(),
         ["roundtrip"] = child => new RoundTripFigure(child).Measure(),
         ["wake_p50"] = child => new WakeFigure(child).Measure(),
         ["alloc_per_message"] = child => new AllocationFigure(child).Measure(),

@@ -37,6 +37,7 @@ internal enum ProtocolStep
     SlotTaken,
     ExclusiveMarked,
     CursorStored,
+    WaitAnnounced,
     CursorDeleted,
     CursorDeletionFlushed,
     OriginRaised,

@@ -47,6 +47,12 @@ internal abstract class OperatingSystemServices
     public abstract bool FenceOtherProcesses();
 
     /// <summary>
+    /// Fences all running threads of the machine once, registered or not; takes some 10 ms. False where the system has no such
+    /// call.
+    /// </summary>
+    public abstract bool FenceEverybody();
+
+    /// <summary>
     /// Sleeps while the 32-bit word in shared memory holds <paramref name="expected"/>, for at most <paramref name="timeout"/>;
     /// may return early; a negative time-out means none. The word lies in a writable mapping. Portable polls the word: it yields
     /// for 50 us, then sleeps 1 ms at a time, 2 ms after 50 ms and 5 ms after 2 s in which this thread saw no change.

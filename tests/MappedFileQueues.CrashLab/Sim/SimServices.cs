@@ -63,6 +63,8 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         return hasFence;
     }
 
+    public override bool FenceEverybody() => FenceOtherProcesses();
+
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
     {
         Sleeping?.Invoke();

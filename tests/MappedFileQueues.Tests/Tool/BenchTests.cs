@@ -36,6 +36,7 @@ public sealed class BenchTests
         ["messages_read"] = "ns",
         ["proc_to_proc"] = "msg/s",
         ["proc_to_proc_cold"] = "msg/s",
+        ["backpressure_pair"] = "msg/s",
         ["roundtrip_p50"] = "us",
         ["roundtrip_p99"] = "us",
         ["roundtrip_p999"] = "us",

@@ -24,6 +24,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _lowWater;
+    private readonly ulong* _producersMayWait;
     private readonly Lock _disposing = new();
     private readonly Lock _interrupting = new();
     private bool _disposed;
@@ -66,6 +67,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
         Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps);
         _lowWater = store.Control.LowWater;
+        _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
         IsInLog = TryStoreCursor(offset) || !store.IsRemoved(offset);
     }
@@ -215,6 +217,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         // P16 acquire: retention dropped this consumer; pairs with P16 full in SegmentTrimmer.
         if (offset < SharedWord.ReadAcquire(_lowWater))
             EndAndMeetGap(offset);
+        // P37 acquire: pairs with P37 full in ConsumerLimit.Announce, which fences everybody afterwards.
+        if (SharedWord.ReadAcquire(_producersMayWait) != 0)
+            WakeProducers();
         reader.EndCall();
     }
 
@@ -441,6 +446,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     {
         StoreCursor(offset);
         Interlocked.MemoryBarrier(); // P16 full: the cursor before low water; pairs with P16 full in SegmentTrimmer.
+        Store.RoomWake.WakeIfAwaited();
         return offset >= Store.LowWater;
     }
 
@@ -469,6 +475,13 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         OffsetOutOfRangeException error = Removed(offset);
         Reader.EndCall();
         throw error;
+    }
+
+    /// <summary>A producer may wait for the cursor that was just stored.</summary>
+    private void WakeProducers()
+    {
+        Interlocked.MemoryBarrier(); // P37 full: the cursor before the flag; pairs with P37 full in ConsumerLimit.
+        Store.RoomWake.WakeIfAwaited();
     }
 
     private void StoreCursor(long offset)

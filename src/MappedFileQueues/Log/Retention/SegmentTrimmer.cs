@@ -212,5 +212,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and P16 full in LogConsumer.
         SharedWord.Exchange((ulong*)store.Control.LowWater, (ulong)offset);
         store.Control.SealColdBlock(store.Meta.StoreId);
+        // Consumers before it are dropped: producers do not wait for them any more.
+        store.RoomWake.WakeIfAwaited();
     }
 }

@@ -15,7 +15,7 @@ namespace MappedFileQueues.Log.Store;
 /// changed.
 /// </summary>
 internal sealed unsafe class HoleRepair(
-    HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, ControlPage control)
+    HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, WakeSignal roomWake, ControlPage control)
 {
     /// <summary>Turns the claim into padding if its owner is dead; true when the header no longer holds this claim.</summary>
     /// <param name="header">Where the claim stands; mapped until this returns.</param>
@@ -88,6 +88,8 @@ internal sealed unsafe class HoleRepair(
             return true;
 #endif
         wake.WakeIfAwaited();
+        // A claim counts as unconsumed, padding does not.
+        roomWake.WakeIfAwaited();
         return true;
     }
 

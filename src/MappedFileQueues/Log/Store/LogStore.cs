@@ -32,6 +32,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         _metaWatch = opened.MetaWatch;
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
+        RoomWake = new WakeSignal(Os, Control.RoomWakeSequence, Control.RoomWaiterFlag);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
@@ -40,7 +41,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
             LockWaits = settings.LockWaits,
         };
-        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
+        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, RoomWake, Control);
     }
 
     public OperatingSystemServices Os { get; }
@@ -64,6 +65,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     /// <summary>Wakes the threads that wait for the confirmed offset, or for the lead of a flush.</summary>
     public WakeSignal FlushWake { get; }
+
+    /// <summary>Wakes the producers that wait for consumers.</summary>
+    public WakeSignal RoomWake { get; }
 
     public HoleRepair Holes { get; }
 
@@ -199,6 +203,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     {
         Wake.Poison();
         FlushWake.Interrupt();
+        RoomWake.Interrupt();
         PoisonFile.Make(Directory);
     }
 

@@ -43,6 +43,7 @@ internal static unsafe class ConsumerRemoval
         // An opening or a reset that failed may have left a cursor without an offset: that is no consumer yet.
         bool existed = CursorFile.Read(directory, StoreNames.Cursor(name)) is not null;
         _ = directory.Delete(StoreNames.Cursor(name));
+        ConsumerCursors.NoteChange(control);
         ProtocolSteps.Reach(ProtocolStep.CursorDeleted);
         // Also when it was gone: its remover may have died before the flush.
         directory.FlushEntries(CursorFile.FolderOf(name));

@@ -27,6 +27,12 @@ internal sealed record LogSettings
 
     public required bool VerifyChecksum { get; init; }
 
+    /// <summary>How far producers may go beyond the slowest consumer; 0: without limit.</summary>
+    public required long UnconsumedBytesMax { get; init; }
+
+    /// <summary>A producer that would go further throws; otherwise it waits.</summary>
+    public required bool ThrowsWhenFull { get; init; }
+
     public required TimeSpan LockTimeout { get; init; }
 
     public required UnixFileMode? UnixCreateMode { get; init; }

@@ -53,6 +53,10 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
         && LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 
     /// <inheritdoc/>
+    public override bool FenceEverybody() =>
+        LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
+
+    /// <inheritdoc/>
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
     {
         // Not the PRIVATE kind: the word is identified by file and position, not by this process's address.

@@ -46,6 +46,9 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override bool FenceOtherProcesses() => false;
 
     /// <inheritdoc/>
+    public override bool FenceEverybody() => false;
+
+    /// <inheritdoc/>
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => PortableWait.While(word, expected, timeout);
 
     /// <inheritdoc/>

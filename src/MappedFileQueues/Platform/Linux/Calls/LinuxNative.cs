@@ -64,6 +64,7 @@ internal static unsafe partial class LinuxNative
     public const int CLOCK_MONOTONIC = 1;
 
     public const int MEMBARRIER_CMD_QUERY = 0;
+    public const int MEMBARRIER_CMD_GLOBAL = 1 << 0;
     public const int MEMBARRIER_CMD_GLOBAL_EXPEDITED = 1 << 1;
     public const int MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED = 1 << 2;
 
