@@ -127,6 +127,15 @@ internal sealed class PackRun(int seed, PartResult result)
             isDone = pack.Delete(key, durability);
         else
             pack.Put(key, data, durability);
+        if (_isCache && hasEffect && !isDone && data is null)
+        {
+            // The room for the tombstone was that of the object itself: it is evicted, and nothing was written.
+            _operations.RemoveAt(_operations.Count - 1);
+            if (IsThere(pack, key))
+                throw new LabViolation($"Delete says False for {key}, which is still there");
+            return;
+        }
+
         if (isDone != hasEffect)
             throw new LabViolation($"Delete says {isDone} for {key}, which is {(hasEffect ? "" : "not ")}there");
         _returned = _operations.Count;

@@ -156,6 +156,8 @@ public sealed class PackStore : IDisposable
     /// <summary>
     /// Deletes an object, damaged or not. Returns false, and writes nothing, if the key has no object. If damage may hide a value
     /// of the key, that value is deleted too. A crash may lose a delete as it may lose a put. A full pack still accepts deletes.
+    /// With <see cref="PackOptions.MaxBytes"/> it also returns false if the object itself had to be evicted to make room for the
+    /// record of its deletion.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="durability">When to return; null for the value of <see cref="PackOptions.Durability"/>.</param>
