@@ -19,7 +19,8 @@ public sealed class ModelTests
     {
         Gen<int> number = Gen.Frequency(
             (6, Gen.Choose(0, 120)), (2, Gen.Choose(0, 1500)), (1, Gen.Elements(0, 1, 7, 8, 4000, 4020)));
-        Gen<Step> step = from operation in RandomSteps.Weighted<Operation>(Weight)
+        Gen<Step> step =
+            from operation in RandomSteps.Weighted<Operation>(Weight)
             from value in number
             select new Step(operation, value);
         RandomSteps.Check(step, RunsMax, taken =>

@@ -21,7 +21,8 @@ public sealed class RetentionModelTests
     public void AnySteps_UnderRetention_AsTheModel(ProducerMode mode, bool portable)
     {
         Gen<int> number = Gen.Frequency((4, Gen.Choose(0, 300)), (3, Gen.Choose(300, 1500)), (1, Gen.Elements(0, 1, 4000, 4080)));
-        Gen<RetentionStep> step = from operation in RandomSteps.Weighted<RetentionOperation>(Weight)
+        Gen<RetentionStep> step =
+            from operation in RandomSteps.Weighted<RetentionOperation>(Weight)
             from name in Gen.Elements("", "billing", "audit")
             from value in number
             select new RetentionStep(operation, name, value);

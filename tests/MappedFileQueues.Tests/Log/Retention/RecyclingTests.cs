@@ -251,13 +251,15 @@ public sealed class RecyclingTests : IDisposable
     {
         PlatformScope.Use(portable: false);
         using MappedFileQueue queue = Open();
-        queue.SetRetention(s_small with { MaxBytes = 25 * SegmentLength });
+        queue.SetRetention(s_small with { MaxBytes = 40 * SegmentLength });
         // Before the other process stands still: it may hold the `open` lock then, which a new producer needs.
         _ = queue.Producer;
         using PeerAgent agent = PeerAgent.Start();
         agent.Ask(OpenCommand);
         agent.Trap("RecycledZeroed", hit, "stop");
-        agent.Send($"append prefix=m size={MessageLength} count={35 * Round}");
+        // 25 segments go, so that some are used again however late the threads of retention are; and what comes after the stop
+        // leaves all that is appended here.
+        agent.Send($"append prefix=m size={MessageLength} count={65 * Round}");
         agent.WaitUntilStopped();
         long stopped = queue.GetInfo().TailOffset;
 
