@@ -59,7 +59,9 @@ internal static class BenchFigures
         InOneProcess("alloc_per_message"),
         InTwoProcesses(AsyncRoundTripFigure.Name, AsyncRoundTripFigure.Name),
         InOneProcess(ChannelFigure.Name),
-        new([SerializerFigure.JsonWrite, SerializerFigure.JsonRead], run => run.Measure(SerializerFigure.JsonWrite, processCount: 1)),
+        new(
+            [SerializerFigure.JsonWrite, SerializerFigure.JsonRead],
+            run => run.Measure(SerializerFigure.JsonWrite, processCount: 1)),
         new(
             [SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead],
             run => run.Measure(SerializerFigure.ProtobufWrite, processCount: 1)),

@@ -4,8 +4,8 @@ using Google.Protobuf;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Messages in the binary format of Protocol Buffers, by Google.Protobuf. Writing allocates nothing; reading allocates the message
-/// alone. Any threads may use one instance at a time.
+/// Messages in the binary format of Protocol Buffers, by Google.Protobuf. Writing allocates nothing; reading allocates the
+/// message alone. Any threads may use one instance at a time.
 /// </summary>
 /// <typeparam name="T">A type that protoc generated.</typeparam>
 /// <param name="parser">The type's parser: its static property <c>Parser</c>.</param>

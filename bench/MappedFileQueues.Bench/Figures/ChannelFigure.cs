@@ -31,7 +31,8 @@ internal sealed class ChannelFigure(ChildContext context)
 
     private double MeasureRaw(long count)
     {
-        var channel = Channel.CreateUnbounded<Message64>(new UnboundedChannelOptions { SingleReader = true, SingleWriter = true });
+        var channel = Channel.CreateUnbounded<Message64>(
+            new UnboundedChannelOptions { SingleReader = true, SingleWriter = true });
         for (long i = 0; i < count; i++)
         {
             _message.Number = (ulong)i;

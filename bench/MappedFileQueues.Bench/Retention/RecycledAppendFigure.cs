@@ -144,6 +144,7 @@ internal sealed class RecycledAppendFigure(ChildContext context)
         long first = (long)message.Number;
         for (long number = first + 1; number < count; number++)
         {
+            consumer.Advance();
             consumer.Consume(out message);
             sum += message.Sum();
         }

@@ -17,7 +17,8 @@ internal static class SerializerFigure
     public const string ProtobufWrite = "protobuf_write";
     public const string ProtobufRead = "protobuf_read";
 
-    private static readonly JsonQuote s_json = new() { Number = 7, Time = 1_790_000_000_000, Price = 101.25, Name = "instrument" };
+    private static readonly JsonQuote s_json =
+        new() { Number = 7, Time = 1_790_000_000_000, Price = 101.25, Name = "instrument" };
 
     private static readonly ProtobufQuote s_protobuf =
         new() { Number = 7, Time = 1_790_000_000_000, Price = 101.25, Name = "instrument" };

@@ -360,7 +360,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     }
 
     private sealed class DeserializingChannel<TMessage>(
-        MappedFileConsumer consumer, IMessageDeserializer<TMessage> deserializer) : ConsumerChannelReader<TMessage>(consumer._core)
+        MappedFileConsumer consumer, IMessageDeserializer<TMessage> deserializer)
+        : ConsumerChannelReader<TMessage>(consumer._core)
     {
         protected override bool TryTake([MaybeNullWhen(false)] out TMessage message) =>
             consumer.TryRead(deserializer, out message);

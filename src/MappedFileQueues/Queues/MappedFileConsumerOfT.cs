@@ -156,8 +156,8 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     }
 
     /// <summary>
-    /// Waits for one message, then for more until the destination is full or <paramref name="maxWait"/> has passed since the first
-    /// one, without blocking a thread. Commit commits them all.
+    /// Waits for one message, then for more until the destination is full or <paramref name="maxWait"/> has passed since the
+    /// first one, without blocking a thread. Commit commits them all.
     /// </summary>
     /// <param name="destination">Receives the messages; its length is the largest number taken.</param>
     /// <param name="maxWait">How long to wait for more after the first message; 0 takes what is there; may be infinite.</param>

@@ -176,7 +176,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Moves back to a message that was read and not committed: a batch that could not be completed is read again.</summary>
+    /// <summary>Moves back to a message that was read: a batch that could not be completed is read again.</summary>
     public void GoBackTo(long offset)
     {
         Reader.BeginCall();

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Log.Waiting;
 
 /// <summary>
 /// A thread that waits on the signals of many queues. A round: raise the flags (steps 1 and 2 of the waiter), fence producers
-/// once for all of them (3), look (4), then sleep on all sequences and on a word of its own, by which other threads interrupt it (5).
+/// once for all of them (3), look (4), then sleep on all sequences and on a word of its own, by which others interrupt it (5).
 /// Continuations never run on it.
 /// <para>A queue's words stay mapped while the thread looks, because it looks under the queue's lock. They may be unmapped while
 /// it sleeps: only the kernel reads them then, and whoever unmaps interrupts the thread first.</para>

@@ -51,7 +51,7 @@ public sealed partial class MessageSerializerTests
         Assert.Equal(Make(1), queue.Consumer.Consume(s_json));
     }
 
-    /// <summary>A property that throws has left its writer in the middle of a message: the next message gets another one.</summary>
+    /// <summary>A property that throws leaves its writer in the middle of a message: the next message gets another one.</summary>
     [Fact]
     public void Json_PropertyThrows_NothingIsAppendedAndTheNextIsWhole()
     {
