@@ -16,8 +16,21 @@ internal sealed class StructFields
     /// <summary>The types, with their sizes in bytes; `utf8[N]` and `hex[N]` come in addition.</summary>
     private static readonly Dictionary<string, int> s_sizes = new(StringComparer.Ordinal)
     {
-        ["i8"] = 1, ["u8"] = 1, ["i16"] = 2, ["u16"] = 2, ["i32"] = 4, ["u32"] = 4, ["i64"] = 8, ["u64"] = 8,
-        ["f32"] = 4, ["f64"] = 8, ["bool"] = 1, ["char"] = 2, ["guid"] = 16, ["ticks"] = 8, ["unixms"] = 8,
+        ["i8"] = 1,
+        ["u8"] = 1,
+        ["i16"] = 2,
+        ["u16"] = 2,
+        ["i32"] = 4,
+        ["u32"] = 4,
+        ["i64"] = 8,
+        ["u64"] = 8,
+        ["f32"] = 4,
+        ["f64"] = 8,
+        ["bool"] = 1,
+        ["char"] = 2,
+        ["guid"] = 16,
+        ["ticks"] = 8,
+        ["unixms"] = 8,
     };
 
     private readonly List<Field> _fields;

@@ -23,8 +23,8 @@ internal static class RepairCommand
         Command command = new(
             "repair",
             "Make a damaged store usable and lose nothing but what is damaged: `mfq repair orders --dry-run`, then --apply. "
-                + "Files that it changes are kept in salvage/ as they were. Exit code 3 says that there is something to repair, or "
-                + "that damage is left.")
+                + "Files that it changes are kept in salvage/ as they were. Exit code 3 says that there is something to repair, "
+                + "or that damage is left.")
         {
             store, dryRun, apply, lockTimeout, allowFileSystem,
         };

@@ -93,8 +93,8 @@ internal sealed class RepairPlan
 
         if (damage.Offset >= _passed)
         {
-            _leftAlone.Add($"At offset {damage.Offset} the log ends for all that is known, and what stands behind it is no message: "
-                + "the next program that opens the store alone cuts it off, and keeps it in salvage/.");
+            _leftAlone.Add($"At offset {damage.Offset} the log ends for all that is known, and what stands behind it is no "
+                + "message: the next program that opens the store alone cuts it off, and keeps it in salvage/.");
             return;
         }
 

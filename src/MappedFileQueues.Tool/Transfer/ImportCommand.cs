@@ -47,11 +47,10 @@ internal static class ImportCommand
             using Stream input = name == "-"
                 ? new InterruptibleStream(Console.OpenStandardInput(), interruption.Token)
                 : File.OpenRead(name);
-            using BufferedStream buffered = new(input, 1 << 20);
             TransferResult result;
             try
             {
-                result = Import(options, ImportSource.Open(buffered, name), parsed.GetValue(skip) ?? 0,
+                result = Import(options, ImportSource.Open(input, name), parsed.GetValue(skip) ?? 0,
                     name == "-" ? null : input, interruption.Token);
             }
             catch (OperationCanceledException)

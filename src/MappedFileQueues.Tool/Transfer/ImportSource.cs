@@ -13,11 +13,10 @@ internal abstract class ImportSource
     /// <summary>Opens an export.</summary>
     public static ImportSource Open(Stream input, string name)
     {
-        byte[] first = new byte[BinaryForm.Magic.Length];
-        int read = input.ReadAtLeast(first, first.Length, throwOnEndOfStream: false);
-        return first.AsSpan(0, read).SequenceEqual(BinaryForm.Magic)
-            ? new BinarySource(input)
-            : new LineSource(new LineReader(new PrefixedStream(first[..read], input), name, int.MaxValue / 2));
+        InputBuffer buffer = new(input);
+        return buffer.Peek(BinaryForm.Magic.Length).SequenceEqual(BinaryForm.Magic)
+            ? new BinarySource(buffer)
+            : new LineSource(new LineReader(buffer, name, int.MaxValue / 2));
     }
 
     /// <summary>Reads the next message; false at the end. Throws when a part is missing or damaged.</summary>
@@ -38,8 +37,7 @@ internal abstract class ImportSource
         {
             _input = input;
             byte[] header = new byte[BinaryForm.HeaderLength];
-            BinaryForm.Magic.CopyTo(header);
-            ReadExactly(header.AsSpan(BinaryForm.Magic.Length));
+            ReadExactly(header);
             Header = BinaryForm.ReadHeader(header);
         }
 
@@ -150,10 +148,15 @@ internal abstract class ImportSource
                 + $"go on with --skip {_count}.");
     }
 
-    /// <summary>A stream of which the first bytes were read already.</summary>
-    private sealed class PrefixedStream(byte[] first, Stream rest) : Stream
+    /// <summary>
+    /// Reads ahead, and gives what is there without waiting for more: a pipe may bring a line now and the next one in an hour. A
+    /// <see cref="BufferedStream"/> waits until it can fill the request.
+    /// </summary>
+    private sealed class InputBuffer(Stream source) : Stream
     {
-        private int _taken;
+        private readonly byte[] _buffer = new byte[1 << 20];
+        private int _start;
+        private int _end;
 
         public override bool CanRead => true;
 
@@ -169,14 +172,26 @@ internal abstract class ImportSource
             set => throw new NotSupportedException();
         }
 
+        /// <summary>The first bytes, which stay to be read; fewer only at the end.</summary>
+        public ReadOnlySpan<byte> Peek(int count)
+        {
+            while (_end < count && source.Read(_buffer, _end, _buffer.Length - _end) is > 0 and var read)
+                _end += read;
+            return _buffer.AsSpan(0, Math.Min(count, _end));
+        }
+
         public override int Read(byte[] buffer, int offset, int count)
         {
-            int left = Math.Min(count, first.Length - _taken);
-            if (left == 0)
-                return rest.Read(buffer, offset, count);
-            first.AsSpan(_taken, left).CopyTo(buffer.AsSpan(offset));
-            _taken += left;
-            return left;
+            if (_start == _end)
+            {
+                _end = source.Read(_buffer, 0, _buffer.Length);
+                _start = 0;
+            }
+
+            int taken = Math.Min(count, _end - _start);
+            _buffer.AsSpan(_start, taken).CopyTo(buffer.AsSpan(offset));
+            _start += taken;
+            return taken;
         }
 
         public override void Flush()

@@ -150,6 +150,29 @@ public sealed class TransferTests : IDisposable
         Assert.Contains("does not record", refused.Error, StringComparison.Ordinal);
     }
 
+    /// <summary>What was appended before a signal stays, and is counted.</summary>
+    [Fact]
+    public void ReplayAndImport_Signal_SayHowManyCame()
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "The signal is sent as one.");
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "100").Expect(0);
+        string copy = Path.Combine(_temp.Root, "copy");
+        using ChildProcess replay = ChildProcess.StartTool("replay", _temp.StorePath, copy, "--rate", "1");
+        Eventually.True(() => File.Exists(Path.Combine(copy, "control")) && Read(copy).Count > 0, "a message came");
+        replay.Signal(ChildProcess.SigTerm);
+        replay.ExpectExit(143);
+        Assert.Equal($"Interrupted. Replayed {Read(copy).Count} messages", Assert.Single(replay.Lines).Split(',')[0]);
+
+        string other = Path.Combine(_temp.Root, "other");
+        using ChildProcess import = ChildProcess.StartTool("import", other);
+        import.Input.Write("{\"text\":\"one\"}\n{\"text\":\"tw");
+        import.Input.Flush();
+        Eventually.True(() => File.Exists(Path.Combine(other, "control")) && Read(other).Count > 0, "a message came");
+        import.Signal(ChildProcess.SigTerm);
+        import.ExpectExit(143);
+        Assert.StartsWith("Interrupted. Imported 1 messages", Assert.Single(import.Lines), StringComparison.Ordinal);
+    }
+
     private void Fill()
     {
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
