@@ -25,8 +25,8 @@ public sealed class FaultDisk
     }
 
     /// <summary>
-    /// Whether flushes fail (EIO), as on a disk that breaks. The first one poisons the store: close the queue in all processes and
-    /// open it again, with this switched off.
+    /// Whether flushes fail (EIO), as on a disk that breaks. The first one poisons the store: close the queue in all processes,
+    /// then open it again with this switched off.
     /// </summary>
     public bool FailsFlushes
     {
@@ -50,7 +50,8 @@ public sealed class FaultDisk
     {
         Interlocked.Increment(ref _flushCount);
         if (_failsFlushes)
-            throw new QueueDiskException($"Input/output error: path={path}. Flushes of this test's disk fail.", DiskErrors.EIO, path);
+            throw new QueueDiskException(
+                $"Input/output error: path={path}. Flushes of this test's disk fail.", DiskErrors.EIO, path);
     }
 
     private sealed class FaultServices(FaultDisk disk, OperatingSystemServices inner) : ForwardingServices(inner)

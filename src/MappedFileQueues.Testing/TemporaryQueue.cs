@@ -1,8 +1,9 @@
 namespace MappedFileQueues.Testing;
 
 /// <summary>
-/// A queue of messages of any length for one test: in a folder of its own below the system's folder for temporary files, with segments of 64
-/// KiB, on a disk whose faults the test may switch on. Dispose removes all of it; a process that dies before leaves the folder.
+/// A queue of messages of any length for one test: in a folder of its own below the system's folder for temporary files, with
+/// segments of 64 KiB, on a disk whose faults the test may switch on. Dispose removes all of it; a process that dies before that
+/// leaves the folder.
 /// </summary>
 public sealed class TemporaryQueue : IDisposable, IAsyncDisposable
 {

@@ -1,8 +1,9 @@
 namespace MappedFileQueues.Testing;
 
 /// <summary>
-/// A queue of structs for one test: in a folder of its own below the system's folder for temporary files, with segments of 64
-/// KiB, on a disk whose faults the test may switch on. Dispose removes all of it; a process that dies before leaves the folder.
+/// A queue of structs for one test: in a folder of its own below the system's folder for temporary files, with
+/// segments of 64 KiB, on a disk whose faults the test may switch on. Dispose removes all of it; a process that dies before that
+/// leaves the folder.
 /// </summary>
 /// <typeparam name="T">The message: a struct without references.</typeparam>
 public sealed class TemporaryQueue<T> : IDisposable, IAsyncDisposable

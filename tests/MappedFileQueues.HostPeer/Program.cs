@@ -5,7 +5,8 @@ using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
 
 // HostPeer STORE MODE: an application that consumes the queue of longs in STORE. Its handler writes `begin N` for each message,
-// waits for a line on standard input when MODE is "step", and writes `end N`. It writes `stopping` when its end has begun. The test stops it, or kills it.
+// waits for a line on standard input when MODE is "step", and writes `end N`. It writes `stopping` when its end has begun. The
+// test stops it, or kills it.
 HostApplicationBuilder builder = Host.CreateApplicationBuilder();
 builder.Logging.ClearProviders();
 builder.Services.AddSingleton(new PeerMode(args[1] == "step"));

@@ -56,7 +56,8 @@ internal sealed class ConsumerService<T> : BackgroundService
         _context = new ConsumeContext(queue.Name, consumer);
         _meter = meter.ForConsumer(queue.Name, consumer);
         _deadLetters = new DeadLetterBox(
-            options.DeadLetterPath ?? Path.TrimEndingDirectorySeparator(queue.Options.StorePath) + "-dead-letters", queue.Options);
+            options.DeadLetterPath ?? Path.TrimEndingDirectorySeparator(queue.Options.StorePath) + "-dead-letters",
+            queue.Options);
         State = new ConsumerState(queue.Name, consumer, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
         queue.Add(State);
     }
@@ -315,7 +316,8 @@ internal sealed class ConsumerService<T> : BackgroundService
         if (_options.OnFailure != HandlerFailureAction.DeadLetter)
             throw new HandlerFailedException(
                 $"The handler failed at every attempt: queue={_queue.Name}, consumer=\"{State.Name}\", offset={offset}, "
-                + $"attempts={attempts}. Correct the handler and start the application again, or set OnFailure to DeadLetter.", error);
+                + $"attempts={attempts}. Correct the handler and start the application again, or set OnFailure to DeadLetter.",
+                error);
         MappedFileQueueInfo? info = _queue.Watch.Look(TimeSpan.MaxValue)?.Info;
         _deadLetters.Append(new DeadLetter
         {

@@ -11,7 +11,8 @@ internal abstract class HandlerCall<T>
 
     public abstract ValueTask HandleAsync(T message, ConsumeContext context, CancellationToken cancellationToken);
 
-    public abstract ValueTask HandleAsync(ReadOnlyMemory<T> messages, ConsumeContext context, CancellationToken cancellationToken);
+    public abstract ValueTask HandleAsync(
+        ReadOnlyMemory<T> messages, ConsumeContext context, CancellationToken cancellationToken);
 }
 
 /// <summary>A handler of messages.</summary>

@@ -80,7 +80,8 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
         {
             findings.Data[$"consumer:{consumer.Name}"] = consumer.Status.ToString();
             if (consumer.Status == ConsumerStatus.Failed)
-                findings.Unhealthy($"Consumer \"{consumer.Name}\" ({consumer.HandlerName}) has stopped: {consumer.Error!.Message}");
+                findings.Unhealthy(
+                    $"Consumer \"{consumer.Name}\" ({consumer.HandlerName}) has stopped: {consumer.Error!.Message}");
             else if (consumer.TryFindHang(out TimeSpan time, out long offset))
                 findings.Unhealthy($"Handler {consumer.HandlerName} of consumer \"{consumer.Name}\" has not returned for {time}: "
                     + $"offset={offset}.");

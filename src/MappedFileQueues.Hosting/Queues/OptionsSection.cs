@@ -5,7 +5,9 @@ using Microsoft.Extensions.Options;
 
 namespace MappedFileQueues.Hosting.Queues;
 
-/// <summary>What the options of queues, consumers and health checks share: their section, and sentences that name its keys.</summary>
+/// <summary>
+/// What the options of queues, consumers and health checks share: their section, and sentences that name its keys.
+/// </summary>
 internal static class OptionsSection
 {
     /// <summary>The section; null in an application without configuration.</summary>
@@ -29,7 +31,7 @@ internal static class OptionsSection
                select $"{child.Path} is no option. The options are {string.Join(", ", known.Order(StringComparer.Ordinal))}.";
     }
 
-    /// <summary>The failures of a generated validator, which knows an option as `PATH.Option`, as sentences with the key.</summary>
+    /// <summary>The failures of a generated validator, which knows an option as `PATH.Option`, as sentences with keys.</summary>
     public static IEnumerable<string> Sentences(ValidateOptionsResult result, string path) =>
         (result.Failures ?? []).Select(failure => Sentence(failure, path));
 

@@ -30,6 +30,7 @@ internal static class QueueNames
         bool isValid = (mayBeEmpty || name.Length > 0) && name.Length <= LengthMax
             && name.All(character => char.IsAsciiLetterOrDigit(character) || character is '.' or '_' or '-');
         if (!isValid)
-            throw new ArgumentException($"A name has 1 to {LengthMax} characters of A-Z a-z 0-9 . _ -: name=\"{name}\".", nameof(name));
+            throw new ArgumentException(
+                $"A name has 1 to {LengthMax} characters of A-Z a-z 0-9 . _ -: name=\"{name}\".", nameof(name));
     }
 }

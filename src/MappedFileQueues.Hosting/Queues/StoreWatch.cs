@@ -22,14 +22,14 @@ internal sealed class StoreWatch(NamedQueue queue)
     private TimeProvider Clock => queue.Options.TimeProvider;
 
     /// <summary>A look; null until the queue is open.</summary>
-    /// <param name="ageMax">One that is no older will do.</param>
+    /// <param name="ageMax">One that is no older will do; zero: a new one.</param>
     public StoreLook? Look(TimeSpan ageMax)
     {
         if (queue.GetInfo is null)
             return null;
         lock (_lock)
         {
-            if (_last is { } recent && Clock.GetElapsedTime(recent.Timestamp) <= ageMax)
+            if (ageMax > TimeSpan.Zero && _last is { } recent && Clock.GetElapsedTime(recent.Timestamp) <= ageMax)
                 return recent;
             StoreLook look = Take();
             Tell(_last, look);

@@ -3,7 +3,9 @@ using System.Diagnostics.Metrics;
 
 namespace MappedFileQueues.Hosting.Telemetry;
 
-/// <summary>Counts and times what one consumer does, once for each call of its handler. Costs a branch while nobody listens.</summary>
+/// <summary>
+/// Counts and times what one consumer does, once for each call of its handler. Costs a branch while nobody listens.
+/// </summary>
 internal sealed class ConsumerMeter
 {
     private readonly Counter<long> _consumed;

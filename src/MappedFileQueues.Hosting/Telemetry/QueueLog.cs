@@ -34,7 +34,8 @@ internal static partial class QueueLog
     [LoggerMessage(107, LogLevel.Error, "Queue {Queue}, consumer \"{Consumer}\": stepped over damage in {File}: offset={Offset}, "
         + "next={NextOffset}, length={Length}")]
     public static partial void CorruptionSkipped(
-        this ILogger logger, Exception error, string queue, string consumer, string file, long offset, long nextOffset, long length);
+        this ILogger logger, Exception error, string queue, string consumer, string file, long offset, long nextOffset,
+        long length);
 
     [LoggerMessage(108, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": messages were removed before it read them: "
         + "offset={Offset}, next={NextOffset}, length={Length}")]

@@ -64,7 +64,8 @@ internal sealed class QueueMeter : IDisposable
             static look => look.Info!.PublishedOffset - look.Info.ConfirmedOffset);
         Store("size", "By", "The disk space of the store.", static look => look.Info!.BytesOnDisk);
         Store("disk.free", "By", "The free space of the store's disk.", static look => look.FreeBytes);
-        Store("open_claims", "{claim}", "Messages that were begun and are not finished.", static look => look.Info!.OpenClaims.Count);
+        Store("open_claims", "{claim}", "Messages that were begun and are not finished.",
+            static look => look.Info!.OpenClaims.Count);
         Store("poisoned", "1", "1 after a flush has failed.", static look => look.Info!.IsPoisoned ? 1 : 0);
     }
 

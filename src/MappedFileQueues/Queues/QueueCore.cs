@@ -45,8 +45,8 @@ internal sealed class QueueCore : IDisposable
         _onSkipped = onSkipped;
         _onGap = onGap;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
-        Attachment = new LogAttachment(
-            StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services), settings, onDeleting);
+        OpenedStore opened = StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services);
+        Attachment = new LogAttachment(opened, settings, onDeleting);
         if (options.Retention is { } policy)
             SetRetentionOrClose(policy);
     }

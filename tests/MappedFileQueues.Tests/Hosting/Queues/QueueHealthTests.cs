@@ -181,7 +181,8 @@ public sealed class QueueHealthTests
         string text = host.Log.WaitFor(112);
         HealthReport report = host.CheckHealthAsync().GetAwaiter().GetResult();
         Assert.Equal(HealthStatus.Degraded, report.Status);
-        Assert.Contains("A message that was begun and is not finished blocks all readers", report.Entries.Values.Single().Description,
+        Assert.Contains(
+            "A message that was begun and is not finished blocks all readers", report.Entries.Values.Single().Description,
             StringComparison.Ordinal);
         return text;
     }

@@ -1,3 +1,4 @@
+using MappedFileQueues.Hosting;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Options;
 
@@ -73,7 +74,7 @@ public sealed class QueueRegistrationTests
         host.Services.AddMappedFileQueue<long>("orders", options => options.Checksum = ChecksumMode.None);
         await host.StartAsync();
 
-        var options = host.Provider.GetRequiredService<IOptionsMonitor<MappedFileQueues.Hosting.HostedQueueOptions>>().Get("orders");
+        HostedQueueOptions options = host.Provider.GetRequiredService<IOptionsMonitor<HostedQueueOptions>>().Get("orders");
         Assert.Equal(DurabilityLevel.Group, options.Durability);
         Assert.Equal(TimeSpan.FromMilliseconds(250), options.FlushInterval);
         Assert.Equal(UnixFileMode.UserRead | UnixFileMode.UserWrite, options.UnixCreateMode);

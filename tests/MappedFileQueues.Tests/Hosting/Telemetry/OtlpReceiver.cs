@@ -43,7 +43,9 @@ internal sealed class OtlpReceiver : IDisposable
            select (Text(metric, 1), Text(metric, 3), Tags(point, kind == 9 ? 9 : 7), Value(point, kind == 9)),
     ];
 
-    /// <summary>The spans: name, kind and attributes. ResourceSpans 1, ScopeSpans 2, Span 2: name 5, kind 6, attributes 9.</summary>
+    /// <summary>
+    /// The spans: name, kind and attributes. ResourceSpans 1, ScopeSpans 2, Span 2: name 5, kind 6, attributes 9.
+    /// </summary>
     public IReadOnlyList<(string Name, ulong Kind, string[] Tags)> Spans =>
     [
         .. from body in Bodies("v1/traces")
