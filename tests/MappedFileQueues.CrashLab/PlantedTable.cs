@@ -25,6 +25,7 @@ internal static class PlantedTable
         [PlantedFault.LowWaterNotRecorded] = "retain",
         [PlantedFault.LowWaterAfterDeletion] = "retain",
         [PlantedFault.CursorsNotReadAgain] = "retain",
+        [PlantedFault.LimitRaisedLate] = "retain",
         [PlantedFault.LowWaterRecordedLate] = "retain",
         [PlantedFault.CursorsNotSynced] = "retain",
         [PlantedFault.ConfirmedNotRaised] = "retain",

@@ -195,7 +195,9 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
         // P18 acquire: the flush that raised it saw everything below it published; pairs with P18 full in FlushRound.
         long confirmed = IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
-        return HoleRepair.IsDamage(header, claim, offset, generation, Math.Max(_checkpoint, confirmed));
+        // A removal raises low water, then confirmed, and claims may be open in what it removes.
+        long flushedTo = offset < LowWater ? 0 : Math.Max(_checkpoint, confirmed);
+        return HoleRepair.IsDamage(header, claim, offset, generation, flushedTo);
     }
 
     public override ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? 0);

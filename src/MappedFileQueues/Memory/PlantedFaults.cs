@@ -27,6 +27,9 @@ internal enum PlantedFault
     /// <summary>A deletion does not look at the cursors again.</summary>
     CursorsNotReadAgain,
 
+    /// <summary>The second look at the cursors lets a deletion go further than the first one did.</summary>
+    LimitRaisedLate,
+
     /// <summary>Low water is recorded after the segments went.</summary>
     LowWaterRecordedLate,
 

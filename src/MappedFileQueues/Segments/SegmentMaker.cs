@@ -217,7 +217,7 @@ internal sealed unsafe class SegmentMaker(
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
 #if MFQ_PLANTED
-        if (ofSpares && PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed))
+        if (PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed))
             SharedWord.RaiseTo(control.DirectoryFlushed, start + ((names.Count - 1) * window.SegmentLength) + 1);
 #endif
         FlushNames(start, start + ((names.Count - 1) * window.SegmentLength), isInTurn: ofSpares);

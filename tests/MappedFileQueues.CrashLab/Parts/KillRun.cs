@@ -205,7 +205,8 @@ internal sealed class KillRun : IDisposable
         if (_plan.Retention is not null && _random.Next(3) == 0)
         {
             string role = _random.Next(2) == 0 ? "trimmer" : "producer";
-            Start(role, _nextLine++, s_removalSteps[_random.Next(s_removalSteps.Length)], stops ? "stop" : "kill", _random.Next(1, 12));
+            string removalStep = s_removalSteps[_random.Next(s_removalSteps.Length)];
+            Start(role, _nextLine++, removalStep, stops ? "stop" : "kill", _random.Next(1, 12));
             return;
         }
 

@@ -35,7 +35,8 @@ internal sealed class StormOrder(int seed, OffsetLedger? ledger = null, KillBoar
         {
             long last = Numbers.GetValueOrDefault(producer);
             if (number <= last || offset < _next)
-                throw new LabViolation($"After message {last} of producer {producer}, and offset {_next}, comes {number}, at {offset}");
+                throw new LabViolation(
+                    $"After message {last} of producer {producer}, and offset {_next}, comes {number}, at {offset}");
             CheckSkipped(producer, last + 1, number - 1, $"message {number} at {offset}");
             Numbers[producer] = number;
             _next = offset + 1;
@@ -72,7 +73,8 @@ internal sealed class StormOrder(int seed, OffsetLedger? ledger = null, KillBoar
             if (offset is null && ledger is not null && _gaps.Count > 0 && number > Volatile.Read(ref board!.Acked(producer)))
                 continue;
             if (offset is not { } at || !_gaps.Exists(gap => at >= gap.From && at < gap.To))
-                throw new LabViolation($"Before {before} message {number} of producer {producer}, at {offset}, is missing; skipped: "
+                throw new LabViolation(
+                    $"Before {before} message {number} of producer {producer}, at {offset}, is missing; skipped: "
                     + string.Join(", ", _gaps.TakeLast(4)));
         }
     }

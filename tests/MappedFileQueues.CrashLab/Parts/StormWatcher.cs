@@ -3,7 +3,9 @@ using MappedFileQueues.CrashLab.Work;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
-/// <summary>A reader without a name, which nobody waits for. It is slow, and says what was removed before it came there.</summary>
+/// <summary>
+/// A reader without a name, which nobody waits for. It is slow, and says what was removed before it came there.
+/// </summary>
 internal sealed class StormWatcher : IDisposable
 {
     private readonly MappedFileReader _reader;

@@ -8,7 +8,8 @@ namespace MappedFileQueues.CrashLab.Processes;
 /// </summary>
 internal sealed unsafe class OffsetLedger : IDisposable
 {
-    private const int CountMax = 32 * 1024;
+    /// <summary>Messages of a line that there is room for.</summary>
+    public const int CountMax = 32 * 1024;
 
     private readonly MemoryMappedFile _file;
     private readonly MemoryMappedViewAccessor _view;

@@ -124,6 +124,9 @@ internal sealed class Victim(string storePath, KillBoard board, OffsetLedger led
     private void Append(int count, Func<ReadOnlyMemory<byte>[], long> append)
     {
         long first = board.Acked(line) + 1;
+        // On a machine with a heavy load somebody may live very long.
+        if (first + count > OffsetLedger.CountMax)
+            Thread.Sleep(Timeout.Infinite);
         ReadOnlyMemory<byte>[] messages = [.. Enumerable.Range(0, count).Select(i =>
             (ReadOnlyMemory<byte>)Message(seed, line, first + i))];
         Volatile.Write(ref board.Begun(line), first + count - 1);

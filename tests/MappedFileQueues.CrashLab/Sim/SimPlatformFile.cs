@@ -36,7 +36,9 @@ internal sealed class SimPlatformFile : PlatformFile
 
     public override bool HasOtherNames => _file.Shared is not null;
 
-    /// <summary>As on Linux, a mapping alone takes nothing: the mark decides, which lives as long as the open or its views.</summary>
+    /// <summary>
+    /// As on Linux, a mapping alone takes nothing: the mark decides, which lives as long as the open or its views.
+    /// </summary>
     public override bool TryUse()
     {
         lock (Disk.Gate)

@@ -9,13 +9,16 @@ internal sealed record LabPlan
     private const int LengthKindOfRetaining = 4;
 
     private static readonly int[] s_segmentLengths = [4096, 4096, 8192, 16384, 65536];
+    private static readonly int[] s_retainingLengths = [4096, 8192, 8192, 16384];
     private static readonly int[] s_fixedLengths = [8, 24, 56, 120, 504];
     private static readonly DurabilityLevel[] s_levels =
         [DurabilityLevel.PageCache, DurabilityLevel.PageCache, DurabilityLevel.Interval, DurabilityLevel.Group];
 
     private static readonly int[] s_flushCounts = [0, 0, 0, 0, 1, 3];
 
-    /// <summary>How much of a recycled segment is zeroed before it gets its name: tiny, so that tiny segments have a rest.</summary>
+    /// <summary>
+    /// How much of a recycled segment is zeroed before it gets its name: tiny, so that tiny segments have a rest.
+    /// </summary>
     private const int TinyFirstBlocks = 4096;
 
     public LabPlan(Random random, bool retains = false)
@@ -33,7 +36,7 @@ internal sealed record LabPlan
         HasDurableReader = random.Next(3) == 0;
         if (!retains)
             return;
-        SegmentLength = Math.Min(SegmentLength, s_segmentLengths[random.Next(s_segmentLengths.Length - 1)]);
+        SegmentLength = s_retainingLengths[random.Next(s_retainingLengths.Length)];
         LengthKind = random.Next(3) == 0 ? LengthKind : LengthKindOfRetaining;
         ProcessCount = random.Next(2, 4);
         FirstBlocks = random.Next(4) == 0 ? 0 : TinyFirstBlocks;

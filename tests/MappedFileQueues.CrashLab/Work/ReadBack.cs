@@ -29,7 +29,8 @@ internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive,
         bool hasEnded = false;
         foreach (IGrouping<int, EntryPicture> unit in model.Entries.GroupBy(entry => entry.Entry.Unit))
         {
-            if (unit.First().State is EntryState.Abandoned || (unit.First().Entry.Offset is >= 0 and var offset && offset < oldest))
+            bool isRemoved = unit.First().Entry.Offset is >= 0 and var offset && offset < oldest;
+            if (unit.First().State is EntryState.Abandoned || isRemoved)
                 continue;
             int present = CountPresent(unit, messages, matched.Count);
             bool mayBeThere = !hasEnded && unit.First().State is EntryState.Published or EntryState.UnderWay;

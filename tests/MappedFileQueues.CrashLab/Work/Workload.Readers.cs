@@ -15,14 +15,13 @@ internal sealed partial class Workload
         {
             LogEntry? expected = NextToRead(process, out bool isBlocked);
             long before = process.Consumer.Offset;
-            bool mayLag = _plan.HasDurableReader && index == 0 && expected is not null && expected.Offset >= ControlWords.Of(_disk).Confirmed;
+            bool mayLag = MayLag(index, expected);
             bool found = process.Consumer.TryConsume(out ReadOnlySpan<byte> message);
             if (process.Skipped.TryDequeue(out MessagesSkippedEventArgs? skipped))
             {
                 GoBehind(process, skipped, before, expected);
                 expected = NextToRead(process, out isBlocked);
-                mayLag = _plan.HasDurableReader && index == 0 && expected is not null
-                    && expected.Offset >= ControlWords.Of(_disk).Confirmed;
+                mayLag = MayLag(index, expected);
             }
 
             if (!found)
@@ -45,6 +44,9 @@ internal sealed partial class Workload
             CommitOrAdvance(process);
         }
     }
+
+    private bool MayLag(int index, LogEntry? expected) => _plan.HasDurableReader && index == 0 && expected is not null
+        && expected.Offset >= ControlWords.Of(_disk).Confirmed;
 
     private void CommitOrAdvance(LabProcess process)
     {

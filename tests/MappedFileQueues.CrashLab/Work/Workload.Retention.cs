@@ -10,7 +10,7 @@ namespace MappedFileQueues.CrashLab.Work;
 internal sealed partial class Workload
 {
     /// <summary>One point of so many in a removal lets another process do something.</summary>
-    private const int NestedEvery = 6;
+    private const int NestedEvery = 3;
 
     private LabProcess? _worker;
     private bool _letsOthersIn;
@@ -116,13 +116,17 @@ internal sealed partial class Workload
             MoveBack(process);
     }
 
-    /// <summary>A consumer goes back to a message that is still there. A removal under way sees that, or it sees the removal.</summary>
+    /// <summary>
+    /// A consumer goes back to a message that is still there. A removal under way sees that, or the consumer waits for the
+    /// removal; which it cannot here, where one thread does both.
+    /// </summary>
     private void MoveBack(LabProcess process)
     {
         if (process.Consumer is not { } consumer || process.IsClaiming)
             return;
+        long lowWater = ControlWords.Of(_disk).LowWater;
         List<LogEntry> candidates = [.. _model.Entries.Where(entry => entry.State == EntryState.Published
-            && entry.Offset >= _model.LowWater && entry.Offset < consumer.Offset)];
+            && entry.Offset >= lowWater && entry.Offset < consumer.Offset)];
         if (candidates.Count == 0)
             return;
         long offset = candidates[_random.Next(candidates.Count)].Offset;
@@ -170,8 +174,9 @@ internal sealed partial class Workload
             throw new LabViolation($"{name} skips {skipped.Offset} to {skipped.NextOffset}, and nobody may be dropped");
         if (skipped.ConsumerName != name || skipped.NextOffset != lowWater || skipped.Offset < before
             || (expected is { Offset: >= 0 } && skipped.Offset > expected.Offset))
-            throw new LabViolation($"{name} stood at {before}, before {expected?.Offset}, the log begins at {lowWater}, and it says "
-                + $"that it skips {skipped.Offset} to {skipped.NextOffset}");
+            throw new LabViolation(
+                $"{name} stood at {before}, before {expected?.Offset}, the log begins at {lowWater}, and it says that it "
+                + $"skips {skipped.Offset} to {skipped.NextOffset}");
         _model.Commit(name, skipped.NextOffset);
         _model.LetDrop(name, mayBeDropped: false);
         process.ReadPosition = PositionAt(skipped.NextOffset);
@@ -192,10 +197,12 @@ internal sealed partial class Workload
             bool mayGo = _model.MayBeDropped(name) || _plan.Retention is { KeepUnconsumed: false }
                 || (_plan.Retention?.UnconsumedBytesMax is { } most && tail - offset > most);
             if (offset >= _model.LowWater && offset < lowWater && !mayGo)
-                throw new LabViolation($"{name} has committed {offset}, the tail is {tail}, and all before {lowWater} is removed");
+                throw new LabViolation(
+                    $"{name} has committed {offset}, the tail is {tail}, and all before {lowWater} is removed");
         }
 
-        if (lowWater > tail)
+        // The tail may stand at the start of a segment, behind the padding of the one before.
+        if (lowWater - tail >= _plan.SegmentLength)
             throw new LabViolation($"All before {lowWater} is removed, and the tail is {tail}");
         _model.Remove(lowWater);
     }

@@ -109,7 +109,12 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
 #endif
-            limit = FindLimit(before, oldest, policy);
+            // Not further than low water was raised: cursors between the two were neither synced nor warned.
+            limit = Math.Min(limit, FindLimit(before, oldest, policy));
+#if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.LimitRaisedLate))
+                limit = FindLimit(before, oldest, policy);
+#endif
 #if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LowWaterRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);

@@ -42,9 +42,16 @@ internal sealed unsafe class HoleRepair(
     }
 
     /// <inheritdoc cref="LogView.IsDamage"/>
-    public bool IsDamage(ulong* header, ulong claim, long offset) =>
+    public bool IsDamage(ulong* header, ulong claim, long offset)
+    {
         // P18 acquire: everything below it was seen published; pairs with P18 full in FlushRound.
-        IsDamage(header, claim, offset, GenerationNow(claim), SharedWord.ReadAcquire(control.Confirmed));
+        long flushedTo = SharedWord.ReadAcquire(control.Confirmed);
+        // P16 acquire: a removal raises both, this one first, and claims may be open in what it removes; pairs with P16 full in
+        // SegmentTrimmer.
+        if (offset < SharedWord.ReadAcquire(control.LowWater))
+            flushedTo = 0;
+        return IsDamage(header, claim, offset, GenerationNow(claim), flushedTo);
+    }
 
     /// <summary>
     /// As <see cref="IsDamage(ulong*, ulong, long)"/>, for a caller that knows the slot's generation and how far the log was

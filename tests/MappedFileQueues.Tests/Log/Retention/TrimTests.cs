@@ -211,6 +211,80 @@ public sealed class TrimTests : IDisposable
         Assert.Equal(offsets[70], First(back));
     }
 
+    /// <summary>
+    /// A removal confirms what it removes without a flush. A consumer that was still in the segment met a dead process's claim
+    /// there, took it for damage, because it lay below what was confirmed, and threw. The crash laboratory found it.
+    /// </summary>
+    [Fact]
+    public void Read_DeadClaimInARemovedSegment_ReadsOnToTheEndOfTheSegment()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer slow = queue.OpenConsumer(
+            "slow", new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
+        List<MessagesSkippedEventArgs> skipped = [];
+        queue.MessagesSkipped += (_, gap) => skipped.Add(gap);
+        queue.Producer.Produce(CrashMessage.Make("first", 64));
+        First(slow);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("Claimed", hit: 1);
+            agent.Send("append prefix=x size=64 count=1");
+            agent.ExpectKilled();
+        }
+
+        long[] offsets = Fill(queue, 300);
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = false });
+
+        long kept = queue.Trim(long.MaxValue);
+
+        Assert.InRange(kept, SegmentLength, long.MaxValue);
+        foreach (long offset in offsets.Where(offset => offset < SegmentLength))
+        {
+            slow.Advance();
+            Assert.Equal(offset, First(slow));
+        }
+
+        slow.Advance();
+        Assert.Equal(offsets.First(offset => offset >= kept), First(slow));
+        Assert.Equal((SegmentLength, kept), (Assert.Single(skipped).Offset, skipped[0].NextOffset));
+    }
+
+    /// <summary>
+    /// The second look at the cursors may find them further on than the first. A removal that then went further removed what no
+    /// sync of the cursors and no low water had covered: after a power cut the older cursor stood before the log. Found while
+    /// the crash laboratory let consumers commit between the two.
+    /// </summary>
+    [Fact]
+    public void Trim_ConsumerCommitsBetweenTheLooks_GoesNoFurtherThanLowWaterWasRaised()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer slow = queue.OpenConsumer("slow", QueueStart.Earliest);
+        Fill(queue, 300);
+        CommitMessages(slow, 100);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={_temp.StorePath}");
+        agent.Trap("LowWaterRaised", hit: 1, "stop");
+        agent.Send("trim");
+        agent.WaitUntilStopped();
+        long raised = queue.GetInfo().OldestOffset;
+        CommitMessages(slow, 150);
+
+        agent.Continue();
+        agent.Answer();
+
+        Assert.Equal(raised, queue.GetInfo().OldestOffset);
+    }
+
+    private static void CommitMessages(MappedFileConsumer consumer, int count)
+    {
+        for (int i = 0; i < count; i++)
+        {
+            consumer.Consume();
+            consumer.Commit();
+        }
+    }
+
     /// <summary>A power cut in the middle of SetRetention left the file for good. The crash laboratory found it.</summary>
     [Fact]
     public void Open_UnfinishedPolicy_IsRemoved()
