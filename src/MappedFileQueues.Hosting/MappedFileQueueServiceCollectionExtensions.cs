@@ -15,9 +15,9 @@ namespace Microsoft.Extensions.DependencyInjection;
 public static class MappedFileQueueServiceCollectionExtensions
 {
     /// <summary>
-    /// Adds a queue of structs under a name. It is a keyed singleton that the container opens and disposes; a class asks for it by
-    /// `[FromKeyedServices("orders")] MappedFileQueue&lt;Order&gt;`. Its options come from the section `MappedFileQueues:NAME` of
-    /// the configuration, and then from <paramref name="configure"/>.
+    /// Adds a queue of structs under a name. It is a keyed singleton that the container opens and disposes; a class asks for
+    /// it by `[FromKeyedServices("orders")] MappedFileQueue&lt;Order&gt;`. Its options come from the section
+    /// `MappedFileQueues:NAME` of the configuration, and then from <paramref name="configure"/>.
     /// </summary>
     /// <typeparam name="T">The message: a struct without references.</typeparam>
     /// <param name="services">The application's services.</param>
