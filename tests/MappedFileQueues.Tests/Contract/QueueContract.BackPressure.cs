@@ -186,6 +186,35 @@ public abstract partial class QueueContract
         }
     }
 
+    /// <summary>
+    /// The consumer often makes room between the look that found none and the first look of the spin. A spin that waited for one
+    /// more step of the cursor waited for ever then.
+    /// </summary>
+    [Theory, MemberData(nameof(Places))]
+    public void Produce_SpinsWithoutEnd_NoRoomIsOverlooked(Segments segments, bool two)
+    {
+        using QueuePair pair = Open(segments, two, options =>
+        {
+            options.MaxUnconsumedBytes = 1;
+            options.ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan;
+        });
+        ConsumerUnderTest consumer = pair.Consumer;
+        Assert.Equal(0, consumer.CommittedOffset);
+        const int count = 2000;
+        BackgroundCall producing = BackgroundCall.Start(() => ProduceMany(pair.Producer, count));
+        for (int i = 0; i < count; i++)
+        {
+            Assert.Equal(i, consumer.Consume(Deadline));
+            consumer.Commit();
+        }
+
+        producing.Join();
+        Close(pair.Right.OpenConsumer("closed"));
+        Fill(pair.Producer);
+        Assert.Throws<TimeoutException>(
+            () => pair.Producer.Produce(0, new ProduceOptions { Timeout = TimeSpan.FromMilliseconds(20) }));
+    }
+
     [Theory, MemberData(nameof(Places))]
     public async Task Dispose_ProducersWait_EndsThem(Segments segments, bool two)
     {

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Appending;
@@ -15,8 +16,8 @@ internal sealed class RoomWait : IDisposable
     /// <summary>As much room as a spinning producer waits for: it appends thousands of messages before it looks again.</summary>
     private const long SpinForMax = 64 * 1024;
 
-    /// <summary>How long a producer that may spin without end waits for more than one frame's room.</summary>
-    private static readonly TimeSpan SpinForMore = TimeSpan.FromMicroseconds(50);
+    /// <summary>A producer that spins without end tries its append again after this time.</summary>
+    private static readonly TimeSpan SpinOnce = TimeSpan.FromMicroseconds(50);
 
     /// <summary>The longest sleep while a claim stands behind the slowest consumer: its owner may be dead.</summary>
     private static readonly TimeSpan ClaimSleepMax = TimeSpan.FromMilliseconds(2);
@@ -28,9 +29,13 @@ internal sealed class RoomWait : IDisposable
     private readonly CallGate _gate;
     private readonly FlushPatience _patience;
     private readonly CancellationTokenRegistration _registration;
+    private readonly bool _spinsAlways;
+    private bool _hasSpun;
+    private bool _mayBeWoken;
     private TimeSpan _sleepMax;
     private ulong _sequence;
     private int _sleeps;
+    private long _listedAt = Stopwatch.GetTimestamp();
     private long _lookedAt = Stopwatch.GetTimestamp();
 
     /// <param name="store">The store.</param>
@@ -41,20 +46,25 @@ internal sealed class RoomWait : IDisposable
     public RoomWait(LogStore store, ConsumerLimit limit, CallGate gate, FlushPatience patience)
     {
         (_store, _limit, _gate, _patience) = (store, limit, gate, patience);
+        _spinsAlways = store.Settings.SpinDuration == Timeout.InfiniteTimeSpan;
         store.Producers.ThrowIfOwnClaimIsOpen();
         _registration = patience.CancellationToken.CanBeCanceled
             ? patience.CancellationToken.UnsafeRegister(static wait => ((RoomWait)wait!).Interrupt(), this)
             : default;
     }
 
-    /// <summary>Waiter's steps 1 to 3.</summary>
+    /// <summary>Spins at first; then the waiter's steps 1 to 3.</summary>
     public void Prepare()
     {
         using CallGate.Call call = _gate.Begin();
         _store.ThrowIfClosing();
-        if (_sleeps == 0)
-            Spin();
-        _sleepMax = _limit.Prepare(out _sequence, _sleeps);
+        // A spin ends with an append without the flag: most waits end there, and no consumer pays for a wake.
+        _mayBeWoken = !_spinsAlways && (_hasSpun || _store.Settings.SpinDuration == TimeSpan.Zero);
+        _hasSpun = true;
+        if (_mayBeWoken)
+            _sleepMax = _limit.Prepare(out _sequence, _sleeps);
+        else
+            Spin(_spinsAlways ? SpinOnce : _store.Settings.SpinDuration);
     }
 
     /// <summary>Waiter's step 5, after an append that found no room.</summary>
@@ -69,15 +79,13 @@ internal sealed class RoomWait : IDisposable
                 _patience.CancellationToken);
         if (_patience.IsOver)
             throw new TimeoutException($"Consumers did not make room in time; nothing was appended: {Describe()}.");
-        TimeSpan sleep = _limit.MeetsClaim && ClaimSleepMax < _sleepMax ? ClaimSleepMax : _sleepMax;
-        sleep = _patience.Limit(sleep);
-        long slept = Stopwatch.GetTimestamp();
-        _store.RoomWake.Sleep(_sequence, sleep);
-        _sleeps++;
-        if (Stopwatch.GetElapsedTime(slept) < sleep)
+        if (_mayBeWoken && !TrySleepOut())
+            return;
+        if (!_mayBeWoken && Stopwatch.GetElapsedTime(_listedAt) < SleeperWatch.Interval)
             return;
         // Not woken: the process that should have done it may be dead.
         _limit.Forget();
+        _listedAt = Stopwatch.GetTimestamp();
         if (Stopwatch.GetElapsedTime(_lookedAt) < LookAfterStore)
             return;
         _store.ThrowIfReplaced();
@@ -85,6 +93,17 @@ internal sealed class RoomWait : IDisposable
     }
 
     public void Dispose() => _registration.Dispose();
+
+    /// <summary>False when it was woken.</summary>
+    private bool TrySleepOut()
+    {
+        TimeSpan sleep = _limit.MeetsClaim && ClaimSleepMax < _sleepMax ? ClaimSleepMax : _sleepMax;
+        sleep = _patience.Limit(sleep);
+        _sleeps++;
+        long began = Stopwatch.GetTimestamp();
+        _store.RoomWake.Sleep(_sequence, sleep);
+        return Stopwatch.GetElapsedTime(began) >= sleep;
+    }
 
     /// <summary>What every message about a full queue says.</summary>
     public static string Describe(LogStore store, ConsumerLimit limit) =>
@@ -94,27 +113,27 @@ internal sealed class RoomWait : IDisposable
     private string Describe() => Describe(_store, _limit);
 
     /// <summary>
-    /// Waits for room for many messages, as long as the options allow it. Without it, a fast producer would look at the cursor
-    /// of a fast consumer after every few messages, and each look costs both a cache line.
+    /// Waits for room for many messages, for a while. Without it, a fast producer would look at the cursor of a fast consumer
+    /// after every few messages, and each look costs both a cache line. It ends after a bounded time whatever it sees: the
+    /// consumer may have made room before the first look here.
     /// </summary>
-    private void Spin()
+    private void Spin(TimeSpan spin)
     {
-        TimeSpan spin = _store.Settings.SpinDuration;
         if (spin == TimeSpan.Zero)
             return;
         long first = _limit.FindSlowest();
         long goal = Math.Clamp(_limit.BytesMax / 4, 1, SpinForMax);
         long began = Stopwatch.GetTimestamp();
-        while (!_patience.CancellationToken.IsCancellationRequested && !_patience.IsOver)
+        do
         {
             Thread.SpinWait(20);
             long moved = _limit.FindSlowest() - first;
-            TimeSpan elapsed = Stopwatch.GetElapsedTime(began);
-            bool isOver = spin == Timeout.InfiniteTimeSpan ? moved != 0 && elapsed >= SpinForMore : elapsed >= spin;
-            if (moved < 0 || moved >= goal || isOver)
+            if (moved < 0 || moved >= goal)
                 return;
             _store.ThrowIfClosing();
         }
+        while (Stopwatch.GetElapsedTime(began) < spin && !_patience.CancellationToken.IsCancellationRequested
+            && !_patience.IsOver);
     }
 
     private void Interrupt()
