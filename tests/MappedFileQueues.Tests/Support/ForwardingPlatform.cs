@@ -90,6 +90,8 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override bool HasOtherNames => inner.HasOtherNames;
 
+    public sealed override bool HasNoName => inner.HasNoName;
+
     public sealed override DateTimeOffset LastWritten => inner.LastWritten;
 
     public sealed override bool TryTakeAlone() => inner.TryTakeAlone();

@@ -183,6 +183,8 @@ internal sealed unsafe class RetentionThread : IDisposable
             _store.Settings.TimeProvider.GetUtcNow());
         if (plan.Limit > _store.LowWater)
             _ = Remove(plan.Goal, policy);
+        // Also what others have removed.
+        _store.Window.DropRemoved();
     }
 
     private long Remove(long before, RetentionOptions policy)
