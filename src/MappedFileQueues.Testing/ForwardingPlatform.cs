@@ -96,6 +96,8 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override bool HasOtherNames => inner.HasOtherNames;
 
+    public sealed override bool HasNoName => inner.HasNoName;
+
     public sealed override DateTimeOffset LastWritten => inner.LastWritten;
 
     public sealed override void NoteWritten() => inner.NoteWritten();

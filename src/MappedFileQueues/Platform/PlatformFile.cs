@@ -35,6 +35,9 @@ internal abstract class PlatformFile : IDisposable
     /// <summary>True if the file may have other names (hard links) than the one it was opened by; Portable: false.</summary>
     public virtual bool HasOtherNames => false;
 
+    /// <summary>True if the file was removed, and lives on only in those who have it open; Portable: false.</summary>
+    public virtual bool HasNoName => false;
+
     /// <summary>
     /// Takes the file for this open alone, whatever name others open it by, without waiting; false when another open has done so.
     /// This affects only opens that ask: other readers and writers are not kept away. Held until this is disposed or the process

@@ -197,6 +197,8 @@ internal sealed unsafe class RetentionThread : IDisposable
             _store.Settings.TimeProvider.GetUtcNow());
         if (plan.Limit > _store.LowWater)
             _ = Remove(plan.Goal, policy, recycles);
+        // Also what others have removed.
+        _store.Window.DropRemoved();
     }
 
     /// <summary>The first look of a queue removes them too: those who kept them may be gone.</summary>

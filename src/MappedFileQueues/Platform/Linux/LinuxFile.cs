@@ -40,6 +40,9 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     public override bool HasOtherNames => LinuxDirectory.Stat(handle, path).LinkCount > 1;
 
     /// <inheritdoc/>
+    public override bool HasNoName => LinuxDirectory.Stat(handle, path).LinkCount == 0;
+
+    /// <inheritdoc/>
     public override bool TryTakeAlone()
     {
         // Not flock(2): .NET takes a shared one for every file that it opens, so readers would be refused.

@@ -80,6 +80,33 @@ public sealed class ShortLivedTests : IDisposable
         window.CloseFiles();
     }
 
+    /// <summary>A mapping that nobody uses stays for the segment that the file becomes: not when the file is gone.</summary>
+    [Fact]
+    public void DropRemoved_NobodyUsesTheMapping_GivesTheDiskItsBlocksBack()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "/proc tells what is mapped.");
+        PlatformScope.Use(portable: false);
+        using (Open(DurabilityLevel.PageCache))
+        {
+        }
+
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!;
+        var window = new SegmentWindow(directory, SegmentLength, writable: true) { IdleMax = 4 };
+        window.Release(window.TryAcquire(0)!);
+        window.DropRemoved();
+        Assert.Single(Mapped());
+        File.Delete(_temp.PathOf(StoreNames.Segment(0)));
+        Assert.Single(Mapped());
+
+        window.DropRemoved();
+
+        Assert.Empty(Mapped());
+        window.CloseFiles();
+
+        string[] Mapped() => [.. File.ReadAllLines("/proc/self/maps")
+            .Where(line => line.Contains(_temp.PathOf(StoreNames.Segment(0)), StringComparison.Ordinal))];
+    }
+
     /// <summary>Appends for a time, and looks now and then at what is confirmed.</summary>
     private static void AppendFor(MappedFileQueue queue, TimeSpan time, Action<long> look)
     {
