@@ -32,6 +32,6 @@ internal sealed class CutPart(bool retains) : LabPart
         new CutRun(seed, options, result, this, isExhaustive, retains).Run();
     }
 
-    public override bool IsEnough(int runs, LabOptions options, PartResult result) => 
+    public override bool IsEnough(int runs, LabOptions options, PartResult result) =>
         result.Count("images") >= (retains ? options.Images / RetainShare : options.Images);
 }
