@@ -7,7 +7,12 @@ using OpenTelemetry.Trace;
 
 namespace MappedFileQueues.Tests.Hosting.Telemetry;
 
-/// <summary>What a collector receives of an application with a queue, through OpenTelemetry's own exporter.</summary>
+/// <summary>
+/// What a collector receives of an application with a queue, through OpenTelemetry's own exporter. Alone: OpenTelemetry takes
+/// instruments of one name in two meters of one name for one. When the application of another test ended, and its meter with it,
+/// nothing of this one's was exported any more.
+/// </summary>
+[Collection(AloneCollection.Name)]
 public sealed class TelemetryTests
 {
     private readonly Script _script = new();
