@@ -8,7 +8,7 @@ using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Log.Retention;
 
-/// <summary>A store whose messages are removed within moments: what is not done for them, and what is done all the same.</summary>
+/// <summary>A store whose messages are removed within moments: what is not done for them, and what is done anyway.</summary>
 [Collection(AloneCollection.Name)]
 public sealed class ShortLivedTests : IDisposable
 {
