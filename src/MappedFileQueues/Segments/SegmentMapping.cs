@@ -163,8 +163,8 @@ internal sealed unsafe class SegmentMapping
     }
 
     /// <summary>
-    /// Zeroes a range through the mapping, which takes half of the time of a write. False, with nothing changed, where its pages
-    /// are not in memory: to zero them, the system would first read them from the disk.
+    /// Zeroes a range through the mapping, which takes less time than a write. False, with nothing changed, where its pages are
+    /// not in memory: to zero them, the system would first read them from the disk.
     /// </summary>
     public bool TryZero(long from, long to)
     {

@@ -243,7 +243,8 @@ internal sealed unsafe class RetentionThread : IDisposable
     private void Measure(RetentionOptions policy)
     {
         long segmentLength = _store.Meta.SegmentLength;
-        long sparesLimit = Math.Max(1, Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength);
+        // One less: with the small files the store takes less than twice what the policy keeps.
+        long sparesLimit = Math.Max(1, (Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength) - 1);
         long kept = policy is { Recycle: true, MaxBytes: { } most } ? (most / segmentLength) + sparesLimit : long.MaxValue;
         _store.KeepsLittle = kept <= KeptLittle / segmentLength;
         _store.Window.IdleMax = _store.KeepsLittle && kept <= MappedMax && MayRecycle(policy) ? (int)kept : 0;
