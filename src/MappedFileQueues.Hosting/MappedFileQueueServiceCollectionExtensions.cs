@@ -64,7 +64,10 @@ public static class MappedFileQueueServiceCollectionExtensions
             .Configure<IServiceProvider>((queue, provider) =>
             {
                 if (OptionsSection.Find(provider, QueueNames.PathOf(name)) is { } section)
+                {
                     section.Bind(queue);
+                    queue.Retention = OptionsSection.ReadRetention(section) ?? queue.Retention;
+                }
             });
         if (configure is not null)
             options.Configure(configure);

@@ -31,6 +31,27 @@ internal static class OptionsSection
                select $"{child.Path} is no option. The options are {string.Join(", ", known.Order(StringComparer.Ordinal))}.";
     }
 
+    /// <summary>
+    /// A queue's policy of retention; null when the section has none. By hand: the generated binder leaves out properties that
+    /// only an initializer may set, and would make a policy without limits of it.
+    /// </summary>
+    public static RetentionOptions? ReadRetention(IConfigurationSection queue)
+    {
+        IConfigurationSection section = queue.GetSection(nameof(MappedFileQueueOptions.Retention));
+        if (!section.Exists())
+            return null;
+        var policy = new RetentionOptions();
+        return policy with
+        {
+            MaxBytes = section.GetValue<long?>(nameof(policy.MaxBytes)),
+            MaxAge = section.GetValue<TimeSpan?>(nameof(policy.MaxAge)),
+            MinFreeBytes = section.GetValue<long?>(nameof(policy.MinFreeBytes)),
+            KeepUnconsumed = section.GetValue(nameof(policy.KeepUnconsumed), policy.KeepUnconsumed),
+            UnconsumedBytesMax = section.GetValue<long?>(nameof(policy.UnconsumedBytesMax)),
+            Recycle = section.GetValue(nameof(policy.Recycle), policy.Recycle),
+        };
+    }
+
     /// <summary>The failures of a generated validator, which knows an option as `PATH.Option`, as sentences with keys.</summary>
     public static IEnumerable<string> Sentences(ValidateOptionsResult result, string path) =>
         (result.Failures ?? []).Select(failure => Sentence(failure, path));

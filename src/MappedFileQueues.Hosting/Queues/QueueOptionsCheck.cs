@@ -18,6 +18,8 @@ internal sealed class QueueOptionsCheck(string queue, IServiceProvider services)
         [
             .. OptionsSection.FindUnknown(section, typeof(HostedQueueOptions).GetProperties(),
                 QueueNames.HealthKey, QueueNames.ConsumerKey, QueueNames.ConsumersKey),
+            .. OptionsSection.FindUnknown(
+                section?.GetSection(nameof(options.Retention)), typeof(RetentionOptions).GetProperties()),
             .. OptionsSection.Sentences(_generated.Validate(path, options), path),
         ];
         try

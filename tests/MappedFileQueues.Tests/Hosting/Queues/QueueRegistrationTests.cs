@@ -83,7 +83,25 @@ public sealed class QueueRegistrationTests
         Assert.Equal(1048576, host.Get<MappedFileQueue<long>>("orders").GetInfo().SegmentSize);
     }
 
+    /// <summary>The generated binder leaves these properties out; a policy of the configuration had no limits then.</summary>
+    [Fact]
+    public async Task Configuration_Retention_BecomesThePolicyOfTheStore()
+    {
+        await using TestHost host = new();
+        host.Configure(
+            ("MappedFileQueues:orders:StorePath", host.StorePath),
+            ("MappedFileQueues:orders:Retention:MaxBytes", "1048576"),
+            ("MappedFileQueues:orders:Retention:MaxAge", "7.00:00:00"),
+            ("MappedFileQueues:orders:Retention:Recycle", "false"));
+        host.Services.AddMappedFileQueue<long>("orders");
+        await host.StartAsync();
+
+        var expected = new RetentionOptions { MaxBytes = 1048576, MaxAge = TimeSpan.FromDays(7), Recycle = false };
+        Assert.Equal(expected, host.Get<MappedFileQueue<long>>("orders").GetInfo().Retention);
+    }
+
     [Theory]
+    [InlineData("orders:Retention:MaxByte", "1", "MappedFileQueues:orders:Retention:MaxByte is no option.")]
     [InlineData("orders:SegmentSize", "0", "MappedFileQueues:orders:SegmentSize must be from 1 to")]
     [InlineData("orders:SegmentSize", "many", "MappedFileQueues:orders:SegmentSize")]
     [InlineData("orders:SegmentSise", "4096", "MappedFileQueues:orders:SegmentSise is no option. The options are ")]
