@@ -45,7 +45,7 @@ internal sealed class BackPressureFigure(ChildContext context) : PairFigure(cont
                 queue.SeekToStart();
             }
 
-            rate = Run(queue, count);
+            rate = Stream(queue, count);
             Rendezvous.Meet();
         }
 
@@ -53,19 +53,5 @@ internal sealed class BackPressureFigure(ChildContext context) : PairFigure(cont
         if (IsFirst)
             BenchStore.Delete(path);
         return [rate];
-    }
-
-    private double Run(StructQueue queue, long count)
-    {
-        ulong sum = Message64.ExpectedSum(count);
-        Rendezvous.MeetToStart();
-        long started = Clock.Now;
-        if (IsFirst)
-            queue.Append(count);
-        else
-            sum = queue.Read(count);
-        double rate = Rendezvous.ExchangeRate(Context.Task.Index, started, Clock.Now, count);
-        Sums.Check(Name, sum, Message64.ExpectedSum(count));
-        return rate;
     }
 }

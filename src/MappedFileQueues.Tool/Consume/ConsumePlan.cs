@@ -25,6 +25,20 @@ internal sealed record ConsumePlan(
     /// <summary>What a reader does whose messages were removed before it came to them.</summary>
     public OutOfRangePolicy OnOutOfRange { get; init; } = OutOfRangePolicy.Throw;
 
+    /// <summary>A whole store from an offset on, as a reader that leaves no trace.</summary>
+    /// <param name="storePath">The store's directory.</param>
+    /// <param name="from">The offset; null for the first message.</param>
+    /// <param name="skipsDamage">True to continue after damage.</param>
+    public static ConsumePlan WithoutTrace(string storePath, long? from, bool skipsDamage) => new(
+        storePath,
+        Consumer: null,
+        IsCommitting: false,
+        from is { } offset ? QueueStart.FromOffset(offset) : null,
+        LastCount: null,
+        skipsDamage,
+        LockTimeout: TimeSpan.Zero,
+        AllowsFileSystem: false);
+
     /// <summary>Opens the store.</summary>
     /// <param name="onSkipped">Called for damage that is stepped over.</param>
     /// <param name="onGap">Called for messages that were removed.</param>

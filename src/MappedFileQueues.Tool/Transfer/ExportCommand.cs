@@ -34,15 +34,8 @@ internal static class ExportCommand
         command.SetAction(parsed =>
         {
             using Interruption interruption = new();
-            ConsumePlan plan = new(
-                parsed.GetRequiredValue(store),
-                Consumer: null,
-                IsCommitting: false,
-                parsed.GetValue(from) is { } offset ? QueueStart.FromOffset(offset) : null,
-                LastCount: null,
-                parsed.GetValue(skipDamage),
-                LockTimeout: TimeSpan.Zero,
-                AllowsFileSystem: false);
+            ConsumePlan plan = ConsumePlan.WithoutTrace(
+                parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
             bool isBinary = parsed.GetRequiredValue(format) == "binary";
             if (parsed.GetValue(to) is not { } file)
                 return WriteToOutput(plan, isBinary, interruption);

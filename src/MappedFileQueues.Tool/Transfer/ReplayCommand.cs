@@ -37,15 +37,8 @@ internal static class ReplayCommand
         command.SetAction(parsed =>
         {
             using Interruption interruption = new();
-            ConsumePlan plan = new(
-                parsed.GetRequiredValue(store),
-                Consumer: null,
-                IsCommitting: false,
-                parsed.GetValue(from) is { } offset ? QueueStart.FromOffset(offset) : null,
-                LastCount: null,
-                parsed.GetValue(skipDamage),
-                LockTimeout: TimeSpan.Zero,
-                AllowsFileSystem: false);
+            ConsumePlan plan = ConsumePlan.WithoutTrace(
+                parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
             string path = Path.GetFullPath(parsed.GetRequiredValue(target));
             if (path == Path.GetFullPath(plan.StorePath))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
