@@ -36,9 +36,15 @@ internal sealed class DiskUse : IDisposable
     private void Look()
     {
         do
-            Volatile.Write(ref _most, Math.Max(_most, NamedLength() + RemovedLength()));
+            Volatile.Write(ref _most, Math.Max(_most, Math.Min(Length(), Length())));
         while (!_ends.WaitOne(s_interval));
     }
+
+    /// <summary>
+    /// The smaller of two looks counts: a file that is renamed or removed during one is in the list twice. A file that really is
+    /// there stays for milliseconds.
+    /// </summary>
+    private long Length() => NamedLength() + RemovedLength();
 
     private long NamedLength()
     {

@@ -100,6 +100,9 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         {
             for (long start = store.Window.StartOf(from); start < to; start += store.Window.SegmentLength)
             {
+                // P18 acquire: a removal raises it over what it removes meanwhile; pairs with P18 full in SegmentTrimmer.
+                if (SharedWord.ReadAcquire(store.Control.Confirmed) >= start + store.Window.SegmentLength)
+                    continue;
                 store.Maker.EnsureDirectoryFlushed(start);
                 store.Window.Flush(start, Math.Max(0, from - start), Math.Min(store.Window.SegmentLength, to - start));
             }

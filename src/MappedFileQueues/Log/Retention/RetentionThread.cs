@@ -34,6 +34,9 @@ internal sealed unsafe class RetentionThread : IDisposable
 
     private const int MappedMax = 32;
 
+    /// <summary>The store takes at most so many times what the policy keeps, unless the disk is too slow for the producers.</summary>
+    private const int TakenMax = 2;
+
     private readonly LogStore _store;
     private readonly SegmentTrimmer _trimmer;
     private readonly Action<SegmentDeletingEventArgs>? _deleting;
@@ -42,6 +45,9 @@ internal sealed unsafe class RetentionThread : IDisposable
     private readonly AutoResetEvent _noticed = new(false);
     private volatile Thread? _thread;
     private volatile bool _stopping;
+    private volatile bool _isLooking;
+    private volatile bool _isFull;
+    private int _filesMax = int.MaxValue;
     private long _announcedTo;
     private long _measuredAt = Stopwatch.GetTimestamp();
     private long _measuredTail;
@@ -55,6 +61,7 @@ internal sealed unsafe class RetentionThread : IDisposable
         _store = store;
         _deleting = deleting;
         _trimmer = new SegmentTrimmer(store);
+        store.Maker.IsSpareDue = IsSpareDue;
         _measuredTail = Tail();
         store.Rolled = NoticeRoll;
     }
@@ -88,6 +95,7 @@ internal sealed unsafe class RetentionThread : IDisposable
 
         if (_thread is null)
             Start();
+        _isLooking = true;
         _noticed.Set();
     }
 
@@ -170,6 +178,7 @@ internal sealed unsafe class RetentionThread : IDisposable
     {
         if (_stopping)
             return;
+        _isLooking = true;
         try
         {
             lock (_looking)
@@ -179,6 +188,25 @@ internal sealed unsafe class RetentionThread : IDisposable
         {
             // For example no free descriptor, a damaged policy, or a handler that could not archive: nothing is removed now.
         }
+        finally
+        {
+            (_isLooking, _isFull) = (false, false);
+        }
+    }
+
+    /// <summary>
+    /// Whether a look is under way in a store that takes all that it may: a producer that needs a segment waits a little for the
+    /// file that becomes free. A store that was full is so until the look is over, because a removed file takes room as long as
+    /// it is mapped.
+    /// </summary>
+    private bool IsSpareDue()
+    {
+        if (!_isLooking)
+            return false;
+        IReadOnlyList<string> files = _store.Directory.List(StoreNames.CommitLog);
+        if (files.Count >= _filesMax)
+            _isFull = true;
+        return _isFull && !files.Any(StoreNames.IsSpare);
     }
 
     private void Look()
@@ -187,6 +215,7 @@ internal sealed unsafe class RetentionThread : IDisposable
         if (ReadPolicy() is not { } policy)
             return;
         Measure(policy);
+        _ = IsSpareDue();
         // What waits to be used again takes the room that the disk is short of.
         bool isShort = policy.MinFreeBytes is { } least && _store.Directory.FreeBytes < least;
         bool recycles = MayRecycle(policy) && !isShort;
@@ -243,11 +272,14 @@ internal sealed unsafe class RetentionThread : IDisposable
     private void Measure(RetentionOptions policy)
     {
         long segmentLength = _store.Meta.SegmentLength;
-        // One less: with the small files the store takes less than twice what the policy keeps.
-        long sparesLimit = Math.Max(1, (Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength) - 1);
+        // Two less, for the segment behind the tail's and for the small files.
+        long sparesLimit = Math.Max(1, (Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength) - 2);
         long kept = policy is { Recycle: true, MaxBytes: { } most } ? (most / segmentLength) + sparesLimit : long.MaxValue;
         _store.KeepsLittle = kept <= KeptLittle / segmentLength;
         _store.Window.IdleMax = _store.KeepsLittle && kept <= MappedMax && MayRecycle(policy) ? (int)kept : 0;
+        _filesMax = _store.Window.IdleMax > 0
+            ? (int)Math.Max(kept + 1, (policy.MaxBytes!.Value * TakenMax / segmentLength) - 1)
+            : int.MaxValue;
         TimeSpan elapsed = Stopwatch.GetElapsedTime(_measuredAt);
         long tail = Tail();
         long segments = (tail - _measuredTail) / segmentLength;

@@ -50,6 +50,31 @@ public sealed class RecyclingTests : IDisposable
         AssertRest(queue);
     }
 
+    /// <summary>
+    /// A removal that syncs its record beside a flush of everything took 50 ms. A producer made eight new files meanwhile, so
+    /// that a store that keeps 256 MiB took 600.
+    /// </summary>
+    [Fact]
+    public void Recycle_RemovalIsSlow_ProducerWaitsForItsFile()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        List<int> counts = [];
+        queue.SegmentDeleting += (_, _) =>
+        {
+            Thread.Sleep(10);
+            counts.Add(Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)).Length);
+        };
+        queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
+
+        for (int i = 0; i < 40; i++)
+            Append(queue, Round);
+
+        // Seven; a slow machine may need a few more.
+        Assert.InRange(counts.Max(), 4, 12);
+        AssertRest(queue);
+    }
+
     [Fact]
     public void Recycle_IsOff_NoFileIsUsedAgain()
     {
@@ -314,12 +339,16 @@ public sealed class RecyclingTests : IDisposable
     /// <summary>Fills a segment, or a part of it; then waits until the policy is fulfilled.</summary>
     private void AppendRound(MappedFileQueue queue, int part = 1)
     {
-        const int batchLength = 20;
-        for (int i = 0; i < Round / part; i += batchLength)
-            queue.Producer.ProduceBatch([.. Enumerable.Range(0, batchLength).Select(_ => NextMessage())]);
-
+        Append(queue, Round / part);
         long tail = queue.Producer.Offset / SegmentLength * SegmentLength;
         Eventually.True(() => queue.GetInfo().OldestOffset >= Math.Max(0, tail - SegmentLength), "the oldest segments go");
+    }
+
+    private void Append(MappedFileQueue queue, int count)
+    {
+        const int batchLength = 20;
+        for (int i = 0; i < count; i += batchLength)
+            queue.Producer.ProduceBatch([.. Enumerable.Range(0, batchLength).Select(_ => NextMessage())]);
     }
 
     private ReadOnlyMemory<byte> NextMessage() =>
