@@ -53,9 +53,12 @@ internal sealed unsafe class SegmentMaker(
     /// </summary>
     private static readonly TimeSpan SpareWaitMax = TimeSpan.FromMilliseconds(200);
 
+    private static readonly TimeSpan LookInterval = TimeSpan.FromMilliseconds(10);
+
     /// <summary>The most segments made in one group.</summary>
     private const int GroupMax = 32;
 
+    private readonly Lock _making = new();
     private readonly Lock _flushingNames = new();
     private readonly Lock _wholeLock = new();
     private readonly HashSet<long> _whole = [];
@@ -190,12 +193,23 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>Null when another maker's file has the name by now.</summary>
     private long? TryMake(long start, long firstBlocks, Action? look)
     {
-        if (TryAwaitSpare(start, look))
-            return null;
-        int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
-        if (!TryMakeGroup(start, count, firstBlocks, ofSpares: false, look))
-            return null;
-        return IsWhole(start) ? window.SegmentLength : FirstLength(firstBlocks);
+        // One at a time in this process: a producer and the preparer behind it would make the same segment, and the store would
+        // take both files for a while.
+        while (!_making.TryEnter(LookInterval))
+            (LookWhileWaiting + look)?.Invoke();
+        try
+        {
+            if (directory.Identify(StoreNames.Segment(start)) is not null || TryAwaitSpare(start, look))
+                return null;
+            int count = (int)Math.Clamp(FirstBlocks / window.SegmentLength, 1, GroupMax);
+            if (!TryMakeGroup(start, count, firstBlocks, ofSpares: false, look))
+                return null;
+            return IsWhole(start) ? window.SegmentLength : FirstLength(firstBlocks);
+        }
+        finally
+        {
+            _making.Exit();
+        }
     }
 
     /// <summary>Waits for a file that becomes free; true when the segment exists by now.</summary>
