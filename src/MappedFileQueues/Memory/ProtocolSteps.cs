@@ -49,6 +49,7 @@ internal enum ProtocolStep
     SegmentInUse,
     SpareTaken,
     SpareZeroed,
+    ZeroingBegun,
     RecycledZeroed,
     SnapshotBegun,
     SnapshotLinked,

@@ -14,6 +14,7 @@ internal sealed class CutRun(
 {
     private const int PicturesPerRound = 7;
     private const int CutsPerPicture = 12;
+    private const int CutsPerPictureRetaining = 6;
     private const int LossesPerPicture = 3;
     private const int OperationsMax = 90;
     private const int ExhaustivePages = 12;
@@ -95,7 +96,7 @@ internal sealed class CutRun(
         if (disk.HolesStoredInto.FirstOrDefault() is { } hole)
             Violate(plan, model, $"somebody stored into a hole of {hole}: on a full disk that kills the process", null);
         Check(plan, model, boot, isCut: false, _random.Next(), _ => CutImage.OfKill(disk, tracksMedium: false));
-        for (int i = 0; i < CutsPerPicture; i++)
+        for (int i = 0; i < (retains ? CutsPerPictureRetaining : CutsPerPicture); i++)
             Check(plan, model, BootId(), isCut: true, _random.Next(), random => CutImage.OfCut(disk, random, tracksMedium: true));
         for (int i = 0; i < LossesPerPicture && plan.Checksum != ChecksumMode.None; i++)
         {

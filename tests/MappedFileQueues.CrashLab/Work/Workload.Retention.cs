@@ -1,5 +1,6 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.CrashLab.Work;
 
@@ -30,7 +31,7 @@ internal sealed partial class Workload
 
     private void Retain(LabProcess process, int index, bool isNested)
     {
-        switch (_random.Next(20))
+        switch (_random.Next(26))
         {
             case < 9:
                 DoBackgroundWork();
@@ -42,10 +43,54 @@ internal sealed partial class Workload
             case < 18:
                 MoveBack(process);
                 break;
-            default:
+            case < 20:
                 Share();
                 break;
+            case < 23:
+                CatchUp();
+                break;
+            default:
+                if (!isNested)
+                    Fill(process, index);
+                break;
         }
+    }
+
+    /// <summary>All consumers read to the end, so that what they have read may go.</summary>
+    private void CatchUp()
+    {
+        LabProcess? outer = LabThread.Process;
+        for (int i = 0; i < Math.Min(_plan.ConsumerCount, _processes.Length); i++)
+        {
+            if (_processes[i] is not { } process || process == _worker)
+                continue;
+            LabThread.Process = process;
+            ReadOn(process, i);
+        }
+
+        LabThread.Process = outer;
+    }
+
+    private void ReadOn(LabProcess process, int index)
+    {
+        int before;
+        do
+        {
+            before = process.ReadPosition;
+            Read(process, index);
+        }
+        while (process.ReadPosition > before);
+    }
+
+    /// <summary>One process appends alone: the lanes of the others stay segments behind.</summary>
+    private void Fill(LabProcess process, int index)
+    {
+        if (_openClaims > 0 || ProducerOf(process, index) is not { } producer)
+            return;
+        const int CountMax = 40;
+        long end = producer.Offset + (_plan.SegmentLength * _random.Next(1, 4));
+        for (int i = 0; i < CountMax && producer.Offset < end; i++)
+            Produce(process, producer, index);
     }
 
     /// <summary>Each time: a cut may have taken it back.</summary>
@@ -87,7 +132,7 @@ internal sealed partial class Workload
         LabProcess? outer = LabThread.Process;
         try
         {
-            Nest();
+            Nest(where);
         }
         catch (Exception error)
         {
@@ -100,18 +145,20 @@ internal sealed partial class Workload
     }
 
     /// <summary>Only what takes no lock that the removal holds.</summary>
-    private void Nest()
+    private void Nest(string where)
     {
         int index = _random.Next(_processes.Length);
         LabProcess? process = _processes[index];
         if (process is null || process == _worker || process.IsClaiming)
             return;
         LabThread.Process = process;
-        int chosen = _random.Next(10);
+        // A removal looks at the cursors twice. Those that move in between are what the second look is for.
+        bool isBetweenLooks = where == nameof(ProtocolStep.LowWaterRaised) || where.EndsWith(".cursor", StringComparison.Ordinal);
+        int chosen = _random.Next(isBetweenLooks ? 5 : 0, 10);
         if (chosen < 5 && process.Producer is { } producer)
             Produce(process, producer, index);
         else if (chosen < 7 && process.Consumer is not null)
-            Read(process, index);
+            ReadOn(process, index);
         else if (process.Consumer is not null)
             MoveBack(process);
     }
@@ -180,6 +227,14 @@ internal sealed partial class Workload
         _model.Commit(name, skipped.NextOffset);
         _model.LetDrop(name, mayBeDropped: false);
         process.ReadPosition = PositionAt(skipped.NextOffset);
+    }
+
+    /// <summary>A producer that a removal has overtaken goes on where the log is.</summary>
+    private void CheckPlace(LogEntry entry)
+    {
+        if (ControlWords.Of(_disk).LowWater is var lowWater && entry.Offset < lowWater)
+            throw new LabViolation($"Number {entry.Number} of producer {entry.Producer} was appended at {entry.Offset}, and all "
+                + $"before {lowWater} is removed");
     }
 
     /// <summary>After each work that may have removed something: only what may go went.</summary>

@@ -298,11 +298,19 @@ internal sealed unsafe class StoreRecovery(
         file.Sync();
     }
 
+    /// <summary>
+    /// In a recycled segment what is allocated ends at the tail where memory was lost without a trace, and at the end of the
+    /// tail's page from now on. No sync: what a power cut brings back there, the next recovery does not trust.
+    /// </summary>
+    private void ZeroRestOfPage(PlatformFile file, long start, long position) => CutOff.ZeroFrom(
+        file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), position,
+        Math.Min(meta.SegmentLength, (position | 4095) + 1));
+
     /// <summary>Rewrites every word; the old values are not merged in.</summary>
     private void Rebuild(TailSearchResult tail, long confirmed, ColdWords cold, Dirt dirt, SegmentStarts segments)
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
-        long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments));
+        long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments, zeroes: tail.CorruptAt < 0));
         control.Clear(keepsColdBlock: control.IsColdBlockValid(meta.StoreId));
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
@@ -345,7 +353,7 @@ internal sealed unsafe class StoreRecovery(
     /// to the producer that enters it. On a full disk it allocates none: the store can be read, and a producer gets the same
     /// error itself.
     /// </summary>
-    private long AllocateTail(long tail, SegmentStarts segments)
+    private long AllocateTail(long tail, SegmentStarts segments, bool zeroes)
     {
         long start = tail - (tail % meta.SegmentLength);
         try
@@ -359,7 +367,10 @@ internal sealed unsafe class StoreRecovery(
                 long page = Math.Max(0, tail - segment) & ~4095L;
                 long piece = page & -SegmentMaker.PieceLength;
                 long pieceLength = Math.Min(SegmentMaker.PieceLength, meta.SegmentLength - piece);
-                if (file.TryAllocate(piece, tail == start ? 4096 : pieceLength))
+                bool isAllocated = file.TryAllocate(piece, tail == start ? 4096 : pieceLength);
+                if (isAllocated && zeroes && tail != start && file.Length > meta.SegmentLength)
+                    ZeroRestOfPage(file, start, tail - start);
+                if (isAllocated)
                     return tail == start ? tail : start + page + 4096;
                 file.Allocate(0, segment == start ? meta.SegmentLength : Math.Min(meta.SegmentLength, SegmentMaker.FirstBlocks));
                 end = segment == start ? start + meta.SegmentLength : end;
