@@ -13,6 +13,8 @@ internal sealed partial class Workload
     /// <summary>One point of so many in a removal lets another process do something.</summary>
     private const int NestedEvery = 3;
 
+    private const int NestedAtCursorsEvery = 2;
+
     private LabProcess? _worker;
     private bool _letsOthersIn;
     private bool _isNested;
@@ -126,13 +128,15 @@ internal sealed partial class Workload
     private void OnPoint(string where)
     {
         _point(where);
-        if (!_letsOthersIn || _isNested || _random.Next(NestedEvery) != 0)
+        // A removal looks at the cursors twice. Those that move in between, and up to its end, are what the second look is for.
+        bool isAtCursors = where == nameof(ProtocolStep.LowWaterRaised) || where.Contains(" offset/", StringComparison.Ordinal);
+        if (!_letsOthersIn || _isNested || _random.Next(isAtCursors ? NestedAtCursorsEvery : NestedEvery) != 0)
             return;
         _isNested = true;
         LabProcess? outer = LabThread.Process;
         try
         {
-            Nest(where);
+            Nest(isAtCursors);
         }
         catch (Exception error)
         {
@@ -145,16 +149,14 @@ internal sealed partial class Workload
     }
 
     /// <summary>Only what takes no lock that the removal holds.</summary>
-    private void Nest(string where)
+    private void Nest(bool isAtCursors)
     {
         int index = _random.Next(_processes.Length);
         LabProcess? process = _processes[index];
         if (process is null || process == _worker || process.IsClaiming)
             return;
         LabThread.Process = process;
-        // A removal looks at the cursors twice. Those that move in between are what the second look is for.
-        bool isBetweenLooks = where == nameof(ProtocolStep.LowWaterRaised) || where.EndsWith(".cursor", StringComparison.Ordinal);
-        int chosen = _random.Next(isBetweenLooks ? 5 : 0, 10);
+        int chosen = _random.Next(isAtCursors ? 5 : 0, 10);
         if (chosen < 5 && process.Producer is { } producer)
             Produce(process, producer, index);
         else if (chosen < 7 && process.Consumer is not null)

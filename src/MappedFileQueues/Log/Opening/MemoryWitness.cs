@@ -17,8 +17,6 @@ namespace MappedFileQueues.Log.Opening;
 /// confirmed, and the tail's segment is missing   damage
 /// confirmed otherwise, the tail hint             memory was lost
 /// a cursor, at most where the last segment ends  memory was lost (above that the cursor itself is damaged)
-/// the tail itself, beyond what is allocated in   memory was lost: the word is older than the log, and does not tell any more
-/// a recycled segment                             which of the bytes beyond the tail are old
 /// bytes that are not zero                        memory was lost, except for the bytes of a dead Exclusive producer, which lie
 ///                                                in the tail's segment below what was allocated
 /// </code>
@@ -46,7 +44,7 @@ internal sealed unsafe class MemoryWitness(
             return new TailSearchResult(tail, IsDamage(tail, flushedTo, segments) ? TailFault.Damage : TailFault.MemoryLoss);
         // P14 acquire: alone; pairs with P14 full in SegmentRoller.
         bool isLost = (control is not null && SharedWord.ReadAcquire(control.TailHint) > tail)
-            || IsBeyondAllocated(tail) || IsCursorBeyond(tail, segments) || IsAnythingBeyond(tail, segments);
+            || IsCursorBeyond(tail, segments) || IsAnythingBeyond(tail, segments);
         return new TailSearchResult(tail, isLost ? TailFault.MemoryLoss : TailFault.None);
     }
 
@@ -70,21 +68,6 @@ internal sealed unsafe class MemoryWitness(
 
     private bool FindWholeFrame(long start, long from, long to) =>
         WholeFrames.IsAnyIn(directory, meta, checksum, start, from, to);
-
-    /// <summary>
-    /// Nothing is appended to a recycled segment beyond what is allocated, where its old bytes are. But the padding of its rest
-    /// needs no blocks, and a recovery that died left a word of 0.
-    /// </summary>
-    private bool IsBeyondAllocated(long tail)
-    {
-        long position = tail % meta.SegmentLength;
-        // P20 acquire: alone; pairs with P20 full in SegmentMaker.
-        if (control is null || position == 0 || SharedWord.ReadAcquire(control.Allocated) is not (> 0 and var allocated)
-            || allocated >= tail)
-            return false;
-        using PlatformFile? file = directory.Open(StoreNames.Segment(tail - position), FileOpening.Read);
-        return file is not null && file.Length > meta.SegmentLength;
-    }
 
     private bool IsCursorBeyond(long tail, SegmentStarts segments)
     {

@@ -28,6 +28,8 @@ namespace MappedFileQueues.Log.Opening;
 /// not plausible              damage                     after a cut                 the tail
 /// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
 /// file too short             damage                     damage                      the tail
+/// beyond `allocated`, in a   as if it were not          after a cut                 as if it were not
+/// recycled segment
 /// after the tail             dirty bytes of a dead Exclusive producer are zeroed    set aside in salvage/, zeroed; later
 ///                                                                                   segments moved away, cursors clamped,
 ///                                                                                   epoch raised
@@ -101,7 +103,9 @@ internal sealed unsafe class StoreRecovery(
         if (!isCut || goesOnCutting)
         {
             var search = new TailSearch(directory, meta, _checksum);
-            tail = search.FindAfterDeaths(from, flushedTo, segments);
+            // 0: a recovery died when it had cleared the page.
+            long allocated = allocatedBefore == 0 ? long.MaxValue : allocatedBefore;
+            tail = search.FindAfterDeaths(from, flushedTo, allocated, segments);
             if (tail.Fault == TailFault.None)
                 tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
                     .Judge(tail.Offset, flushedTo, segments);

@@ -42,16 +42,19 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     private bool _isCut;
     private bool _hasCheckpoint;
     private long _flushedTo;
+    private long _allocated;
     private long _uncheckedTo;
     private long _batchStart = -1;
 
     /// <summary>After deaths: checks every frame, including its payload.</summary>
     /// <param name="from">The checkpoint.</param>
     /// <param name="flushedTo">Everything below it was flushed: a bad frame there is damage.</param>
+    /// <param name="allocated">In a recycled segment only old bytes are beyond it.</param>
     /// <param name="segments">The existing segments.</param>
-    public TailSearchResult FindAfterDeaths(long from, long flushedTo, SegmentStarts segments)
+    public TailSearchResult FindAfterDeaths(long from, long flushedTo, long allocated, SegmentStarts segments)
     {
         _flushedTo = flushedTo;
+        _allocated = allocated;
         return Find(from, segments);
     }
 
@@ -110,14 +113,14 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             // Everything below the checkpoint was on disk: a file that ends before it was damaged, not cut off.
             if (offset == from && !scanner.Reaches(offset - start))
                 return new TailSearchResult(offset, TailFault.Damage);
-            TailSearchResult? found = SearchSegment(scanner, ref offset);
+            TailSearchResult? found = SearchSegment(scanner, isRecycled: file.Length > meta.SegmentLength, ref offset);
             if (found is not null)
                 return found.Value;
         }
     }
 
     /// <summary>Null when the segment is full: the search continues in the next one.</summary>
-    private TailSearchResult? SearchSegment(SegmentScanner scanner, ref long offset)
+    private TailSearchResult? SearchSegment(SegmentScanner scanner, bool isRecycled, ref long offset)
     {
         while (offset - scanner.Start < meta.SegmentLength)
         {
@@ -126,6 +129,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             if (!scanner.Reaches(position + FrameHeader.Size))
                 return _isCut ? End(offset) : new TailSearchResult(offset, TailFault.Damage);
             ulong header = scanner.HeaderAt(position);
+            if (isRecycled && !_isCut && IsBeyondAllocated(header, position, offset))
+                return new TailSearchResult(offset, FaultAt(offset));
             if (header == 0)
                 return End(offset);
             TailSearchResult? found = _isCut
@@ -139,6 +144,15 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
 
         return null;
     }
+
+    /// <summary>
+    /// Whether the log goes on where old bytes are. While memory is whole, a place and the header after it are zeroed before
+    /// anything is appended there, so the word that says how far is older than the log: what was appended in between is lost,
+    /// and old bytes in its place may look like a message without a checksum. At the start of a segment there may be no more
+    /// than the padding of the one before.
+    /// </summary>
+    private bool IsBeyondAllocated(ulong header, long position, long offset) => offset >= _flushedTo
+        && (header == 0 ? position > 0 && offset > _allocated : offset >= _allocated);
 
     /// <summary>Null for a frame behind which the log goes on.</summary>
     private TailSearchResult? JudgeAfterDeaths(SegmentScanner scanner, ulong header, long position)
