@@ -43,6 +43,7 @@ internal enum ProtocolStep
     OriginRaised,
     OriginPadded,
     OriginCheckpointed,
+    RemovalPlanned,
     LowWaterRecorded,
     LowWaterRaised,
     SegmentDeleted,

@@ -20,6 +20,7 @@ internal sealed partial class Workload
     private bool _isNested;
     private bool _hasPolicy;
     private Exception? _failure;
+    private long _warnedTo = long.MaxValue;
 
     /// <summary>The files that a snapshot shares hold what they held.</summary>
     public static void CheckShared(SimDisk disk)
@@ -53,9 +54,21 @@ internal sealed partial class Workload
                 break;
             default:
                 if (!isNested)
-                    Fill(process, index);
+                    FillAndTrim(process, index);
                 break;
         }
+    }
+
+    /// <summary>
+    /// What was there before may go, and what is added waits for consumers, which may read it while the removal is under way.
+    /// </summary>
+    private void FillAndTrim(LabProcess process, int index)
+    {
+        if (_random.Next(2) == 0)
+            CatchUp();
+        Fill(process, index);
+        if (_random.Next(2) == 0)
+            Trim(process);
     }
 
     /// <summary>All consumers read to the end, so that what they have read may go.</summary>
@@ -128,15 +141,23 @@ internal sealed partial class Workload
     private void OnPoint(string where)
     {
         _point(where);
-        // A removal looks at the cursors twice. Those that move in between, and up to its end, are what the second look is for.
-        bool isAtCursors = where == nameof(ProtocolStep.LowWaterRaised) || where.Contains(" offset/", StringComparison.Ordinal);
-        if (!_letsOthersIn || _isNested || _random.Next(isAtCursors ? NestedAtCursorsEvery : NestedEvery) != 0)
+        CheckWarned(where);
+        if (!_letsOthersIn || _isNested)
+            return;
+        // A removal looks at the cursors twice. Those that move in between, and up to its end, are what that is for.
+        bool isBetweenLooks = where == nameof(ProtocolStep.LowWaterRaised);
+        bool isAtCursors = isBetweenLooks || where == nameof(ProtocolStep.RemovalPlanned)
+            || where.Contains(" offset/", StringComparison.Ordinal);
+        if (_random.Next(isAtCursors ? NestedAtCursorsEvery : NestedEvery) != 0)
             return;
         _isNested = true;
         LabProcess? outer = LabThread.Process;
         try
         {
-            Nest(isAtCursors);
+            if (isAtCursors)
+                MoveConsumers(readsOn: _random.Next(4) == 0 != isBetweenLooks);
+            else
+                Nest();
         }
         catch (Exception error)
         {
@@ -148,15 +169,32 @@ internal sealed partial class Workload
         _isNested = false;
     }
 
+    /// <summary>
+    /// Some consumers read and commit, or go back; also that of the process that removes, which has a thread of its own.
+    /// </summary>
+    private void MoveConsumers(bool readsOn)
+    {
+        for (int i = 0; i < _processes.Length; i++)
+        {
+            if (_processes[i] is not { Consumer: not null, IsClaiming: false } process || _random.Next(3) == 0)
+                continue;
+            LabThread.Process = process;
+            if (readsOn)
+                ReadOn(process, i);
+            else
+                MoveBack(process);
+        }
+    }
+
     /// <summary>Only what takes no lock that the removal holds.</summary>
-    private void Nest(bool isAtCursors)
+    private void Nest()
     {
         int index = _random.Next(_processes.Length);
         LabProcess? process = _processes[index];
         if (process is null || process == _worker || process.IsClaiming)
             return;
         LabThread.Process = process;
-        int chosen = _random.Next(isAtCursors ? 5 : 0, 10);
+        int chosen = _random.Next(10);
         if (chosen < 5 && process.Producer is { } producer)
             Produce(process, producer, index);
         else if (chosen < 7 && process.Consumer is not null)
@@ -229,6 +267,19 @@ internal sealed partial class Workload
         _model.Commit(name, skipped.NextOffset);
         _model.LetDrop(name, mayBeDropped: false);
         process.ReadPosition = PositionAt(skipped.NextOffset);
+    }
+
+    /// <summary>
+    /// A removal goes no further than low water was raised before its second look: a consumer that moved there in between heard
+    /// nothing of it.
+    /// </summary>
+    private void CheckWarned(string where)
+    {
+        if (where == nameof(ProtocolStep.LowWaterRaised))
+            _warnedTo = ControlWords.Of(_disk).LowWater;
+        else if (where == nameof(ProtocolStep.LowWaterRecorded) && ControlWords.Of(_disk).LowWater is var lowWater
+            && lowWater > _warnedTo)
+            _failure ??= new LabViolation($"All before {lowWater} is removed, and consumers could know of {_warnedTo}");
     }
 
     /// <summary>A producer that a removal has overtaken goes on where the log is.</summary>
