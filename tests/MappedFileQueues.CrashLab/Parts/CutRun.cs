@@ -20,7 +20,7 @@ internal sealed class CutRun(
     private const int LossesPerPicture = 3;
     private const int OperationsMax = 90;
     private const int OperationsMaxRetaining = 180;
-    private const int RarePicturesPerRound = 2;
+    private const int RarePicturesPerRound = 3;
     private const int ExhaustivePages = 12;
 
     /// <summary>

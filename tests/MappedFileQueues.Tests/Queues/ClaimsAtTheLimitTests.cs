@@ -80,16 +80,19 @@ public sealed class ClaimsAtTheLimitTests
     }
 
     /// <summary>An open claim takes the room of its message; when it is given up, nobody has to read anything for it.</summary>
-    [Theory, MemberData(nameof(Variants))]
-    public void TryProduce_RoomIsClaimed_FalseUntilTheClaimIsGivenUp(ProducerMode mode, bool portable, bool fills)
+    [Theory]
+    [InlineData(ProducerMode.Shared, false)]
+    [InlineData(ProducerMode.Shared, true)]
+    [InlineData(ProducerMode.Exclusive, false)]
+    [InlineData(ProducerMode.Exclusive, true)]
+    public void TryProduce_RoomIsClaimed_FalseUntilTheClaimIsGivenUp(ProducerMode mode, bool portable)
     {
         using TempStore store = new();
         using MappedFileQueue queue = Open(store, mode, portable);
         using MappedFileConsumer consumer = queue.OpenConsumer("slow");
         MappedFileProducer producer = queue.Producer;
-        Append(producer, fills, 0);
         byte[] message = Payload.Bytes(Length, 1);
-        using (MessageClaim claim = producer.DangerousClaim(Length))
+        using (MessageClaim claim = producer.DangerousClaim(2 * Length))
         {
             // An Exclusive producer has one caller, and a thread with an open claim is refused.
             if (mode == ProducerMode.Shared)
@@ -99,8 +102,9 @@ public sealed class ClaimsAtTheLimitTests
         }
 
         Assert.True(producer.TryProduce(message));
+        Assert.True(producer.TryProduce(message));
         Assert.False(producer.TryProduce(message));
-        Assert.Equal([0, 1], [Take(consumer), Take(consumer)]);
+        Assert.Equal(1, Take(consumer));
         Assert.True(producer.TryProduce(message));
     }
 
@@ -116,8 +120,9 @@ public sealed class ClaimsAtTheLimitTests
         using (MessageClaim claim = producer.DangerousClaim(Length))
             Assert.Throws<InvalidOperationException>(() => Append(producer, fills, 1));
 
+        Assert.Equal(0, Take(consumer));
         Append(producer, fills, 1);
-        Assert.Equal([0, 1], [Take(consumer), Take(consumer)]);
+        Assert.Equal(1, Take(consumer));
     }
 
     [Theory, MemberData(nameof(Variants))]

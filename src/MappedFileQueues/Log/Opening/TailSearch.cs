@@ -40,6 +40,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
 {
     private List<(long Offset, ulong Claim)>? _claims;
     private bool _isCut;
+    private bool _isInRecycled;
     private bool _hasCheckpoint;
     private long _flushedTo;
     private long _allocated;
@@ -63,7 +64,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     /// <param name="hasCheckpoint">Without a checkpoint it is unknown whether a frame without a checksum was flushed: that is
     /// damage, not the tail.</param>
     /// <param name="uncheckedTo">How far a walk as after deaths came in the same boot: messages without checksums count up to
-    /// there. They cannot be verified; but the evidence of a loss may be damage elsewhere, and then they are whole.</param>
+    /// there, but for recycled segments. They cannot be verified; but the evidence of a loss may be damage elsewhere, and then
+    /// they are whole.</param>
     /// <param name="segments">The existing segments.</param>
     public TailSearchResult FindAfterCut(long from, bool hasCheckpoint, long uncheckedTo, SegmentStarts segments)
     {
@@ -113,14 +115,15 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             // Everything below the checkpoint was on disk: a file that ends before it was damaged, not cut off.
             if (offset == from && !scanner.Reaches(offset - start))
                 return new TailSearchResult(offset, TailFault.Damage);
-            TailSearchResult? found = SearchSegment(scanner, isRecycled: file.Length > meta.SegmentLength, ref offset);
+            _isInRecycled = file.Length > meta.SegmentLength;
+            TailSearchResult? found = SearchSegment(scanner, ref offset);
             if (found is not null)
                 return found.Value;
         }
     }
 
     /// <summary>Null when the segment is full: the search continues in the next one.</summary>
-    private TailSearchResult? SearchSegment(SegmentScanner scanner, bool isRecycled, ref long offset)
+    private TailSearchResult? SearchSegment(SegmentScanner scanner, ref long offset)
     {
         while (offset - scanner.Start < meta.SegmentLength)
         {
@@ -129,7 +132,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             if (!scanner.Reaches(position + FrameHeader.Size))
                 return _isCut ? End(offset) : new TailSearchResult(offset, TailFault.Damage);
             ulong header = scanner.HeaderAt(position);
-            if (isRecycled && !_isCut && IsBeyondAllocated(header, position, offset))
+            if (_isInRecycled && !_isCut && IsBeyondAllocated(header, position, offset))
                 return new TailSearchResult(offset, FaultAt(offset));
             if (header == 0)
                 return End(offset);
@@ -180,7 +183,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         if (!FrameHeader.IsPlausible(header, meta.SegmentLength - position))
             return End(offset);
         FrameState state = FrameHeader.State(header);
-        if (offset < _uncheckedTo && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
+        // Where the zeros of a recycled segment were lost, old bytes may look like such messages.
+        if (offset < _uncheckedTo && !_isInRecycled && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
             return null;
         if (!_hasCheckpoint && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
             return new TailSearchResult(offset, TailFault.Damage);

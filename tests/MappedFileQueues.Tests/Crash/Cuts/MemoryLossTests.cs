@@ -230,20 +230,23 @@ public sealed unsafe class MemoryLossTests : IDisposable
     }
 
     /// <summary>
-    /// A recycled segment holds old bytes beyond what is allocated. With a control page that is older than the log they were
-    /// taken for what nobody has to look at, or for messages without checksum. The crash laboratory found both.
+    /// A recycled segment holds old bytes beyond what is allocated, and below where the zeros over them are lost. With a control
+    /// page that is older than the log they were taken for what nobody has to look at; and with any for messages without
+    /// checksum. The crash laboratory found each.
     /// </summary>
+    /// <param name="allocated">What is allocated ends before this message.</param>
     /// <param name="ends">Where the log has its first old bytes, which look like headers.</param>
     /// <param name="isFree">Whether there is a free header before them.</param>
     [Theory]
-    [InlineData(20, false)]
-    [InlineData(20, true)]
-    [InlineData(10, true)]
-    public void Open_LogGoesOnBeyondWhatIsAllocatedInARecycledSegment_Cuts(int ends, bool isFree)
+    [InlineData(10, 20, false)]
+    [InlineData(10, 20, true)]
+    [InlineData(10, 10, true)]
+    [InlineData(39, 20, false)]
+    public void Open_OldBytesBehindTheLogInARecycledSegment_Cuts(int allocated, int ends, bool isFree)
     {
         Fill();
         SetHint(0);
-        Recycle(allocated: _offsets[10] - 8, oldFrom: _offsets[ends] + (isFree ? 8 : 0));
+        Recycle(allocated: _offsets[allocated] - 8, oldFrom: _offsets[ends] + (isFree ? 8 : 0));
         if (isFree)
         {
             using var words = new StoreWords(_store.Path);
@@ -315,6 +318,7 @@ public sealed unsafe class MemoryLossTests : IDisposable
         ulong[] headers = new ulong[(65536 - oldFrom) / sizeof(ulong)];
         Array.Fill(headers, FrameHeader.LowHalf(8, FrameState.PublishedUnchecked));
         words.WriteAt(oldFrom, MemoryMarshal.AsBytes<ulong>(headers));
+        words.WriteAt(65536 - sizeof(ulong), BitConverter.GetBytes(ulong.MaxValue));
         *words.Control.Allocated = allocated;
     }
 
