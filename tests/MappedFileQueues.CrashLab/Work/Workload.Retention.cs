@@ -64,11 +64,12 @@ internal sealed partial class Workload
     /// </summary>
     private void FillAndTrim(LabProcess process, int index)
     {
-        if (_random.Next(2) == 0)
-            CatchUp();
         Fill(process, index);
         if (_random.Next(2) == 0)
-            Trim(process);
+            return;
+        CatchUp();
+        Fill(process, index);
+        Trim(process, long.MaxValue);
     }
 
     /// <summary>All consumers read to the end, so that what they have read may go.</summary>
@@ -120,7 +121,11 @@ internal sealed partial class Workload
     private void Trim(LabProcess process)
     {
         LogEntry? chosen = _model.Entries.Count == 0 ? null : _model.Entries[_random.Next(_model.Entries.Count)];
-        long before = chosen is { Offset: >= 0 } entry && _random.Next(3) != 0 ? entry.Offset : long.MaxValue;
+        Trim(process, chosen is { Offset: >= 0 } entry && _random.Next(3) != 0 ? entry.Offset : long.MaxValue);
+    }
+
+    private void Trim(LabProcess process, long before)
+    {
         long kept = 0;
         LetOthersIn(() => kept = process.Queue.Trim(before));
         CheckRemoval();
@@ -148,7 +153,7 @@ internal sealed partial class Workload
         bool isBetweenLooks = where == nameof(ProtocolStep.LowWaterRaised);
         bool isAtCursors = isBetweenLooks || where == nameof(ProtocolStep.RemovalPlanned)
             || where.Contains(" offset/", StringComparison.Ordinal);
-        if (_random.Next(isAtCursors ? NestedAtCursorsEvery : NestedEvery) != 0)
+        if (!isBetweenLooks && _random.Next(isAtCursors ? NestedAtCursorsEvery : NestedEvery) != 0)
             return;
         _isNested = true;
         LabProcess? outer = LabThread.Process;

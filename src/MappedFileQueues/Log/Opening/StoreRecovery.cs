@@ -119,6 +119,9 @@ internal sealed unsafe class StoreRecovery(
 
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
+        // Once segments were removed, any may be recycled: the mark of one is not synced, and may be lost with its zeros.
+        if (removed > 0)
+            uncheckedTo = 0;
         if (isCut)
             tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, uncheckedTo, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
