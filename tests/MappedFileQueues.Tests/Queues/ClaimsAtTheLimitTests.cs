@@ -5,7 +5,7 @@ using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Queues;
 
-/// <summary>Filling in place where consumers are as far behind as they may be: claims and callbacks wait or are refused.</summary>
+/// <summary>Filling in place where consumers are as far behind as they may be: claims and callbacks wait, or fail.</summary>
 public sealed class ClaimsAtTheLimitTests
 {
     /// <summary>Two frames of <see cref="Length"/>, and no third.</summary>
