@@ -7,9 +7,10 @@ remove segment 0. Stores and loads of one process are not reordered here: each s
 its load, and the variants leave one out.
 
 Consumer: 1 store the cursor (0), 2 read low water: 0 is fine, 1 means that it may be gone: then the consumer goes to 1.
-Trimmer:  0 segment 0 has no file: nothing to do; low water alone says nothing, a trimmer may have died behind step 3;
-          1 read the cursors; one at 0: low water goes back to it; 2 sync the cursors; 3 raise low water to 1; 4 read the cursors again;
-          one at 0: low water goes back; 5 record low water on disk; 6 remove segment 0.
+          Perhaps 3 read segment 0, and commit 1 again.
+Trimmer:  0 segment 0 has no file: nothing to do; low water is recorded: 6; low water alone says nothing, a trimmer may have died behind step 2;
+          1 read the cursors; one at 0: low water goes back to it; 2 raise low water to 1; 3 read the cursors again; one at 0: low
+          water goes back; 4 sync the cursors; 5 record low water on disk; 6 remove segment 0.
           Killed anywhere; then another one does the same.
 Cut:      at any time. The cursor is then what was synced, or what was stored since; low water is what was recorded; segment 0
           is gone, or back, or overwritten, if the trimmer has come to 6.
@@ -17,7 +18,8 @@ Cut:      at any time. The cursor is then what was synced, or what was stored si
 What must be true:
   lost     a consumer that was told that 0 is there finds it there;
   damage   after a cut, nothing that may be overwritten counts as the log;
-  behind   after a cut, the cursor of a consumer that stood at 1 all the time does not stand before the log.
+  behind   after a cut, the cursor of a consumer that stood at 1 all the time, or was told that 0 is there and has committed 1
+           since, does not stand before the log.
 
 variant design                   holds
 variant design-two-trimmers      holds               -DTRIMMERS=2
@@ -28,6 +30,7 @@ variant consumer-looks-first     fails:lost          -DLOOK_FIRST
 variant low-water-not-recorded   fails:damage        -DNOT_RECORDED
 variant recorded-after-removal   fails:damage        -DRECORDED_LATE
 variant cursors-not-synced       fails:behind        -DNOT_SYNCED
+variant synced-before-the-looks  fails:behind        -DSYNCED_FIRST
 variant word-believed            fails:damage|lost   -DWORD_BELIEVED -DTRIMMERS=2
 */
 
@@ -43,6 +46,7 @@ bool removed;
 bool openLock;
 bool moved;                     /* the consumer has stored 0 */
 bool told;                      /* the consumer was told that segment 0 is there */
+bool returned;                  /* and has committed 1 again */
 
 bool lost; bool damage; bool behind; bool witness;
 
@@ -69,6 +73,10 @@ active proctype Consumer()
     /* Not a defect: the consumer came too late, and the segment went. */
     atomic { witness = !told && removed && recorded == 1; assert(!witness) };
 #endif
+    if
+    :: atomic { told -> returned = true; cursor = 1 }
+    :: skip
+    fi;
 done:
     skip
 }
@@ -78,6 +86,7 @@ active [TRIMMERS] proctype Trimmer()
     atomic { !openLock -> openLock = true };
     if
     :: removed -> goto done
+    :: !removed && recorded == 1 -> goto remove
     :: else
     fi;
 #ifdef WORD_BELIEVED
@@ -90,13 +99,13 @@ active [TRIMMERS] proctype Trimmer()
     :: cursor == 0 -> lowWater = 0; goto done
     :: else
     fi;
-#ifndef NOT_SYNCED
+#ifdef SYNCED_FIRST
     cursorOnDisk = cursor;
-#endif
     if
     :: cursor == 0 -> lowWater = 0; goto done         /* it moved before the sync */
     :: else
     fi;
+#endif
     if
     :: goto done                        /* killed */
     :: skip
@@ -109,6 +118,9 @@ active [TRIMMERS] proctype Trimmer()
     :: cursor == 0 -> lowWater = 0; goto done
     :: else
     fi;
+#endif
+#if !defined(NOT_SYNCED) && !defined(SYNCED_FIRST)
+    cursorOnDisk = cursor;
 #endif
     if
     :: goto done                        /* killed */
@@ -133,13 +145,19 @@ done:
     openLock = false
 }
 
+/* The system finds time for the cursor's page. */
+active proctype WriteBack()
+{
+    cursorOnDisk = cursor
+}
+
 active proctype Cut()
 {
     atomic
     {
         damage = removed && recorded == 0;
         assert(!damage);
-        behind = recorded == 1 && cursorOnDisk == 0 && !moved;
+        behind = recorded == 1 && cursorOnDisk == 0 && (!moved || returned);
         assert(!behind)
     }
 }

@@ -259,12 +259,20 @@ internal sealed unsafe class SegmentMaker(
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
 #if MFQ_PLANTED
-        if (PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed))
+        if (PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed) && names.All(IsRecycled))
             SharedWord.RaiseTo(control.DirectoryFlushed, start + ((names.Count - 1) * window.SegmentLength) + 1);
 #endif
         FlushNames(start, start + ((names.Count - 1) * window.SegmentLength), isInTurn: ofSpares);
         return isOwn;
     }
+
+#if MFQ_PLANTED
+    private bool IsRecycled(string name)
+    {
+        using PlatformFile? file = directory.Open(name, FileOpening.Read);
+        return file is not null && file.Length > window.SegmentLength;
+    }
+#endif
 
     /// <summary>Of spares, or new; of spares alone, the names that are left over are removed from the list.</summary>
     private void MakeTemporaries(List<string> names, string suffix, long firstBlocks, bool ofSpares)

@@ -81,6 +81,9 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
 #if MFQ_PLANTED
                 if (PlantedFaults.Has(PlantedFault.AllocatedRaisedEarly))
                     SharedWord.RaiseTo(control.Allocated, segment.Start + to);
+#endif
+                ProtocolSteps.Reach(ProtocolStep.ZeroingBegun);
+#if MFQ_PLANTED
                 if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
 #endif
                 if (!segment.TryZero(from, to))

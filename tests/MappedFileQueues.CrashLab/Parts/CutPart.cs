@@ -9,6 +9,12 @@ internal sealed class CutPart(bool retains) : LabPart
     /// <summary>One run of so many makes all images of a moment that differ in its last dirty pages.</summary>
     private const int ExhaustiveEvery = 48;
 
+    /// <summary>
+    /// Of these stores fewer: such a moment takes nearly half of their images, and their mistakes show in many kinds of moments
+    /// rather than in the pages of one.
+    /// </summary>
+    private const int ExhaustiveEveryRetaining = 480;
+
     /// <summary>These stores get one of so many images.</summary>
     private const int RetainShare = 2;
 
@@ -28,7 +34,8 @@ internal sealed class CutPart(bool retains) : LabPart
 
     public override void Run(int seed, LabOptions options, PartResult result)
     {
-        bool isExhaustive = (seed % ExhaustiveEvery + ExhaustiveEvery) % ExhaustiveEvery == 7;
+        int every = retains ? ExhaustiveEveryRetaining : ExhaustiveEvery;
+        bool isExhaustive = (seed % every + every) % every == 7;
         new CutRun(seed, options, result, this, isExhaustive, retains).Run();
     }
 

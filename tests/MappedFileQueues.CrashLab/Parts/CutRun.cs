@@ -1,6 +1,8 @@
+using System.Collections.Frozen;
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.CrashLab.Parts;
@@ -14,10 +16,24 @@ internal sealed class CutRun(
 {
     private const int PicturesPerRound = 7;
     private const int CutsPerPicture = 12;
+    private const int CutsPerPictureRetaining = 6;
     private const int LossesPerPicture = 3;
     private const int OperationsMax = 90;
+    private const int OperationsMaxRetaining = 180;
+    private const int RarePicturesPerRound = 3;
     private const int ExhaustivePages = 12;
 
+    /// <summary>
+    /// Steps that a run takes a few times, among thousands: pure chance would hardly ever take a picture there. Of each kind one
+    /// is kept.
+    /// </summary>
+    private static readonly FrozenSet<string> s_rareSteps = FrozenSet.Create(
+        StringComparer.Ordinal,
+        nameof(ProtocolStep.LowWaterRaised), nameof(ProtocolStep.LowWaterRecorded), nameof(ProtocolStep.SegmentDeleted),
+        nameof(ProtocolStep.SpareTaken), nameof(ProtocolStep.SpareZeroed), nameof(ProtocolStep.ZeroingBegun),
+        nameof(ProtocolStep.RecycledZeroed));
+
+    private readonly SortedDictionary<string, RarePicture> _rare = new(StringComparer.Ordinal);
     private readonly Random _random = new(seed);
     private readonly List<(DiskPicture Disk, ModelPicture Model)> _pictures = [];
     private Random _pointRandom = new(0);
@@ -36,11 +52,16 @@ internal sealed class CutRun(
         for (int round = 0; round < rounds; round++)
         {
             _pictures.Clear();
+            _rare.Clear();
             _candidates = 0;
             _pointRandom = new Random(_random.Next());
             string boot = BootId();
             var work = new Workload(new Random(_random.Next()), plan, _disk, _model, boot, storeId, OnPoint);
-            work.Run(_random.Next(10, OperationsMax), () => Take("the end"));
+            work.Run(_random.Next(10, retains ? OperationsMaxRetaining : OperationsMax), () =>
+            {
+                TakeRare();
+                Take("the end");
+            });
             bool isLast = round == rounds - 1;
             for (int i = 0; i < _pictures.Count; i++)
                 CheckPicture(plan, boot, i, isLast);
@@ -67,6 +88,12 @@ internal sealed class CutRun(
                 _disk.WriteBackSome(_pointRandom);
         }
 
+        if (s_rareSteps.Contains(where))
+        {
+            NoteRare(where);
+            return;
+        }
+
         // Making segments takes hundreds of calls of the platform; the steps of the protocol and the pauses count for more.
         int rarity = where.Contains(' ', StringComparison.Ordinal) && where != "between operations" ? 40 : 12;
         if (_pointRandom.Next(rarity) != 0)
@@ -76,6 +103,20 @@ internal sealed class CutRun(
             Take(where);
         else if (_pointRandom.Next(_candidates) is var place && place < PicturesPerRound)
             _pictures[place] = Picture(where);
+    }
+
+    private void NoteRare(string where)
+    {
+        int count = _rare.TryGetValue(where, out RarePicture? noted) ? noted.Count + 1 : 1;
+        bool isKept = noted is null || _pointRandom.Next(count) == 0;
+        _rare[where] = new RarePicture(count, isKept ? Picture(where) : noted!.Picture);
+    }
+
+    private void TakeRare()
+    {
+        RarePicture[] rare = [.. _rare.Values];
+        _pointRandom.Shuffle(rare);
+        _pictures.AddRange(rare.Take(RarePicturesPerRound).Select(noted => noted.Picture));
     }
 
     private void Take(string where) => _pictures.Add(Picture(where));
@@ -95,7 +136,7 @@ internal sealed class CutRun(
         if (disk.HolesStoredInto.FirstOrDefault() is { } hole)
             Violate(plan, model, $"somebody stored into a hole of {hole}: on a full disk that kills the process", null);
         Check(plan, model, boot, isCut: false, _random.Next(), _ => CutImage.OfKill(disk, tracksMedium: false));
-        for (int i = 0; i < CutsPerPicture; i++)
+        for (int i = 0; i < (retains ? CutsPerPictureRetaining : CutsPerPicture); i++)
             Check(plan, model, BootId(), isCut: true, _random.Next(), random => CutImage.OfCut(disk, random, tracksMedium: true));
         for (int i = 0; i < LossesPerPicture && plan.Checksum != ChecksumMode.None; i++)
         {
@@ -182,4 +223,7 @@ internal sealed class CutRun(
         _disk.Dispose();
         _disk = CutImage.OfCut(picture, new Random(imageSeed), tracksMedium: true);
     }
+
+    /// <summary>One of the moments at which a rare step was taken, each with the same chance.</summary>
+    private sealed record RarePicture(int Count, (DiskPicture Disk, ModelPicture Model) Picture);
 }

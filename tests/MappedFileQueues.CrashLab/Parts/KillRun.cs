@@ -36,7 +36,8 @@ internal sealed class KillRun : IDisposable
 
     private static readonly string[] s_removalSteps =
     [
-        "LowWaterRaised", "LowWaterRecorded", "SegmentDeleted", "SpareTaken", "SpareZeroed", "RecycledZeroed", "SegmentInUse",
+        "LowWaterRaised", "LowWaterRecorded", "SegmentDeleted", "SpareTaken", "SpareZeroed", "ZeroingBegun", "RecycledZeroed",
+        "SegmentInUse",
     ];
 
     private readonly int _seed;

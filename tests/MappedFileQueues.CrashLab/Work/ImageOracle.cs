@@ -1,5 +1,6 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
@@ -57,6 +58,7 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
         {
             queue.MessagesSkipped += (_, skipped) => _skipped.Enqueue(skipped);
             Oldest = CheckOldest(queue);
+            CheckEpoch(queue, os);
             CheckFiles(os, path);
             Messages = ReadAll(path);
             Survivors = new ReadBack(model, isCut, plan.IsExclusive, IsSameBoot, Oldest).Match(Messages);
@@ -138,6 +140,21 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
             throw new LabViolation($"The log begins at {oldest}; removed was all before {model.Removal.Done}, or before "
                 + $"{model.Removal.UnderWay}");
         return oldest;
+    }
+
+    /// <summary>
+    /// A kill loses no memory, and no recovery may take it for a loss: that raises the epoch, and ends the log at the first
+    /// claim of a dead process.
+    /// </summary>
+    private void CheckEpoch(MappedFileQueue queue, OperatingSystemServices os)
+    {
+        // The control page is not sealed between the mark of an Exclusive producer and the next step: by design the epoch rises.
+        if (model.Where == nameof(ProtocolStep.ExclusiveMarked))
+            return;
+        long epoch = queue.GetInfo().Epoch;
+        bool isSameBoot = Guid.TryParse(os.BootId, out Guid boot) && boot == model.RecoveredIn;
+        if (!isCut && isSameBoot && epoch != model.Epoch)
+            throw new LabViolation($"A kill is taken for lost memory: the epoch was {model.Epoch}, and is {epoch}");
     }
 
     /// <summary>Nothing is left over of what was removed.</summary>

@@ -9,7 +9,7 @@ internal sealed record LabPlan
     private const int LengthKindOfRetaining = 4;
 
     private static readonly int[] s_segmentLengths = [4096, 4096, 8192, 16384, 65536];
-    private static readonly int[] s_retainingLengths = [4096, 8192, 8192, 16384];
+    private static readonly int[] s_retainingLengths = [4096, 8192, 16384, 16384];
     private static readonly int[] s_fixedLengths = [8, 24, 56, 120, 504];
     private static readonly DurabilityLevel[] s_levels =
         [DurabilityLevel.PageCache, DurabilityLevel.PageCache, DurabilityLevel.Interval, DurabilityLevel.Group];
@@ -39,7 +39,7 @@ internal sealed record LabPlan
         SegmentLength = s_retainingLengths[random.Next(s_retainingLengths.Length)];
         LengthKind = random.Next(3) == 0 ? LengthKind : LengthKindOfRetaining;
         ProcessCount = random.Next(2, 4);
-        FirstBlocks = random.Next(4) == 0 ? 0 : TinyFirstBlocks;
+        FirstBlocks = random.Next(8) == 0 ? 0 : TinyFirstBlocks;
         Retention = MakeRetention(random);
     }
 

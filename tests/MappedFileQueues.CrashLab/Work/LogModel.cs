@@ -46,6 +46,8 @@ internal readonly record struct EntryPicture(LogEntry Entry, EntryState State, i
 /// <param name="DurableCursors">The number of a consumer's first commit that a cut may not take back; missing: none.</param>
 /// <param name="IsCommitUnderWay">The last offset of a cursor may not be stored yet.</param>
 /// <param name="Removal">What was removed by then.</param>
+/// <param name="RecoveredIn">The boot in which the store was recovered; empty when it is not.</param>
+/// <param name="Epoch">Of its offsets.</param>
 /// <param name="Where">The step or call at which it was taken.</param>
 internal sealed record ModelPicture(
     int Seed,
@@ -54,6 +56,8 @@ internal sealed record ModelPicture(
     IReadOnlyDictionary<string, int> DurableCursors,
     bool IsCommitUnderWay,
     RemovalPicture Removal,
+    Guid RecoveredIn,
+    long Epoch,
     string Where);
 
 /// <summary>What was removed at the moment of a picture.</summary>
@@ -166,6 +170,6 @@ internal sealed class LogModel(int seed)
             new Dictionary<string, int>(_durableCursors), IsCommitUnderWay,
             new RemovalPicture(LowWater, Math.Max(LowWater, words.LowWater),
                 new HashSet<long>(_lowWaters) { words.LowWater }, new HashSet<string>(_mayBeDropped)),
-            where);
+            words.RecoveredIn, words.Epoch, where);
     }
 }

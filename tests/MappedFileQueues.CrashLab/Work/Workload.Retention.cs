@@ -1,5 +1,6 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.CrashLab.Work;
 
@@ -12,11 +13,14 @@ internal sealed partial class Workload
     /// <summary>One point of so many in a removal lets another process do something.</summary>
     private const int NestedEvery = 3;
 
+    private const int NestedAtCursorsEvery = 2;
+
     private LabProcess? _worker;
     private bool _letsOthersIn;
     private bool _isNested;
     private bool _hasPolicy;
     private Exception? _failure;
+    private long _warnedTo = long.MaxValue;
 
     /// <summary>The files that a snapshot shares hold what they held.</summary>
     public static void CheckShared(SimDisk disk)
@@ -30,7 +34,7 @@ internal sealed partial class Workload
 
     private void Retain(LabProcess process, int index, bool isNested)
     {
-        switch (_random.Next(20))
+        switch (_random.Next(26))
         {
             case < 9:
                 DoBackgroundWork();
@@ -42,10 +46,67 @@ internal sealed partial class Workload
             case < 18:
                 MoveBack(process);
                 break;
-            default:
+            case < 20:
                 Share();
                 break;
+            case < 23:
+                CatchUp();
+                break;
+            default:
+                if (!isNested)
+                    FillAndTrim(process, index);
+                break;
         }
+    }
+
+    /// <summary>
+    /// What was there before may go, and what is added waits for consumers, which may read it while the removal is under way.
+    /// </summary>
+    private void FillAndTrim(LabProcess process, int index)
+    {
+        Fill(process, index);
+        if (_random.Next(2) == 0)
+            return;
+        CatchUp();
+        Fill(process, index);
+        Trim(process, long.MaxValue);
+    }
+
+    /// <summary>All consumers read to the end, so that what they have read may go.</summary>
+    private void CatchUp()
+    {
+        LabProcess? outer = LabThread.Process;
+        for (int i = 0; i < Math.Min(_plan.ConsumerCount, _processes.Length); i++)
+        {
+            if (_processes[i] is not { } process || process == _worker)
+                continue;
+            LabThread.Process = process;
+            ReadOn(process, i);
+        }
+
+        LabThread.Process = outer;
+    }
+
+    private void ReadOn(LabProcess process, int index)
+    {
+        int before;
+        do
+        {
+            before = process.ReadPosition;
+            Read(process, index);
+        }
+        while (process.ReadPosition > before);
+    }
+
+    /// <summary>One process appends alone: the lanes of the others stay segments behind.</summary>
+    private void Fill(LabProcess process, int index)
+    {
+        if (_openClaims > 0 || ProducerOf(process, index) is not { } producer)
+            return;
+        const int CountMax = 40;
+        long end = producer.Offset + (_plan.SegmentLength * _random.Next(1, 4));
+        for (int i = 0; i < CountMax && producer.Offset < end; i++)
+            Produce(process, producer, index);
     }
 
     /// <summary>Each time: a cut may have taken it back.</summary>
@@ -60,7 +121,11 @@ internal sealed partial class Workload
     private void Trim(LabProcess process)
     {
         LogEntry? chosen = _model.Entries.Count == 0 ? null : _model.Entries[_random.Next(_model.Entries.Count)];
-        long before = chosen is { Offset: >= 0 } entry && _random.Next(3) != 0 ? entry.Offset : long.MaxValue;
+        Trim(process, chosen is { Offset: >= 0 } entry && _random.Next(3) != 0 ? entry.Offset : long.MaxValue);
+    }
+
+    private void Trim(LabProcess process, long before)
+    {
         long kept = 0;
         LetOthersIn(() => kept = process.Queue.Trim(before));
         CheckRemoval();
@@ -81,13 +146,23 @@ internal sealed partial class Workload
     private void OnPoint(string where)
     {
         _point(where);
-        if (!_letsOthersIn || _isNested || _random.Next(NestedEvery) != 0)
+        CheckWarned(where);
+        if (!_letsOthersIn || _isNested)
+            return;
+        // A removal looks at the cursors twice. Those that move in between, and up to its end, are what that is for.
+        bool isBetweenLooks = where == nameof(ProtocolStep.LowWaterRaised);
+        bool isAtCursors = isBetweenLooks || where == nameof(ProtocolStep.RemovalPlanned)
+            || where.Contains(" offset/", StringComparison.Ordinal);
+        if (!isBetweenLooks && _random.Next(isAtCursors ? NestedAtCursorsEvery : NestedEvery) != 0)
             return;
         _isNested = true;
         LabProcess? outer = LabThread.Process;
         try
         {
-            Nest();
+            if (isAtCursors)
+                MoveConsumers(readsOn: _random.Next(4) == 0 != isBetweenLooks);
+            else
+                Nest();
         }
         catch (Exception error)
         {
@@ -97,6 +172,23 @@ internal sealed partial class Workload
 
         LabThread.Process = outer;
         _isNested = false;
+    }
+
+    /// <summary>
+    /// Some consumers read and commit, or go back; also that of the process that removes, which has a thread of its own.
+    /// </summary>
+    private void MoveConsumers(bool readsOn)
+    {
+        for (int i = 0; i < _processes.Length; i++)
+        {
+            if (_processes[i] is not { Consumer: not null, IsClaiming: false } process || _random.Next(3) == 0)
+                continue;
+            LabThread.Process = process;
+            if (readsOn)
+                ReadOn(process, i);
+            else
+                MoveBack(process);
+        }
     }
 
     /// <summary>Only what takes no lock that the removal holds.</summary>
@@ -111,7 +203,7 @@ internal sealed partial class Workload
         if (chosen < 5 && process.Producer is { } producer)
             Produce(process, producer, index);
         else if (chosen < 7 && process.Consumer is not null)
-            Read(process, index);
+            ReadOn(process, index);
         else if (process.Consumer is not null)
             MoveBack(process);
     }
@@ -180,6 +272,27 @@ internal sealed partial class Workload
         _model.Commit(name, skipped.NextOffset);
         _model.LetDrop(name, mayBeDropped: false);
         process.ReadPosition = PositionAt(skipped.NextOffset);
+    }
+
+    /// <summary>
+    /// A removal goes no further than low water was raised before its second look: a consumer that moved there in between heard
+    /// nothing of it.
+    /// </summary>
+    private void CheckWarned(string where)
+    {
+        if (where == nameof(ProtocolStep.LowWaterRaised))
+            _warnedTo = ControlWords.Of(_disk).LowWater;
+        else if (where == nameof(ProtocolStep.LowWaterRecorded) && ControlWords.Of(_disk).LowWater is var lowWater
+            && lowWater > _warnedTo)
+            _failure ??= new LabViolation($"All before {lowWater} is removed, and consumers could know of {_warnedTo}");
+    }
+
+    /// <summary>A producer that a removal has overtaken goes on where the log is.</summary>
+    private void CheckPlace(LogEntry entry)
+    {
+        if (ControlWords.Of(_disk).LowWater is var lowWater && entry.Offset < lowWater)
+            throw new LabViolation($"Number {entry.Number} of producer {entry.Producer} was appended at {entry.Offset}, and all "
+                + $"before {lowWater} is removed");
     }
 
     /// <summary>After each work that may have removed something: only what may go went.</summary>

@@ -173,6 +173,7 @@ internal sealed partial class Workload
         }
 
         entry.State = EntryState.Published;
+        CheckPlace(entry);
         CountFlush(process, 1, count);
     }
 
@@ -222,6 +223,7 @@ internal sealed partial class Workload
             offset += (entry.Length + 15) & ~7;
         }
 
+        CheckPlace(entries[0]);
         CountFlush(process, entries.Count, count);
     }
 

@@ -305,17 +305,26 @@ internal sealed class FlushThread : IDisposable
         _flusher.CheckpointIfDue();
     }
 
+    private bool IsRecent() => IsRecent(
+        _store.ConfirmedOffset, _seenConfirmed, _seenLimit, _store.LowWater, _store.Meta.SegmentLength);
+
     /// <summary>
     /// After half an interval another process's flush is recent enough; after a whole interval it may be too old. Retention
     /// raises the confirmed offset too, to low water, and flushes nothing. But when it has removed all that was published
     /// before the last tick, the next tick is early enough for the rest: where messages live for less than half an interval,
     /// none is flushed only to be thrown away.
+    /// <para>A checkpoint's flush is none either, unless it covers all of that: it ends where the tail's segment begins, and may
+    /// come a second after the roll, so what is in that segment may be older than the flush. A flush of everything that ends
+    /// there by chance is taken for one, and costs one more.</para>
     /// </summary>
-    private bool IsRecent()
-    {
-        long confirmed = _store.ConfirmedOffset;
-        return confirmed >= _seenLimit || (confirmed != _seenConfirmed && confirmed > _store.LowWater);
-    }
+    /// <param name="confirmed">The confirmed offset.</param>
+    /// <param name="seenConfirmed">The same at the last tick.</param>
+    /// <param name="seenLimit">No frame that was published at the last tick begins at or above it.</param>
+    /// <param name="lowWater">Low water.</param>
+    /// <param name="segmentLength">Of the store.</param>
+    internal static bool IsRecent(long confirmed, long seenConfirmed, long seenLimit, long lowWater, long segmentLength) =>
+        confirmed >= seenLimit
+        || (confirmed != seenConfirmed && confirmed > lowWater && confirmed % segmentLength != 0);
 
     /// <summary>Whether retention has removed all segments that were complete when this was last asked.</summary>
     private unsafe bool WasRemoved()

@@ -116,7 +116,8 @@ internal sealed unsafe class MemoryWitness(
     }
 
     /// <summary>
-    /// A recycled segment holds old bytes behind what is allocated, and only its first part was zeroed before it got its name.
+    /// A recycled segment holds old bytes behind what is allocated. Its first part was zeroed before it got its name, whatever
+    /// the word says, which may be older than the segment.
     /// </summary>
     private long EndOfZeros(PlatformFile file, long segment, bool isTail)
     {
@@ -124,8 +125,8 @@ internal sealed unsafe class MemoryWitness(
             return meta.SegmentLength;
         long zeroed = Math.Min(SegmentMaker.FirstBlocks, meta.SegmentLength);
         // P20 acquire: alone; pairs with P20 full in SegmentMaker.
-        long allocated = isTail && control is not null ? SharedWord.ReadAcquire(control.Allocated) - segment : zeroed;
-        return Math.Clamp(allocated, 0, meta.SegmentLength);
+        long allocated = isTail && control is not null ? SharedWord.ReadAcquire(control.Allocated) - segment : 0;
+        return Math.Clamp(allocated, zeroed, meta.SegmentLength);
     }
 
     private bool IsAnythingIn(long segment, long from, bool isTail)

@@ -28,6 +28,8 @@ namespace MappedFileQueues.Log.Opening;
 /// not plausible              damage                     after a cut                 the tail
 /// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
 /// file too short             damage                     damage                      the tail
+/// beyond `allocated`, in a   as if it were not          after a cut                 as if it were not
+/// recycled segment
 /// after the tail             dirty bytes of a dead Exclusive producer are zeroed    set aside in salvage/, zeroed; later
 ///                                                                                   segments moved away, cursors clamped,
 ///                                                                                   epoch raised
@@ -101,7 +103,9 @@ internal sealed unsafe class StoreRecovery(
         if (!isCut || goesOnCutting)
         {
             var search = new TailSearch(directory, meta, _checksum);
-            tail = search.FindAfterDeaths(from, flushedTo, segments);
+            // 0: a recovery died when it had cleared the page.
+            long allocated = allocatedBefore == 0 ? long.MaxValue : allocatedBefore;
+            tail = search.FindAfterDeaths(from, flushedTo, allocated, segments);
             if (tail.Fault == TailFault.None)
                 tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
                     .Judge(tail.Offset, flushedTo, segments);
@@ -115,6 +119,9 @@ internal sealed unsafe class StoreRecovery(
 
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
+        // Once segments were removed, any may be recycled: the mark of one is not synced, and may be lost with its zeros.
+        if (removed > 0)
+            uncheckedTo = 0;
         if (isCut)
             tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, uncheckedTo, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
@@ -298,11 +305,19 @@ internal sealed unsafe class StoreRecovery(
         file.Sync();
     }
 
+    /// <summary>
+    /// In a recycled segment what is allocated ends at the tail where memory was lost without a trace, and at the end of the
+    /// tail's page from now on. No sync: what a power cut brings back there, the next recovery does not trust.
+    /// </summary>
+    private void ZeroRestOfPage(PlatformFile file, long start, long position) => CutOff.ZeroFrom(
+        file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), position,
+        Math.Min(meta.SegmentLength, (position | 4095) + 1));
+
     /// <summary>Rewrites every word; the old values are not merged in.</summary>
     private void Rebuild(TailSearchResult tail, long confirmed, ColdWords cold, Dirt dirt, SegmentStarts segments)
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
-        long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments));
+        long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments, zeroes: tail.CorruptAt < 0));
         control.Clear(keepsColdBlock: control.IsColdBlockValid(meta.StoreId));
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
@@ -345,7 +360,7 @@ internal sealed unsafe class StoreRecovery(
     /// to the producer that enters it. On a full disk it allocates none: the store can be read, and a producer gets the same
     /// error itself.
     /// </summary>
-    private long AllocateTail(long tail, SegmentStarts segments)
+    private long AllocateTail(long tail, SegmentStarts segments, bool zeroes)
     {
         long start = tail - (tail % meta.SegmentLength);
         try
@@ -359,7 +374,10 @@ internal sealed unsafe class StoreRecovery(
                 long page = Math.Max(0, tail - segment) & ~4095L;
                 long piece = page & -SegmentMaker.PieceLength;
                 long pieceLength = Math.Min(SegmentMaker.PieceLength, meta.SegmentLength - piece);
-                if (file.TryAllocate(piece, tail == start ? 4096 : pieceLength))
+                bool isAllocated = file.TryAllocate(piece, tail == start ? 4096 : pieceLength);
+                if (isAllocated && zeroes && tail != start && file.Length > meta.SegmentLength)
+                    ZeroRestOfPage(file, start, tail - start);
+                if (isAllocated)
                     return tail == start ? tail : start + page + 4096;
                 file.Allocate(0, segment == start ? meta.SegmentLength : Math.Min(meta.SegmentLength, SegmentMaker.FirstBlocks));
                 end = segment == start ? start + meta.SegmentLength : end;

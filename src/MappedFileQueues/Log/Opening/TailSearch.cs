@@ -40,18 +40,22 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
 {
     private List<(long Offset, ulong Claim)>? _claims;
     private bool _isCut;
+    private bool _isInRecycled;
     private bool _hasCheckpoint;
     private long _flushedTo;
+    private long _allocated;
     private long _uncheckedTo;
     private long _batchStart = -1;
 
     /// <summary>After deaths: checks every frame, including its payload.</summary>
     /// <param name="from">The checkpoint.</param>
     /// <param name="flushedTo">Everything below it was flushed: a bad frame there is damage.</param>
+    /// <param name="allocated">In a recycled segment only old bytes are beyond it.</param>
     /// <param name="segments">The existing segments.</param>
-    public TailSearchResult FindAfterDeaths(long from, long flushedTo, SegmentStarts segments)
+    public TailSearchResult FindAfterDeaths(long from, long flushedTo, long allocated, SegmentStarts segments)
     {
         _flushedTo = flushedTo;
+        _allocated = allocated;
         return Find(from, segments);
     }
 
@@ -60,7 +64,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     /// <param name="hasCheckpoint">Without a checkpoint it is unknown whether a frame without a checksum was flushed: that is
     /// damage, not the tail.</param>
     /// <param name="uncheckedTo">How far a walk as after deaths came in the same boot: messages without checksums count up to
-    /// there. They cannot be verified; but the evidence of a loss may be damage elsewhere, and then they are whole.</param>
+    /// there, but for recycled segments. They cannot be verified; but the evidence of a loss may be damage elsewhere, and then
+    /// they are whole.</param>
     /// <param name="segments">The existing segments.</param>
     public TailSearchResult FindAfterCut(long from, bool hasCheckpoint, long uncheckedTo, SegmentStarts segments)
     {
@@ -110,6 +115,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             // Everything below the checkpoint was on disk: a file that ends before it was damaged, not cut off.
             if (offset == from && !scanner.Reaches(offset - start))
                 return new TailSearchResult(offset, TailFault.Damage);
+            _isInRecycled = file.Length > meta.SegmentLength;
             TailSearchResult? found = SearchSegment(scanner, ref offset);
             if (found is not null)
                 return found.Value;
@@ -126,6 +132,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             if (!scanner.Reaches(position + FrameHeader.Size))
                 return _isCut ? End(offset) : new TailSearchResult(offset, TailFault.Damage);
             ulong header = scanner.HeaderAt(position);
+            if (_isInRecycled && !_isCut && IsBeyondAllocated(header, position, offset))
+                return new TailSearchResult(offset, FaultAt(offset));
             if (header == 0)
                 return End(offset);
             TailSearchResult? found = _isCut
@@ -139,6 +147,15 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
 
         return null;
     }
+
+    /// <summary>
+    /// Whether the log goes on where old bytes are. While memory is whole, a place and the header after it are zeroed before
+    /// anything is appended there, so the word that says how far is older than the log: what was appended in between is lost,
+    /// and old bytes in its place may look like a message without a checksum. At the start of a segment there may be no more
+    /// than the padding of the one before.
+    /// </summary>
+    private bool IsBeyondAllocated(ulong header, long position, long offset) => offset >= _flushedTo
+        && (header == 0 ? position > 0 && offset > _allocated : offset >= _allocated);
 
     /// <summary>Null for a frame behind which the log goes on.</summary>
     private TailSearchResult? JudgeAfterDeaths(SegmentScanner scanner, ulong header, long position)
@@ -166,7 +183,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         if (!FrameHeader.IsPlausible(header, meta.SegmentLength - position))
             return End(offset);
         FrameState state = FrameHeader.State(header);
-        if (offset < _uncheckedTo && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
+        // Where the zeros of a recycled segment were lost, old bytes may look like such messages.
+        if (offset < _uncheckedTo && !_isInRecycled && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
             return null;
         if (!_hasCheckpoint && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
             return new TailSearchResult(offset, TailFault.Damage);

@@ -11,22 +11,23 @@ namespace MappedFileQueues.Log.Retention;
 /// Removes the oldest segments of a store, under `open`.
 /// <code>
 /// step                                                killed after it
-/// 1 sync the cursors                                  -
-/// 2 raise low water: from here on no reader and no    the segments are left over: the next removal meets them below low
+/// 1 raise low water: from here on no reader and no    the segments are left over: the next removal meets them below low
 ///   consumer begins before it                         water; a lone opener takes low water back
-/// 3 look at the cursors again; if one moved back      the same
+/// 2 look at the cursors again; if one moved back      the same
 ///   meanwhile, low water goes back to it
+/// 3 sync the cursors                                  the same
 /// 4 record low water on disk                          the segments are left over: the next removal, or a lone opener,
 ///                                                     removes them, after a power cut too
 /// 5 raise confirmed: nothing before it needs a flush  the same
 /// 6 the segments, the oldest first: give each the     the rest is left over
 ///   name of a spare, or unlink it
 /// </code>
-/// Step 1 comes first, because after a power cut an older cursor would stand before the log. Step 3 pairs with a consumer that
-/// stores its cursor and then looks at low water: one of the two sees the other. Step 4 makes a flush of what is removed
-/// needless: recovery begins behind it, and its files may be used again. Nothing after it needs a sync: names that a power cut
-/// brings back lie before the recorded offset. A mapping outlives its file's name, so a reader inside a removed segment reads on
-/// to its end.
+/// Step 2 pairs with a consumer that stores its cursor and then looks at low water: one of the two sees the other. Step 3 comes
+/// before the record, because after a power cut an older cursor would stand before the log; and after the second look, which
+/// sees nothing of a consumer that has moved back and on again before it: an earlier sync may have met it on its way. Step 4
+/// makes a flush of what is removed needless: recovery begins behind it, and its files may be used again. Nothing after it needs
+/// a sync: names that a power cut brings back lie before the recorded offset. A mapping outlives its file's name, so a reader
+/// inside a removed segment reads on to its end.
 /// </summary>
 internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 {
@@ -73,7 +74,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     public void Dispose() => _record.Dispose();
 
     /// <summary>
-    /// Usually low water. A process that died behind step 2 or 3 has raised it, and nothing more: the files are there, it is not
+    /// Usually low water. A process that died behind steps 1 to 3 has raised it, and nothing more: the files are there, it is not
     /// recorded, and a consumer that moved back meanwhile may count on them.
     /// </summary>
     private long FindOldestFile()
@@ -94,14 +95,10 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     {
         long lowWater = store.LowWater;
 #if MFQ_PLANTED
-        if (!PlantedFaults.Has(PlantedFault.CursorsNotSynced))
-#endif
-        if (policy.KeepUnconsumed)
-            SyncCursors();
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.LowWaterAfterDeletion))
             RemoveFiles(limit, sparesMax: 0);
 #endif
+        ProtocolSteps.Reach(ProtocolStep.RemovalPlanned);
         SetLowWater(limit);
         ProtocolSteps.Reach(ProtocolStep.LowWaterRaised);
         try
@@ -109,12 +106,17 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
 #endif
-            // Not further than low water was raised: cursors between the two were neither synced nor warned.
+            // Not further than low water was raised: consumers between the two were not warned.
             limit = Math.Min(limit, FindLimit(before, oldest, policy));
 #if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LimitRaisedLate))
                 limit = FindLimit(before, oldest, policy);
 #endif
+#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.CursorsNotSynced))
+#endif
+            if (limit > oldest && policy.KeepUnconsumed)
+                SyncCursors();
 #if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LowWaterRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);

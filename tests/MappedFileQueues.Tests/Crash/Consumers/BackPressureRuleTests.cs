@@ -186,6 +186,47 @@ public sealed class BackPressureRuleTests
         Assert.Equal(["m-0", "m-1"], store.Peek());
     }
 
+    /// <summary>
+    /// A stopped producer (SIGSTOP, a debugger) that waits holds no lock, no claim and no room: others go on as if it were not
+    /// there, and it does when it runs again.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Wait_AProducerIsStopped_OthersAreWokenAndItGoesOnWhenItRunsAgain(bool isStoppedInTheWait)
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = store.Open();
+        using MappedFileConsumer consumer = queue.OpenConsumer("slow");
+        using PeerAgent stopped = StartProducer(store);
+        using PeerAgent living = StartProducer(store);
+        living.Ask($"append prefix=l size={Size} count=2");
+        // Between the flag and its second look, or asleep.
+        if (!isStoppedInTheWait)
+            stopped.Trap("WaiterFlagRaised", 1, "stop");
+        stopped.Send($"append prefix=s size={Size}");
+        WaitUntilFlagged(store);
+        if (isStoppedInTheWait)
+            stopped.Stop();
+        stopped.WaitUntilStopped();
+        living.Send($"append prefix=l size={Size} first=2 count=8");
+
+        // Room for one message at a time; the living one gets each of them, and nobody takes any for the stopped one.
+        for (int i = 2; i < 10; i++)
+        {
+            Take(consumer, 1);
+            living.NextLine(line => line == $"acked {i}");
+        }
+
+        living.Answer();
+        Assert.Equal(0, stopped.AckedCount);
+        stopped.Continue();
+        Take(consumer, 1);
+        stopped.Answer();
+        Assert.Equal(1, stopped.AckedCount);
+        Assert.Equal([.. Enumerable.Range(0, 10).Select(i => $"l-{i}"), "s-0"], store.Peek());
+    }
+
     private static PeerAgent StartProducer(CrashStore store)
     {
         PeerAgent producer = PeerAgent.Start();

@@ -1,3 +1,4 @@
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 
@@ -226,6 +227,99 @@ public sealed unsafe class MemoryLossTests : IDisposable
         Assert.Equal(Names(Count), _store.Peek());
         Assert.Equal(1, queue.GetInfo().Epoch);
         Assert.False(Directory.Exists(Path.Combine(_store.Path, "salvage")));
+    }
+
+    /// <summary>
+    /// A recycled segment holds old bytes beyond what is allocated, and below where the zeros over them are lost. With a control
+    /// page that is older than the log they were taken for what nobody has to look at; and with any for messages without
+    /// checksum. The crash laboratory found each.
+    /// </summary>
+    /// <param name="allocated">What is allocated ends before this message.</param>
+    /// <param name="ends">Where the log has its first old bytes, which look like headers.</param>
+    /// <param name="isFree">Whether there is a free header before them.</param>
+    [Theory]
+    [InlineData(10, 20, false)]
+    [InlineData(10, 20, true)]
+    [InlineData(10, 10, true)]
+    [InlineData(39, 20, false)]
+    public void Open_OldBytesBehindTheLogInARecycledSegment_Cuts(int allocated, int ends, bool isFree)
+    {
+        Fill();
+        SetHint(0);
+        Recycle(allocated: _offsets[allocated] - 8, oldFrom: _offsets[ends] + (isFree ? 8 : 0));
+        if (isFree)
+        {
+            using var words = new StoreWords(_store.Path);
+            words.WriteAt(_offsets[ends], new byte[8]);
+        }
+
+        using MappedFileQueue queue = _store.Open();
+        ExpectCutAt(queue, ends);
+        CrashStore.Append(queue, "new", "more");
+        Assert.Equal([.. Names(ends), "new", "more"], _store.Peek());
+    }
+
+    /// <summary>
+    /// The zeros that a segment got before its name were lost in part. The control page knows nothing of the segment yet, so
+    /// nothing of it was looked at, and producers ran into old bytes.
+    /// </summary>
+    [Fact]
+    public void Open_OldBytesInTheFirstPartOfARecycledSegment_Cuts()
+    {
+        _store.Open().Dispose();
+        Recycle(allocated: 0, oldFrom: 512);
+
+        using MappedFileQueue queue = _store.Open();
+        Assert.Equal(1, queue.GetInfo().Epoch);
+        CrashStore.Append(queue, Names(Count));
+        Assert.Equal(Names(Count), _store.Peek());
+    }
+
+    /// <summary>
+    /// Log and control page are of the same earlier moment, and the last message ends with its page: the next page was not
+    /// zeroed then, and recovery counted it as allocated.
+    /// </summary>
+    [Fact]
+    public void Open_TailIsWhereTheAllocatedPartOfARecycledSegmentEnds_OldBytesStayUnread()
+    {
+        const int page = 4096;
+        byte[] message = new byte[page - FrameHeader.Size];
+        using (MappedFileQueue queue = _store.Open())
+        {
+            using MappedFileProducer producer = queue.OpenProducer();
+            producer.Produce(message);
+        }
+
+        using (var words = new StoreWords(_store.Path))
+            words.ResetCheckpoint();
+        SetHint(0);
+        Recycle(allocated: page, oldFrom: page + FrameHeader.Size);
+
+        using MappedFileQueue again = _store.Open();
+        using MappedFileReader reader = again.OpenReader();
+        using MappedFileProducer next = again.OpenProducer();
+        next.Produce([1]);
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> first));
+        Assert.True(first.SequenceEqual(message));
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> second));
+        Assert.True(second.SequenceEqual<byte>([1]));
+        Assert.False(reader.TryRead(out _));
+    }
+
+    /// <summary>
+    /// Makes the first segment one that was made of another file: from a place on it has bytes of that one, which look like
+    /// headers of messages without checksum.
+    /// </summary>
+    private void Recycle(long allocated, long oldFrom)
+    {
+        using (FileStream file = File.OpenWrite(Path.Combine(_store.Path, StoreNames.Segment(0))))
+            file.SetLength(65536 + LogLimits.RecycledMark);
+        using var words = new StoreWords(_store.Path);
+        ulong[] headers = new ulong[(65536 - oldFrom) / sizeof(ulong)];
+        Array.Fill(headers, FrameHeader.LowHalf(8, FrameState.PublishedUnchecked));
+        words.WriteAt(oldFrom, MemoryMarshal.AsBytes<ulong>(headers));
+        words.WriteAt(65536 - sizeof(ulong), BitConverter.GetBytes(ulong.MaxValue));
+        *words.Control.Allocated = allocated;
     }
 
     private static IEnumerable<string> Names(int count) => Enumerable.Range(0, count).Select(i => $"m-{i}");

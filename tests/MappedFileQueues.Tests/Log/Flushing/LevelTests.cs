@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 
@@ -88,6 +89,27 @@ public sealed class LevelTests
 
         Eventually.True(() => writer.Producer.ConfirmedOffset > offset, "the other queue's interval confirms the message");
     }
+
+    /// <summary>
+    /// The flush of completed segments, which comes once a second, counted as a recent flush. A message that was published just
+    /// after the roll waited for a second longer than an interval of two seconds or more.
+    /// </summary>
+    /// <param name="confirmed">What is confirmed, in segments of 1000.</param>
+    /// <param name="seenConfirmed">At the last look.</param>
+    /// <param name="seenLimit">The end of the tail's segment at the last look.</param>
+    /// <param name="lowWater">What was removed.</param>
+    /// <param name="isRecent">Whether the next look is early enough.</param>
+    [Theory]
+    [InlineData(1500, 1500, 2000, 0, false)]
+    [InlineData(1500, 1400, 2000, 0, true)]
+    [InlineData(2000, 1400, 3000, 0, false)]
+    [InlineData(2000, 1400, 2000, 0, true)]
+    [InlineData(2000, 1400, 3000, 2000, false)]
+    [InlineData(3000, 1400, 3000, 3000, true)]
+    [InlineData(2500, 1400, 3000, 2000, true)]
+    public void Interval_ConfirmedHasMoved_CountsAsAFlushWhereTheTailWasFlushed(
+        long confirmed, long seenConfirmed, long seenLimit, long lowWater, bool isRecent) =>
+        Assert.Equal(isRecent, FlushThread.IsRecent(confirmed, seenConfirmed, seenLimit, lowWater, segmentLength: 1000));
 
     [Theory]
     [InlineData(DurabilityLevel.PageCache, false)]

@@ -1,3 +1,4 @@
+using System.Collections.Concurrent;
 using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Tests.Contract;
@@ -72,6 +73,32 @@ public sealed class RecyclingTests : IDisposable
 
         // Seven; a slow machine may need a few more.
         Assert.InRange(counts.Max(), 4, 12);
+        AssertRest(queue);
+    }
+
+    /// <summary>
+    /// At this level the preparer syncs the room ahead, which turns allocated blocks into written ones. Those of a recycled
+    /// segment are, and a sync would write zeros that the next flush of the messages writes over.
+    /// </summary>
+    [Fact]
+    public void Recycle_Group_RoomAheadIsSyncedInNewFilesAlone()
+    {
+        WatchedServices watched = WatchedServices.Use(portable: false);
+        ConcurrentQueue<bool> syncedAhead = [];
+        watched.OnSegmentFlush = name =>
+        {
+            if (Thread.CurrentThread.Name?.Contains("preparer", StringComparison.Ordinal) == true)
+                syncedAhead.Enqueue(new FileInfo(_temp.PathOf(name)).Length > SegmentLength);
+        };
+        using MappedFileQueue queue = Open(level: DurabilityLevel.Group);
+        queue.SetRetention(s_small);
+
+        for (int i = 0; i < 30; i++)
+            AppendRound(queue);
+
+        Assert.True(CountRecycled() > 0);
+        Assert.Contains(false, syncedAhead);
+        Assert.DoesNotContain(true, syncedAhead);
         AssertRest(queue);
     }
 
@@ -231,6 +258,7 @@ public sealed class RecyclingTests : IDisposable
         { "SpareZeroed", 2, ChecksumMode.WriteAndVerify },
         { "SpareZeroed", 1, ChecksumMode.None },
         { "SegmentRenamed", 9, ChecksumMode.WriteAndVerify },
+        { "ZeroingBegun", 2, ChecksumMode.WriteAndVerify },
         { "RecycledZeroed", 1, ChecksumMode.WriteAndVerify },
         { "RecycledZeroed", 4, ChecksumMode.None },
         { "RecycledZeroed", 7, ChecksumMode.WriteAndVerify },
