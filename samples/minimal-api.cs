@@ -16,7 +16,8 @@ string? store = args is ["--store", string path, ..] ? path : null;
 string folder = store ?? Directory.CreateTempSubdirectory("mfq-sample-").FullName;
 try
 {
-    WebApplicationBuilder builder = WebApplication.CreateSlimBuilder(store is null ? ["--urls", "http://127.0.0.1:0"] : args[2..]);
+    string[] webArgs = store is null ? ["--urls", "http://127.0.0.1:0"] : args[2..];
+    WebApplicationBuilder builder = WebApplication.CreateSlimBuilder(webArgs);
     builder.Logging.AddFilter("Microsoft.AspNetCore", LogLevel.Warning);
     builder.Services.ConfigureHttpJsonOptions(o => o.SerializerOptions.TypeInfoResolverChain.Insert(0, OrderJson.Default));
     builder.Services.AddSingleton(_ => new Ledger(Path.Combine(folder, "ledger")));

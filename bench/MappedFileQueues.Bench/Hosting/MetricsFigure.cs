@@ -51,7 +51,7 @@ internal sealed class MetricsFigure(ChildContext context)
         return [new Samples(Name, "ns", raw, difference)];
     }
 
-    /// <summary>Nanoseconds for each message, in the median round: in some the two threads share a cache, in others not.</summary>
+    /// <summary>Nanoseconds for each message, in the median round: only in some the two threads share a cache.</summary>
     private static (double Silent, double Heard) MeasurePair(HostedQueue silent, HostedQueue heard, int count)
     {
         using MeterEar ear = new(heard.Meters);
