@@ -8,6 +8,10 @@ namespace MappedFileQueues.Tests.Crash;
 /// </summary>
 internal sealed class PeerAgent : IDisposable
 {
+    /// <summary>The arguments of `unshare` that make a container of what follows.</summary>
+    public static readonly string[] Namespaces =
+        ["--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--net"];
+
     private readonly ChildProcess _child;
     private int _seen;
 
@@ -42,10 +46,9 @@ internal sealed class PeerAgent : IDisposable
     /// </summary>
     public static PeerAgent StartInNamespaces()
     {
-        string[] namespaces = ["--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--net"];
         string[] shell = ["bash", "-c", "\"$@\"; exit $?", "bash"];
         return new PeerAgent(ChildProcess.Start(
-            new ProcessStartInfo("unshare", [.. namespaces, .. shell, "dotnet", "exec", Repository.TestPeerPath, "agent"]),
+            new ProcessStartInfo("unshare", [.. Namespaces, .. shell, "dotnet", "exec", Repository.TestPeerPath, "agent"]),
             new Dictionary<string, string> { ["DOTNET_TieredPGO"] = "0" }));
     }
 

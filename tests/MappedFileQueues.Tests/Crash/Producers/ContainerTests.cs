@@ -1,3 +1,7 @@
+using System.Diagnostics;
+using System.Text.Json;
+using MappedFileQueues.Tests.Tool;
+
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>
@@ -40,7 +44,17 @@ public sealed class ContainerTests
         {
             there.Ask($"open path={store.Path}");
             Assert.Equal("first", there.Ask("consume count=1"));
-            Assert.Throws<QueueInUseException>(() => here.OpenConsumer(""));
+            Assert.NotEmpty(Assert.Throws<QueueInUseException>(() => here.OpenConsumer("")).HolderProcessIds);
+            // A third container sees that the name is taken, and not by whom.
+            JsonElement info = JsonElement.Parse(ToolRun.Start(
+                new ProcessStartInfo(
+                    "unshare",
+                    [
+                        .. PeerAgent.Namespaces, "dotnet", "exec", Repository.ToolPath, "info", store.Path, "--output", "json",
+                    ]),
+                []).Expect(0).Text);
+            Assert.True(info.GetProperty("consumers")[0].GetProperty("isAttached").GetBoolean());
+            Assert.Equal(0, info.GetProperty("attachedProcesses").GetArrayLength());
             there.Kill();
         }
 
