@@ -1,11 +1,12 @@
-// Many processes on one store: two that produce, two that want the same consumer's name. The one that has it is killed in the
+// Many processes on one store: three that produce, two that want the same consumer's name. The one that has it is killed in the
 // middle; the other one takes over where it last committed.
 // Run it with: dotnet run samples/many-processes.cs
 #:project ../src/MappedFileQueues/MappedFileQueues.csproj
 using System.Diagnostics;
 using MappedFileQueues;
 
-const int Count = 50_000;
+const int Count = 60_000;
+const int ProducerCount = 3;
 if (args is ["produce", string producerPath, string first])
     return Produce(producerPath, int.Parse(first));
 if (args is ["work", string workerPath])
@@ -16,12 +17,13 @@ try
 {
     string path = Path.Combine(folder, "jobs");
     Process[] workers = [StartThisProgram("work", path), StartThisProgram("work", path)];
-    Process[] producers = [StartThisProgram("produce", path, "0"), StartThisProgram("produce", path, "1")];
+    List<Process> producers = [StartThisProgram("produce", path, "0"), StartThisProgram("produce", path, "1")];
     using var queue = new MappedFileQueue<Job>(new MappedFileQueueOptions { StorePath = path });
     int holder;
     while ((holder = FindHolder(queue, workers)) < 0)
         await Task.Delay(1);
-    workers[holder].Kill();   // SIGKILL, with messages unread
+    workers[holder].Kill();   // SIGKILL
+    producers.Add(StartThisProgram("produce", path, "2"));
 
     foreach (Process producer in producers)
         producer.WaitForExit();
@@ -41,14 +43,14 @@ finally
 static int Produce(string path, int first)
 {
     using var queue = new MappedFileQueue<Job>(new MappedFileQueueOptions { StorePath = path });
-    for (int number = first; number < Count; number += 2)
+    for (int number = first; number < Count; number += ProducerCount)
         queue.Producer.Produce(new Job(number));
     return 0;
 }
 
 static async Task<int> Work(string path)
 {
-    var last = new long[] { -2, -1 };
+    var last = new long[] { -1, -1, -1 };
     using var queue = new MappedFileQueue<Job>(new MappedFileQueueOptions { StorePath = path });
     using MappedFileConsumer<Job> consumer = await queue.OpenConsumerAsync("work");   // waits while another process has the name
     while (await consumer.WaitToConsumeAsync())
@@ -56,14 +58,15 @@ static async Task<int> Work(string path)
         consumer.TryConsume(out Job job);
         if (job.Equals(Job.End))
             break;
-        if (last[job.Number % 2] >= 0 && job.Number != last[job.Number % 2] + 2)
+        ref long before = ref last[job.Number % ProducerCount];
+        if (before >= 0 && job.Number != before + ProducerCount)
             return 1;              // each producer's messages stay in order, and none is missing
-        last[job.Number % 2] = job.Number;
+        before = job.Number;
         consumer.Commit();         // a process that dies before this line gives the job to its successor again
     }
 
     consumer.Commit();
-    return last.Max() == Count - 1 ? 0 : 1;
+    return last[2] == Count - 1 ? 0 : 1;   // the third producer came after the kill
 }
 
 // Whoever wants a name that another process has is told who that is.
