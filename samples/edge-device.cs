@@ -13,7 +13,7 @@ try
         StorePath = path,
         SegmentSize = 1 << 20,                        // what is removed at a time
         PrepareAhead = 256 << 10,
-        PreallocateByWriting = false,                 // no zeros below what is written anyway
+        PreallocateByWriting = false,                 // counts at Group only: each block is written once
         FlushInterval = TimeSpan.FromSeconds(10),     // what a power cut may take, and how often the flash is written
         Retention = new RetentionOptions
         {
