@@ -2,6 +2,7 @@ using System.CommandLine;
 using System.CommandLine.Parsing;
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Packs;
 using MappedFileQueues.Bench.Processes;
@@ -40,6 +41,7 @@ internal static class BenchCommand
         AddQueues(queues);
         root.Add(queues);
         root.Add(SuiteCommand.Create(FileFigures.Suite));
+        root.Add(HeadlineCommand.Create());
         root.Add(DotnetIoCommand.Create());
         root.Add(SuiteCommand.Create(PackFigures.Suite));
         return root;

@@ -1,4 +1,5 @@
 using MappedFileQueues.Bench.Figures;
+using MappedFileQueues.Bench.Hosting;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Retention;
 using MappedFileQueues.Bench.Serializers;
@@ -65,6 +66,10 @@ internal static class BenchFigures
         new(
             [SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead],
             run => run.Measure(SerializerFigure.ProtobufWrite, processCount: 1)),
+        InOneProcess(HostedConsumerFigure.Name),
+        InOneProcess(HostedConsumerFigure.EachName),
+        InOneProcess(MetricsFigure.Name),
+        new([LookFigure.Name, LookFigure.HealthName, LookFigure.MeterName], run => run.Measure(LookFigure.Name, processCount: 1)),
         InOneProcess(SustainedAppendFigure.Name) with { IsOnDemand = true },
         InOneProcess(LongAppendFigure.Name) with { IsOnDemand = true },
     ];

@@ -33,12 +33,17 @@ internal sealed record BenchSettings(bool IsQuick, long Messages, string Directo
     /// <summary>Whether files are measured as a first try finds them.</summary>
     public bool IsCold { get; init; }
 
+    /// <summary>Whether raw loops take turns with the queue.</summary>
+    public bool HasRaw { get; init; } = true;
+
     /// <summary>What a repetition is, for the head of the output.</summary>
     public string Work => Bytes > 0
         ? string.Create(
             CultureInfo.InvariantCulture,
             $"{Bytes / (double)(1 << 20):0.##} MiB, {Repetitions} repetitions, peer and ours in turn")
-        : string.Create(
+        : HasRaw
+        ? string.Create(
             CultureInfo.InvariantCulture,
-            $"{Messages:N0} messages of 64 bytes, {Repetitions} repetitions, raw and queue in turn");
+            $"{Messages:N0} messages of 64 bytes, {Repetitions} repetitions, raw and queue in turn")
+        : string.Create(CultureInfo.InvariantCulture, $"{Messages:N0} messages, {Repetitions} repetitions");
 }

@@ -1,6 +1,8 @@
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Figures;
 using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Bench.Headline;
+using MappedFileQueues.Bench.Hosting;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Packs;
@@ -39,6 +41,10 @@ internal static class ChildRoles
             child => SerializerFigure.Json(child).Measure(SerializerFigure.JsonWrite, SerializerFigure.JsonRead),
         [SerializerFigure.ProtobufWrite] =
             child => SerializerFigure.Protobuf(child).Measure(SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead),
+        [HostedConsumerFigure.Name] = child => new HostedConsumerFigure(child, isBatch: true).Measure(),
+        [HostedConsumerFigure.EachName] = child => new HostedConsumerFigure(child, isBatch: false).Measure(),
+        [MetricsFigure.Name] = child => new MetricsFigure(child).Measure(),
+        [LookFigure.Name] = child => new LookFigure(child).Measure(),
         ["raw_fdatasync"] = DurableFigure.MeasureRaw,
         ["durable_1"] = child => new DurableFigure(child, callerCount: 1).Measure(),
         ["durable_16"] = child => new DurableFigure(child, callerCount: 16).Measure(),
@@ -81,6 +87,9 @@ internal static class ChildRoles
         [RecycledAppendFigure.Name] = child => new RecycledAppendFigure(child).Measure(),
         [RecycledAppendFigure.RawRole] = RecycledAppendFigure.MeasureRaw,
         [TrimFigure.Name] = child => new TrimFigure(child).Measure(),
+        [HeadlineTable.StructRole] = HeadlineTable.Measure,
+        [HeadlineTable.JsonRole] = HeadlineTable.Measure,
+        [HeadlineTable.ProtobufRole] = HeadlineTable.Measure,
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
         [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),

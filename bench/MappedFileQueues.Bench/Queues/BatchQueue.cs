@@ -3,12 +3,12 @@ using MappedFileQueues.Bench.Raw;
 
 namespace MappedFileQueues.Bench.Queues;
 
-/// <summary>Structs, <see cref="BatchLength"/> a call: ProduceBatch; ConsumeBatch and Commit.</summary>
-internal sealed class BatchQueue(MappedFileQueueOptions options) : StructQueue(options)
+/// <summary>Structs, many a call: ProduceBatch; ConsumeBatch and Commit.</summary>
+/// <param name="options">The store.</param>
+/// <param name="batchLength">How many.</param>
+internal sealed class BatchQueue(MappedFileQueueOptions options, int batchLength = 64) : StructQueue(options)
 {
-    private const int BatchLength = 64;
-
-    private readonly Message64[] _batch = [.. Enumerable.Repeat(Message64.Create(), BatchLength)];
+    private readonly Message64[] _batch = [.. Enumerable.Repeat(Message64.Create(), batchLength)];
 
     protected override void AppendChunk(long from, int count) => Append(Producer, _batch, from, count);
 

@@ -108,6 +108,13 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
         }
     }
 
+    /// <summary>A copy of the file's length: zeros at its end are not written, and belong to it all the same.</summary>
+    private static void CopyWhole(PlatformFile file, PlatformFile copy)
+    {
+        copy.SetLength(file.Length);
+        CopyReadable(file, copy, file.Length);
+    }
+
     /// <summary>Copies what the disk gives; what it cannot give, page by page, stays zero.</summary>
     private static void CopyReadable(PlatformFile file, PlatformFile copy, long end)
     {
@@ -161,7 +168,7 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
         if (file is null)
             return;
         string kept = NameFor(name);
-        WholeFile.Write(directory, kept, copy => CopyReadable(file, copy, file.Length));
+        WholeFile.Write(directory, kept, copy => CopyWhole(file, copy));
         WholeFile.Install(directory, kept);
         _salvage.Add(kept);
     }
@@ -172,7 +179,7 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
         string kept = NameFor(name);
         if (!directory.TryLink(name, directory, kept))
         {
-            WholeFile.Write(directory, kept, copy => CopyReadable(file, copy, file.Length));
+            WholeFile.Write(directory, kept, copy => CopyWhole(file, copy));
             directory.Rename(kept + WholeFile.TemporarySuffix, kept);
         }
 

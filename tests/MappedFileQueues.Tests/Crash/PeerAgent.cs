@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Globalization;
 
 namespace MappedFileQueues.Tests.Crash;
@@ -7,6 +8,10 @@ namespace MappedFileQueues.Tests.Crash;
 /// </summary>
 internal sealed class PeerAgent : IDisposable
 {
+    /// <summary>The arguments of `unshare` that make a container of what follows.</summary>
+    public static readonly string[] Namespaces =
+        ["--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--net"];
+
     private readonly ChildProcess _child;
     private int _seen;
 
@@ -33,6 +38,18 @@ internal sealed class PeerAgent : IDisposable
         if (bootId is { } id)
             environment["MFQ_TEST_BOOT_ID"] = id.ToString();
         return new PeerAgent(ChildProcess.Start(Repository.TestPeerPath, ["agent"], environment));
+    }
+
+    /// <summary>
+    /// Starts one in namespaces of its own for process ids, mounts and the rest, as in a container; needs root. The first process
+    /// of such a namespace is deaf to a signal of its own, so that is a shell.
+    /// </summary>
+    public static PeerAgent StartInNamespaces()
+    {
+        string[] shell = ["bash", "-c", "\"$@\"; exit $?", "bash"];
+        return new PeerAgent(ChildProcess.Start(
+            new ProcessStartInfo("unshare", [.. Namespaces, .. shell, "dotnet", "exec", Repository.TestPeerPath, "agent"]),
+            new Dictionary<string, string> { ["DOTNET_TieredPGO"] = "0" }));
     }
 
     /// <summary>Sends a command and returns what the child answers; fails when that is an error.</summary>

@@ -11,9 +11,6 @@ namespace MappedFileQueues.Tests.Docs;
 public sealed partial class ReadmeTests : IDisposable
 {
     private const string TestCommand = "dotnet test MappedFileQueues.slnx";
-    private const string ToolFromSources = "dotnet run --project src/MappedFileQueues.Tool -c Release -- ";
-    private const string InstalledTool = "mfq ";
-
 
     private static readonly string s_readme = File.ReadAllText(Repository.PathOf("README.md"));
 
@@ -61,21 +58,12 @@ public sealed partial class ReadmeTests : IDisposable
             SampleName().Matches(s_readme).Select(sample => sample.Value),
             sample => Assert.True(File.Exists(Repository.PathOf(sample)), sample));
 
-    private static IEnumerable<string> Commands() =>
-        ShellBlock().Matches(s_readme).SelectMany(block =>
-            block.Groups[1].Value.Split('\n', StringSplitOptions.RemoveEmptyEntries | StringSplitOptions.TrimEntries));
+    private static IEnumerable<string> Commands() => PageCommands.Of(s_readme);
 
     private static string[] ToArguments(string line)
     {
-        string? start = new[] { ToolFromSources, InstalledTool }
-            .FirstOrDefault(start => line.StartsWith(start, StringComparison.Ordinal));
-        Assert.True(start is not null, $"No test knows how to run this command of the README: {line}");
-        string[] arguments = line[start.Length..].Split(' ', StringSplitOptions.RemoveEmptyEntries);
-        return arguments[0] switch
-        {
-            "demo" => [.. arguments, "--seconds", "1"],
-            _ => arguments,
-        };
+        string[] arguments = PageCommands.ToArguments(line);
+        return arguments[0] == "demo" ? [.. arguments, "--seconds", "1"] : arguments;
     }
 
     private static string Section(string page, string title)
@@ -86,9 +74,6 @@ public sealed partial class ReadmeTests : IDisposable
         int end = text.IndexOf("\n## ", start, StringComparison.Ordinal);
         return end < 0 ? text[start..] : text[start..end];
     }
-
-    [GeneratedRegex(@"^```sh\s*\n(.*?)^```", RegexOptions.Multiline | RegexOptions.Singleline)]
-    private static partial Regex ShellBlock();
 
     [GeneratedRegex(@"^\| `(\w+)` \|", RegexOptions.Multiline)]
     private static partial Regex OptionRow();

@@ -48,17 +48,18 @@ public sealed partial class DocumentationTests
     public void Readme_TestCommand_StandsOnALineOfItsOwn() =>
         Assert.Contains(TestCommand, File.ReadLines(Repository.PathOf("README.md")));
 
-    /// <summary>So that the README's code is what .ci/run compiles and runs.</summary>
+    /// <summary>So that the code of the README and of the guide is what .ci/run compiles and runs.</summary>
     [Fact]
-    public void Readme_CodeBlocks_AreEachAPartOfASample()
+    public void ReadmeAndGuide_CodeBlocks_AreEachAPartOfASample()
     {
         string[] samples = [.. Repository.SourceFiles("samples", "*.cs").Select(path => Normalized(File.ReadAllText(path)))];
 
         Violations.None(
-            from match in CSharpBlock().Matches(File.ReadAllText(Repository.PathOf("README.md")))
+            from path in Repository.SourceFiles("docs/guide", "*.md").Prepend(Repository.PathOf("README.md"))
+            from match in CSharpBlock().Matches(File.ReadAllText(path))
             let block = Normalized(match.Groups[1].Value)
             where !samples.Any(sample => sample.Contains(block, StringComparison.Ordinal))
-            select $"no file of samples/ holds these lines:\n{match.Groups[1].Value}");
+            select $"{Repository.RelativePath(path)}: no file of samples/ holds these lines:\n{match.Groups[1].Value}");
     }
 
     [Fact]

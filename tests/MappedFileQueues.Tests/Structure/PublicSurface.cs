@@ -20,7 +20,8 @@ internal static class PublicSurface
         | SymbolDisplayGenericsOptions.IncludeTypeConstraints
         | SymbolDisplayGenericsOptions.IncludeVariance;
 
-    private static readonly SymbolDisplayFormat s_typeFormat = new(
+    /// <summary>How a type is written.</summary>
+    public static readonly SymbolDisplayFormat TypeFormat = new(
         typeQualificationStyle: SymbolDisplayTypeQualificationStyle.NameAndContainingTypesAndNamespaces,
         genericsOptions: Generics,
         delegateStyle: SymbolDisplayDelegateStyle.NameAndSignature,
@@ -48,23 +49,40 @@ internal static class PublicSurface
             options: new CSharpCompilationOptions(OutputKind.DynamicallyLinkedLibrary));
         IAssemblySymbol symbol = (IAssemblySymbol)compilation.GetAssemblyOrModuleSymbol(assembly)!;
         IEnumerable<INamedTypeSymbol> types =
-            TypesOf(symbol.GlobalNamespace).OrderBy(type => type.ToDisplayString(s_typeFormat), StringComparer.Ordinal);
+            TypesOf(symbol.GlobalNamespace).OrderBy(type => type.ToDisplayString(TypeFormat), StringComparer.Ordinal);
         return string.Concat(types.Select(Describe));
     }
 
-    private static string Describe(INamedTypeSymbol type)
+    /// <summary>The types that a user of an assembly can see.</summary>
+    public static IEnumerable<INamedTypeSymbol> TypesOf(INamespaceOrTypeSymbol container) =>
+        container.GetMembers().SelectMany(member => member switch
+        {
+            INamespaceSymbol inner => TypesOf(inner),
+            INamedTypeSymbol type when IsVisible(type) => TypesOf(type).Prepend(type),
+            _ => [],
+        });
+
+    /// <summary>The first line of a type: what it is, its name, what it derives from.</summary>
+    public static string HeadOf(INamedTypeSymbol type)
     {
         IEnumerable<string> bases = new[] { type.BaseType }.OfType<INamedTypeSymbol>()
             .Where(baseType => baseType.SpecialType is not SpecialType.System_Object and not SpecialType.System_ValueType
                 and not SpecialType.System_Enum)
             .Concat(type.Interfaces.OrderBy(face => face.ToDisplayString(), StringComparer.Ordinal))
             .Select(baseType => baseType.ToDisplayString(s_memberFormat));
-        IEnumerable<string> members = type.GetMembers()
-            .Where(member => IsVisible(member) && IsListed(type, member))
-            .Select(member => $"    {member.ToDisplayString(s_memberFormat)}\n")
-            .Order(StringComparer.Ordinal);
-        return $"{Modifiers(type)} {type.ToDisplayString(s_typeFormat)}{Joined(bases)}\n{string.Concat(members)}\n";
+        return $"{Modifiers(type)} {type.ToDisplayString(TypeFormat)}{Joined(bases)}";
     }
+
+    /// <summary>The members of a type that a user can see, sorted by their lines.</summary>
+    public static IEnumerable<ISymbol> MembersOf(INamedTypeSymbol type) => type.GetMembers()
+        .Where(member => IsVisible(member) && IsListed(type, member))
+        .OrderBy(LineOf, StringComparer.Ordinal);
+
+    /// <summary>A member as a caller's compiler sees it.</summary>
+    public static string LineOf(ISymbol member) => member.ToDisplayString(s_memberFormat);
+
+    private static string Describe(INamedTypeSymbol type) =>
+        $"{HeadOf(type)}\n{string.Concat(MembersOf(type).Select(member => $"    {LineOf(member)}\n"))}\n";
 
     private static string Joined(IEnumerable<string> bases) => bases.Any() ? $" : {string.Join(", ", bases)}" : "";
 
@@ -99,12 +117,4 @@ internal static class PublicSurface
         Accessibility.Protected or Accessibility.ProtectedOrInternal => symbol.ContainingType is { IsSealed: false },
         _ => false,
     };
-
-    private static IEnumerable<INamedTypeSymbol> TypesOf(INamespaceOrTypeSymbol container) =>
-        container.GetMembers().SelectMany(member => member switch
-        {
-            INamespaceSymbol inner => TypesOf(inner),
-            INamedTypeSymbol type when IsVisible(type) => TypesOf(type).Prepend(type),
-            _ => [],
-        });
 }

@@ -66,6 +66,12 @@ public sealed class BenchTests
         ["json_read"] = "ns",
         ["protobuf_write"] = "ns",
         ["protobuf_read"] = "ns",
+        ["hosted_consumer"] = "ns",
+        ["hosted_consumer_each"] = "ns",
+        ["metrics_overhead"] = "ns",
+        ["queue_info"] = "us",
+        ["health_check"] = "us",
+        ["meter_collect"] = "us",
         ["append_roll"] = "ns",
         ["append_roll_p9999"] = "us",
         ["open_empty_warm"] = "ms",
@@ -98,6 +104,31 @@ public sealed class BenchTests
         Assert.Equal(5, figures.Keys.Count(name => name.Contains("append", StringComparison.Ordinal)));
         Assert.Equal(4, figures.Keys.Count(name => name.Contains("read", StringComparison.Ordinal)));
         Assert.All(figures, figure => AssertFigure(figure.Key, "ns", figure.Value));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    [Fact]
+    public void Headline_TinyInput_WritesTheTableOfTheReadme()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+        string json = Path.Combine(folder.Root, "headline.json");
+
+        ToolRun run = ToolRun.OfBench(["headline", "--dir", folder.StorePath, "--json", json, .. s_tiny]).Expect(0);
+
+        string[] jobs = ["WriteStruct", "WriteJson", "WriteProtobuf", "ReadStruct", "ReadJson", "ReadProtobuf"];
+        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
+        Assert.Equal(
+            jobs.SelectMany(job => new[] { $"{job} ns", $"{job}Bytes B" }),
+            figures.Select(figure => $"{figure.GetProperty("name")} {figure.GetProperty("unit")}"));
+        Assert.All(
+            figures.Where(figure => figure.GetProperty("unit").GetString() == "ns"),
+            figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
+        string readme = File.ReadAllText(Repository.PathOf("README.md"));
+        Assert.All(jobs, job =>
+        {
+            Assert.Contains($"| `{job}` | ", run.Text, StringComparison.Ordinal);
+            Assert.Contains($"| `{job}` | ", readme, StringComparison.Ordinal);
+        });
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
@@ -231,7 +262,10 @@ public sealed class BenchTests
         double raw = figure.GetProperty("raw").GetDouble();
         Assert.Equal(unit, figure.GetProperty("unit").GetString());
         Assert.InRange(value, figure.GetProperty("min").GetDouble(), figure.GetProperty("max").GetDouble());
-        Assert.True(name is "idle_cpu" or "alloc_per_message" ? value >= 0 : value > 0, $"{name}: value={value}");
+        // One is a difference of two times: at this size noise decides its sign.
+        Assert.True(
+            name is "idle_cpu" or "alloc_per_message" ? value >= 0 : value > 0 || name == "metrics_overhead",
+            $"{name}: value={value}");
 
         // The raw loop allocates nothing, an idle process may use nothing, and a bare futex is known on Linux only.
         Assert.True(name is "idle_cpu" or "alloc_per_message" or "wake_p50" ? raw >= 0 : raw > 0, $"{name}: raw={raw}");
