@@ -1,6 +1,7 @@
 using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench;
+using MappedFileQueues.Tool.Bridge;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Demo;
@@ -30,6 +31,7 @@ internal static class Program
         root.Add(RetentionCommand.Create());
         root.Add(TrimCommand.Create());
         root.Add(Pack.PackCommand.Create());
+        root.Add(BridgeCommand.Create());
         root.Add(SmallBench.Create());
         foreach (Command command in DemoCommand.CreateChildCommands())
             root.Add(command);
