@@ -25,6 +25,7 @@ public enum BridgeState
 /// <summary>A look at a bridge.</summary>
 /// <param name="State">What it is doing.</param>
 /// <param name="Since">Since when.</param>
+/// <param name="TroubleSince">Since when it has neither run nor stood by; null while it does, and before the start.</param>
 /// <param name="Broker">The broker that it is connected to, without credentials.</param>
 /// <param name="LastError">What the last attempt failed with.</param>
 /// <param name="Messages">The messages that were moved and confirmed since the start.</param>
@@ -34,6 +35,7 @@ public enum BridgeState
 public sealed record BridgeStatus(
     BridgeState State,
     DateTimeOffset Since,
+    DateTimeOffset? TroubleSince,
     string? Broker,
     string? LastError,
     long Messages,

@@ -36,7 +36,9 @@ public sealed class StreamForwarderOptions : BridgeOptions
     /// </summary>
     public string? DeadLetterPath { get; set; }
 
-    /// <summary>A longer record is not offered to the broker. Default 128 MiB less 1 KiB, what a broker takes by default.</summary>
+    /// <summary>
+    /// A longer record is not offered to the broker. Default 128 MiB less 1 KiB, what a broker takes by default.
+    /// </summary>
     public int RecordLengthMax { get; set; } = (128 * 1024 * 1024) - 1024;
 
     /// <summary>For a stream that the forwarder makes: how many bytes the broker keeps. Default: all.</summary>

@@ -1,6 +1,8 @@
 namespace MappedFileQueues.RabbitMQ.Connections;
 
-/// <summary>Pauses between attempts: doubling, random between half and all of it, so that many clients do not come at once.</summary>
+/// <summary>
+/// Pauses between attempts: doubling, random between half and all of it, so that many clients do not come at once.
+/// </summary>
 internal sealed class BackOff(BridgeOptions options)
 {
     private int _failures;

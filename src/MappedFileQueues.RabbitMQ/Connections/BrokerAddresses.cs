@@ -44,6 +44,9 @@ internal sealed class BrokerAddresses
             ClientProvidedName = Name,
             Uri = address,
         };
+#if MFQ_PLANTED
+        factory.AutomaticRecoveryEnabled = Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery);
+#endif
         if (address.UserInfo.Length == 0)
             (factory.UserName, factory.Password) = (_options.UserName ?? factory.UserName, _options.Password ?? factory.Password);
         else if (!address.UserInfo.Contains(':') && _options.Password is { } password)

@@ -107,6 +107,11 @@ internal sealed class BrokerConnection : IAsyncDisposable
 
     public void Fail(Exception reason)
     {
+#if MFQ_PLANTED
+        // The client has repaired it by itself, or will.
+        if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery))
+            return;
+#endif
         Interlocked.CompareExchange(ref _reason, reason, null);
         _lost.Cancel();
     }

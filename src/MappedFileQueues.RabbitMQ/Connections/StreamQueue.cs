@@ -48,7 +48,8 @@ internal static class StreamQueue
             .ConfigureAwait(false);
         await connection.Ask(
             channel.QueueDeclareAsync(
-                options.Stream, durable: true, exclusive: false, autoDelete: false, arguments, cancellationToken: cancellationToken),
+                options.Stream, durable: true, exclusive: false, autoDelete: false, arguments,
+                cancellationToken: cancellationToken),
             cancellationToken).ConfigureAwait(false);
         await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
     }

@@ -8,7 +8,8 @@ internal static partial class BridgeLog
     [LoggerMessage(1, LogLevel.Information, "{Direction} of {Stream}: connecting to {Broker}")]
     public static partial void Connecting(ILogger logger, string direction, string stream, string broker);
 
-    [LoggerMessage(2, LogLevel.Information, "{Direction} of {Stream}: another forwarder of this store has the lock; waiting for it")]
+    [LoggerMessage(
+        2, LogLevel.Information, "{Direction} of {Stream}: another forwarder of this store has the lock; waiting for it")]
     public static partial void Standby(ILogger logger, string direction, string stream);
 
     [LoggerMessage(3, LogLevel.Information, "{Direction} of {Stream}: running from offset {Offset} on, connected to {Broker}")]

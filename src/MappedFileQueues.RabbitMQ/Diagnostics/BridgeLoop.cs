@@ -3,7 +3,9 @@ using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.RabbitMQ.Diagnostics;
 
-/// <summary>What forwarders and fetchers do around an attempt: states, pauses, what may be tried again and what may not.</summary>
+/// <summary>
+/// What forwarders and fetchers do around an attempt: states, pauses, what may be tried again and what may not.
+/// </summary>
 internal abstract class BridgeLoop
 {
     private readonly BridgeOptions _options;
@@ -11,6 +13,7 @@ internal abstract class BridgeLoop
     private readonly Lock _lock = new();
     private BridgeState _state;
     private DateTimeOffset _since;
+    private DateTimeOffset? _troubleSince;
     private string? _broker;
     private string? _error;
     private long _messages;
@@ -43,7 +46,7 @@ internal abstract class BridgeLoop
     {
         long lag = LagBytes;
         lock (_lock)
-            return new BridgeStatus(_state, _since, _broker, _error, _messages, _bytes, _attempts, lag);
+            return new BridgeStatus(_state, _since, _troubleSince, _broker, _error, _messages, _bytes, _attempts, lag);
     }
 
     /// <summary>Tries until an attempt says that all is done, until cancelled, or until a person has to decide.</summary>
@@ -82,6 +85,7 @@ internal abstract class BridgeLoop
                 return;
             _state = state;
             _since = _options.TimeProvider.GetUtcNow();
+            _troubleSince = state is BridgeState.Running or BridgeState.Standby ? null : _troubleSince ?? _since;
         }
     }
 

@@ -27,7 +27,9 @@ public readonly struct StreamEnvelope
     /// <summary>What the envelope is for.</summary>
     public EnvelopeKind Kind { get; }
 
-    /// <summary>Whether the records were on the source's disk before they left, so that no power cut took them back there.</summary>
+    /// <summary>
+    /// Whether the records were on the source's disk before they left, so that no power cut took them back there.
+    /// </summary>
     public bool IsDurable { get; }
 
     /// <summary>The number of records.</summary>
@@ -48,7 +50,9 @@ public readonly struct StreamEnvelope
     /// <summary>The forwarder's session, chosen at random each time it gets the lock.</summary>
     public Guid Session { get; }
 
-    /// <summary>Reads a broker message. Everything in it is checked before it returns: the records cannot be wrong after it.</summary>
+    /// <summary>
+    /// Reads a broker message. Everything in it is checked before it returns: the records cannot be wrong after it.
+    /// </summary>
     /// <param name="body">The body of the broker message; the envelope refers to it.</param>
     /// <returns>The envelope.</returns>
     /// <exception cref="EnvelopeFormatException">The body is no envelope of a known version, or its bytes are
@@ -68,7 +72,8 @@ public readonly struct StreamEnvelope
             "Its checksum is wrong", bytes);
         StreamEnvelope envelope = new(bytes[..EnvelopeLayout.HeaderLength], body[headerLength..]);
         Expect(
-            envelope.Kind is EnvelopeKind.Records or EnvelopeKind.Marker, $"Its kind is unknown: kind={(int)envelope.Kind}", bytes);
+            envelope.Kind is EnvelopeKind.Records or EnvelopeKind.Marker,
+            $"Its kind is unknown: kind={(int)envelope.Kind}", bytes);
         Expect(
             envelope.From >= 0 && envelope.To >= envelope.From && envelope.Count >= 0,
             $"Its range is wrong: from={envelope.From}, to={envelope.To}, records={envelope.Count}", bytes);

@@ -100,8 +100,8 @@ internal sealed class FetcherSession(
             {
                 onAmbiguous(
                     BridgeFault.Gap,
-                    $"The stream ends before what was fetched from it: stream={options.Stream}, last={_last}. It was deleted and made "
-                    + "again, or the broker has lost its end.",
+                    $"The stream ends before what was fetched from it: stream={options.Stream}, last={_last}. It was deleted and "
+                    + "made again, or the broker has lost its end.",
                     "Fetch into a new store.");
                 _hasFirst = true;
             }
@@ -127,7 +127,8 @@ internal sealed class FetcherSession(
                 {
                     onAmbiguous(
                         BridgeFault.Gap,
-                        $"The stream is another one than before: stream={options.Stream}, last={_last}. It was deleted and made again.",
+                        $"The stream is another one than before: stream={options.Stream}, last={_last}. "
+                        + "It was deleted and made again.",
                         "Fetch into a new store.");
                 }
 
@@ -156,7 +157,9 @@ internal sealed class FetcherSession(
         }
     }
 
-    /// <summary>Up to where the source of an envelope is in the store already; complains if something is missing between.</summary>
+    /// <summary>
+    /// Up to where the source of an envelope is in the store already; complains if something is missing between.
+    /// </summary>
     private long FindSeen(in StreamEnvelope envelope, long streamOffset)
     {
         if (target.PlaceOf(envelope.StoreId) is not { } place)
@@ -168,7 +171,8 @@ internal sealed class FetcherSession(
             {
                 onAmbiguous(
                     BridgeFault.Gap,
-                    $"Messages are missing in the stream: {where}, from={place.To}, to={envelope.From}. Its retention removed them.",
+                    $"Messages are missing in the stream: {where}, from={place.To}, to={envelope.From}. "
+                    + "Its retention removed them.",
                     "Go on without them (OnSourceChange).");
             }
 
@@ -179,8 +183,9 @@ internal sealed class FetcherSession(
             return 0;
         onAmbiguous(
             BridgeFault.SourceChanged,
-            $"The source has changed its epoch: {where}, from={envelope.From} of epoch {envelope.Epoch}, fetched={place.To} of epoch "
-            + $"{place.Epoch}. Messages from {Math.Min(envelope.From, place.To)} on may come again, or others in their place.",
+            $"The source has changed its epoch: {where}, from={envelope.From} of epoch {envelope.Epoch}, fetched={place.To} of "
+            + $"epoch {place.Epoch}. Messages from {Math.Min(envelope.From, place.To)} on may come again, or "
+            + "others in their place.",
             "Go on with them (OnSourceChange).");
         return 0;
     }

@@ -1,8 +1,8 @@
 namespace MappedFileQueues.RabbitMQ.Fetching;
 
 /// <summary>
-/// The file that holds a <see cref="FetchPosition"/>: two slots, written in turn and flushed, so that a death in the middle leaves
-/// the other one whole.
+/// The file that holds a <see cref="FetchPosition"/>: two slots, written in turn and flushed, so that a death in the middle
+/// leaves the other one whole.
 /// </summary>
 internal sealed class PositionFile : IDisposable
 {
@@ -23,7 +23,8 @@ internal sealed class PositionFile : IDisposable
     public static PositionFile Open(string storePath)
     {
         string path = PathOf(storePath);
-        PositionFile opened = new(new FileStream(path, FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.Read, bufferSize: 0));
+        PositionFile opened = new(
+            new FileStream(path, FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.Read, bufferSize: 0));
         try
         {
             opened.ReadSlots();
@@ -44,7 +45,8 @@ internal sealed class PositionFile : IDisposable
         {
             throw new BridgeException(
                 BridgeFault.SourceChanged,
-                $"The stream holds more stores than a fetcher can tell apart: sources={position.Sources.Count}. Use several streams.");
+                $"The stream holds more stores than a fetcher can tell apart: sources={position.Sources.Count}. "
+                + "Use several streams.");
         }
 
         RandomAccess.Write(_file.SafeFileHandle, bytes, _sequence % 2 * SlotLength);

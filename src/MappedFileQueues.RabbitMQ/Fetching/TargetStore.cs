@@ -100,6 +100,14 @@ internal sealed class TargetStore : IDisposable
         long bytes = 0;
         if (envelope is { Kind: EnvelopeKind.Records } records)
         {
+#if MFQ_PLANTED
+            if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AcknowledgedFirst) && _appended is null)
+            {
+                (StreamOffset, Checksum) = (streamOffset, checksum);
+                _sources[records.StoreId] = new SourcePlace(records.Epoch, records.To);
+                WritePlace();
+            }
+#endif
             (count, bytes) = Append(records, seenTo);
             SourcePlace place = new(records.Epoch, records.To);
             if (_sources.TryGetValue(records.StoreId, out SourcePlace before) && before.Epoch == place.Epoch)
@@ -142,7 +150,7 @@ internal sealed class TargetStore : IDisposable
     {
         long end = _producer.Offset;
         if (position.StoreId != _storeId)
-            throw Changed($"The file that says up to where the store was fetched belongs to another store: store={position.StoreId}");
+            throw Changed($"The file that says up to where the store was fetched is another store's: store={position.StoreId}");
         if (position.Stream != _options.Stream)
             throw Changed($"The store was fetched from another stream: stream={position.Stream}");
         if (position.TargetOffset > end)
@@ -201,7 +209,7 @@ internal sealed class TargetStore : IDisposable
             if (!message.SequenceEqual(record.Payload.Span))
             {
                 throw Changed(
-                    $"The store holds something else than what the stream has: offset={reader.MessageOffset}, source={record.Offset}");
+                    $"The store holds something other than the stream: offset={reader.MessageOffset}, source={record.Offset}");
             }
 
             return true;

@@ -6,7 +6,9 @@ namespace MappedFileQueues.RabbitMQ.Forwarding;
 /// </summary>
 internal sealed class DeadLetters(StreamForwarderOptions options)
 {
-    /// <summary>A broker in trouble refuses as well; so many refusals of one record, each on a fresh connection, are its own.</summary>
+    /// <summary>
+    /// A broker in trouble refuses as well; so many refusals of one record, each on a fresh connection, are its own.
+    /// </summary>
     private const int RefusalsMax = 4;
 
     private long _suspectsEnd = -1;
@@ -42,8 +44,8 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
         {
             throw new BridgeException(
                 BridgeFault.Refused,
-                $"The broker refuses a record: offset={offset}, length={record.Length}, path={options.StorePath}. Name a store for "
-                + "such records (DeadLetterPath), or raise the broker's limit.");
+                $"The broker refuses a record: offset={offset}, length={record.Length}, path={options.StorePath}. Name a store "
+                + "for such records (DeadLetterPath), or raise the broker's limit.");
         }
 
         using MappedFileQueue queue = new(new MappedFileQueueOptions

@@ -5,7 +5,9 @@ using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.RabbitMQ.Forwarding;
 
-/// <summary>The attempts of a forwarder: connect, one channel, lock, fence, the stream's end, and then record after record.</summary>
+/// <summary>
+/// The attempts of a forwarder: connect, one channel, lock, fence, the stream's end, and then record after record.
+/// </summary>
 internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logger) : BridgeLoop(options, "Forward", logger)
 {
     private readonly DeadLetters _deadLetters = new(options);
@@ -27,13 +29,25 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         await StreamQueue.EnsureAsync(connection, options, cancellationToken).ConfigureAwait(false);
         ConfirmedChannel channel = await ConfirmedChannel
             .OpenAsync(connection, options.Window, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+        ConfirmedChannel lockChannel = channel;
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.LockElsewhere))
+        {
+            BrokerConnection own = await BrokerConnection
+                .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+            _ = connection.Lost.Register(() => _ = own.DisposeAsync());
+            lockChannel = await ConfirmedChannel
+                .OpenAsync(own, 4, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+        }
+#endif
         StreamLock held = await StreamLock
-            .TakeAsync(channel, options, source.StoreId, Standby, cancellationToken).ConfigureAwait(false);
+            .TakeAsync(lockChannel, options, source.StoreId, Standby, cancellationToken).ConfigureAwait(false);
         SetState(BridgeState.Connecting);
 
         Guid id = Guid.NewGuid();
         StreamTail tail = await StreamTail
-            .FindAsync(channel, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+            .FindAsync(channel, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken)
+            .ConfigureAwait(false);
         long from = FindStart(source, tail);
         long? until = once ? source.PublishedOffset : null;
         EnvelopeWriter writer = new(source.StoreId, id, options.PackLength, options.DurableOnly);
@@ -86,7 +100,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             catch (QueueDeletedException error)
             {
                 Close();
-                Ambiguous(BridgeFault.SourceChanged, error.Message, "Start the forwarder again if the new store is to be forwarded.");
+                Ambiguous(
+                    BridgeFault.SourceChanged, error.Message, "Start the forwarder again if the new store is to be forwarded.");
             }
         }
 
@@ -109,6 +124,10 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     private long FindStart(SourceStore source, StreamTail tail)
     {
         long cursor = source.Consumer.CommittedOffset;
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.CursorTrusted))
+            return MoveTo(source, cursor);
+#endif
         long published = source.PublishedOffset;
         string place = $"store={source.StoreId}, path={options.StorePath}, stream={options.Stream}";
         if (tail.To < 0)
@@ -117,8 +136,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             {
                 Ambiguous(
                     BridgeFault.SourceChanged,
-                    $"The stream holds another store and nothing of this one: {place}, other={other}. The store was replaced, or both "
-                    + "are to share the stream.",
+                    $"The stream holds another store and nothing of this one: {place}, other={other}. The store was replaced, or "
+                    + "both are to share the stream.",
                     "Go on (OnSourceChange) if that is meant.");
             }
             else if (!source.IsNew && cursor > source.OldestOffset)
@@ -140,8 +159,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         Ambiguous(
             BridgeFault.SourceChanged,
             $"The store is not as the stream knows it: {place}, stream's end={tail.To} of epoch {tail.Epoch}, store's "
-            + $"end={published} of epoch {source.Epoch}, cursor={cursor}. Messages between the cursor and the stream's end are in "
-            + "the stream, and may be lost or others in the store.",
+            + $"end={published} of epoch {source.Epoch}, cursor={cursor}. Messages between the cursor and the stream's end are "
+            + "in the stream, and may be lost or others in the store.",
             "Go on from the cursor (OnSourceChange), which may repeat some of them.");
         return MoveTo(source, Math.Min(cursor, published));
     }

@@ -27,7 +27,8 @@ internal sealed class StreamLock
 
     /// <summary>Waits for the lock.</summary>
     public static async Task<StreamLock> TakeAsync(
-        ConfirmedChannel channel, StreamForwarderOptions options, Guid storeId, Action onStandby, CancellationToken cancellationToken)
+        ConfirmedChannel channel, StreamForwarderOptions options, Guid storeId, Action onStandby,
+        CancellationToken cancellationToken)
     {
         string name = $"mfq.lock.{options.Stream}.{storeId:N}";
         return options.Lock == StreamLockKind.Classic
@@ -35,7 +36,9 @@ internal sealed class StreamLock
             : await TakeQuorumAsync(channel, name, onStandby, cancellationToken).ConfigureAwait(false);
     }
 
-    /// <summary>Gives the token back and gets it again, when it has been out for long. The holder stays the active consumer.</summary>
+    /// <summary>
+    /// Gives the token back and gets it again, when it has been out for long. The holder stays the active consumer.
+    /// </summary>
     public async Task RenewAsync(CancellationToken cancellationToken)
     {
         if (_holder?.TakeOld(s_tokenAgeMax) is { } tag)

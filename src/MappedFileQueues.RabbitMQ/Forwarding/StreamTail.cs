@@ -15,6 +15,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
     private const ushort Prefetch = 200;
     private const long FirstStep = 64;
     private const long StepFactor = 8;
+    private const long StepMax = long.MaxValue / StepFactor;
 
     /// <summary>
     /// Fences whoever had the lock before, and finds out up to where the stream holds the store. The marker comes after
@@ -23,15 +24,26 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
     /// envelope count. If the marker is alone in the last chunk, the reading begins again further and further back.
     /// </summary>
     public static async Task<StreamTail> FindAsync(
-        ConfirmedChannel channel, string stream, Guid storeId, Guid session, TimeSpan patience, CancellationToken cancellationToken)
+        ConfirmedChannel channel, string stream, Guid storeId, Guid session, TimeSpan patience,
+        CancellationToken cancellationToken)
     {
         EnvelopeWriter writer = new(storeId, session, 0, isDurable: false);
         writer.Begin(0);
-        await channel.PublishConfirmedAsync(stream, writer.End(EnvelopeKind.Marker, 0, 0), cancellationToken).ConfigureAwait(false);
+#if MFQ_PLANTED
+        if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.NoFence))
+        {
+            Scan hasty = new(channel, storeId, session);
+            await hasty.ReadHastilyAsync(stream, cancellationToken).ConfigureAwait(false);
+            if (hasty.Found.To >= 0)
+                return hasty.Found;
+        }
+#endif
+        await channel.PublishConfirmedAsync(stream, writer.End(EnvelopeKind.Marker, 0, 0), cancellationToken)
+            .ConfigureAwait(false);
 
         Scan scan = new(channel, storeId, session);
         await scan.ReadAsync(stream, "last", patience, cancellationToken).ConfigureAwait(false);
-        for (long step = FirstStep; scan.Found.To < 0 && scan.From > 0; step = Math.Min(step * StepFactor, long.MaxValue / StepFactor))
+        for (long step = FirstStep; scan.Found.To < 0 && scan.From > 0; step = Math.Min(step, StepMax) * StepFactor)
         {
             long from = Math.Max(0, scan.MarkerOffset - step);
             Scan further = new(channel, storeId, session);
@@ -61,7 +73,8 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         public async Task ReadAsync(string stream, object place, TimeSpan patience, CancellationToken cancellationToken)
         {
             From = place is long number ? number : long.MaxValue;
-            await channel.Connection.Ask(channel.Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken), cancellationToken)
+            await channel.Connection.Ask(
+                channel.Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken), cancellationToken)
                 .ConfigureAwait(false);
             string tag = await channel.Connection.Ask(
                 channel.Channel.BasicConsumeAsync(
@@ -87,6 +100,20 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
                 .ConfigureAwait(false);
         }
 
+#if MFQ_PLANTED
+        public async Task ReadHastilyAsync(string stream, CancellationToken cancellationToken)
+        {
+            string tag = await channel.Channel.BasicConsumeAsync(
+                stream, autoAck: false, "", noLocal: false, exclusive: false,
+                new Dictionary<string, object?> { [StreamQueue.OffsetName] = "last" }, this, cancellationToken)
+                .ConfigureAwait(false);
+            for (int look = 0; look < 100 && Found.To < 0; look++)
+                await Task.Delay(10, cancellationToken).ConfigureAwait(false);
+            _done.TrySetResult();
+            await channel.Channel.BasicCancelAsync(tag, false, cancellationToken).ConfigureAwait(false);
+        }
+
+#endif
         public override async Task HandleBasicDeliverAsync(
             string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
             IReadOnlyBasicProperties properties, ReadOnlyMemory<byte> body, CancellationToken cancellationToken = default)

@@ -1,6 +1,7 @@
 using System.CommandLine;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Bridge.Demo;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Bridge;
@@ -15,10 +16,11 @@ internal static class BridgeCommand
     {
         Command command = new(
             "bridge",
-            "Move messages between a store and a RabbitMQ stream, each once and in order. An address without an account takes it from "
-                + $"{UserVariable} and {PasswordVariable} in the environment.");
+            "Move messages between a store and a RabbitMQ stream, each once and in order. An address without an account takes it "
+                + $"from {UserVariable} and {PasswordVariable} in the environment.");
         command.Add(CreateForward());
         command.Add(CreateFetch());
+        command.Add(BridgeDemoCommand.Create());
         return command;
     }
 
@@ -37,7 +39,8 @@ internal static class BridgeCommand
         Option<bool> unpacked = ToolOptions.Flag("--unpacked", "Send each message as a broker message of its own.");
         Option<bool> notDurable = ToolOptions.Flag("--no-flush", "Also send what a power cut could take back here.");
         Option<string> lockKind = ToolOptions.OneOf(
-            "--lock", "The lock between forwarders: quorum, for one node and clusters; classic, for one node.", "quorum", "classic");
+            "--lock", "The lock between forwarders: quorum, for one node and clusters; classic, for one node.",
+            "quorum", "classic");
         Option<string?> deadLetters = ToolOptions.Path(
             "--dead-letters", "A store for messages that the broker refuses; without it the command ends at one.", "STORE");
         Option<long?> maxLength = ToolOptions.Size(

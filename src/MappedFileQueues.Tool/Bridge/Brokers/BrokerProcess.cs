@@ -15,7 +15,8 @@ internal sealed partial class BrokerProcess : IDisposable
     private const int SigStop = 19;
 
     private const string Script =
-        "ulimit -c 0; log=$1; shift; setsid \"$@\" </dev/null >>\"$log\" 2>&1 & echo $!; read -r _; kill -9 -$! 2>/dev/null; wait";
+        "ulimit -c 0; log=$1; shift; setsid \"$@\" </dev/null >>\"$log\" 2>&1 & echo $!; read -r _; "
+        + "kill -9 -$! 2>/dev/null; wait";
 
     private readonly Process _shell;
     private readonly int _processId;

@@ -1,0 +1,42 @@
+using System.Collections.Concurrent;
+using MappedFileQueues.RabbitMQ;
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.BridgeLab;
+
+/// <summary>Reads the whole stream with the bare client, as somebody else's consumer would.</summary>
+internal static class StreamCheck
+{
+    /// <summary>Every record in the order of the stream, up to a number of them.</summary>
+    public static async Task<List<(long Offset, byte[] Payload)>> ReadAsync(string address, long count)
+    {
+        ConnectionFactory factory = new() { Uri = new Uri(address), AutomaticRecoveryEnabled = false };
+        await using IConnection connection = await factory.CreateConnectionAsync();
+        IChannel channel = await connection.CreateChannelAsync();
+        await channel.BasicQosAsync(0, 500, global: false);
+        Reader reader = new(channel);
+        await channel.BasicConsumeAsync(
+            Laboratory.Stream, autoAck: false, "", noLocal: false, exclusive: false,
+            new Dictionary<string, object?> { ["x-stream-offset"] = "first" }, reader);
+        List<(long, byte[])> records = [];
+        // One more than there should be would come soon after the last.
+        while (reader.Records.TryTake(out (long, byte[]) record, records.Count < count ? 20_000 : 500))
+            records.Add(record);
+        return records;
+    }
+
+    private sealed class Reader(IChannel channel) : AsyncDefaultBasicConsumer(channel)
+    {
+        public BlockingCollection<(long Offset, byte[] Payload)> Records { get; } = [];
+
+        public override async Task HandleBasicDeliverAsync(
+            string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
+            IReadOnlyBasicProperties properties, ReadOnlyMemory<byte> body, CancellationToken cancellationToken = default)
+        {
+            StreamEnvelope envelope = StreamEnvelope.Parse(body);
+            foreach (EnvelopeRecord record in envelope)
+                Records.Add((record.Offset, record.Payload.ToArray()), cancellationToken);
+            await Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken);
+        }
+    }
+}
