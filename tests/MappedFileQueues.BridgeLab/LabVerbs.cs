@@ -93,7 +93,10 @@ internal static class LabVerbs
         {
             _ = Console.In.ReadToEnd();
             end.Cancel();
-        }) { IsBackground = true }.Start();
+        })
+        {
+            IsBackground = true,
+        }.Start();
         return end;
     }
 

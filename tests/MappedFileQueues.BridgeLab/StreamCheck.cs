@@ -1,14 +1,33 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.RabbitMQ;
 using RabbitMQ.Client;
+using RabbitMQ.Client.Exceptions;
 
 namespace MappedFileQueues.BridgeLab;
 
 /// <summary>Reads the whole stream with the bare client, as somebody else's consumer would.</summary>
 internal static class StreamCheck
 {
+    private const int AttemptsMax = 20;
+
     /// <summary>Every record in the order of the stream, up to a number of them.</summary>
     public static async Task<List<(long Offset, byte[] Payload)>> ReadAsync(string address, long count)
+    {
+        for (int attempt = 1; ; attempt++)
+        {
+            try
+            {
+                return await TryReadAsync(address, count);
+            }
+            catch (RabbitMQClientException) when (attempt < AttemptsMax)
+            {
+                // A node that has just started does not know its streams yet.
+                await Task.Delay(1000);
+            }
+        }
+    }
+
+    private static async Task<List<(long Offset, byte[] Payload)>> TryReadAsync(string address, long count)
     {
         ConnectionFactory factory = new() { Uri = new Uri(address), AutomaticRecoveryEnabled = false };
         await using IConnection connection = await factory.CreateConnectionAsync();
