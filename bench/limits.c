@@ -3,7 +3,7 @@
  * the same loops in C# beside the queue's own; its option `--limits` compiles this file and shows that the two agree, so
  * that the raw column is not a slow loop that flatters the queue.
  *
- * Build:  cc -std=gnu11 -O3 -march=native -Wall -Wextra -o limits bench/limits.c
+ * Build:  cc -std=gnu11 -O3 -march=native -Wall -Wextra -pthread -o limits bench/limits.c
  * Run:    ./limits [--messages N] [--repetitions R] [--dir DIR] [--only NAME,NAME...]
  *
  * A frame is what a message is in a segment: an 8-byte header (length and state, stored last, with release) and 64 bytes
@@ -24,6 +24,10 @@
  *   roundtrip_p50 ...    us      ping over one mapped log, pong over another, both sides spinning
  *   wake_back_p50        us      futex wake there and back between two sleeping processes
  *   fdatasync_p50        us      4 KiB written to new blocks, then fdatasync
+ *   append_sustained     ns      copy into a row of new files of 64 MiB, which a helper thread makes, allocates and populates
+ *                                ahead of the writer
+ *   append_recycled      ns      copy into four files of 64 MiB again and again; a helper zeroes them in windows ahead of the
+ *                                writer
  */
 #define _GNU_SOURCE
 #include "limits.h"
@@ -280,6 +284,50 @@ static void measure_fdatasync(void)
     print("fdatasync_p50", medians, "us");
 }
 
+/* What is still there is checked: everything, or what stands in the recycled files. */
+static uint64_t sum_of_log(rolling_log *log, long *kept)
+{
+    uint64_t sum = 0;
+    *kept = 0;
+    for (long index = log->file_count - 1; index >= 0 && (!log->recycles || index > log->file_count - RECYCLED); index--) {
+        long frames = log->count - index * FILE_FRAMES < FILE_FRAMES ? log->count - index * FILE_FRAMES : FILE_FRAMES;
+        sum += read_loop(file_of(log, index)->base, frames);
+        *kept += frames;
+    }
+    return sum;
+}
+
+static void measure_rolling(const char *name, int recycles)
+{
+    double took[REPETITIONS_MAX];
+    for (int r = 0; r < repetitions; r++) {
+        rolling_log log = { .count = messages, .recycles = recycles };
+        char file_name[32];
+        pthread_t helper;
+        long kept;
+        log.file_count = (messages + FILE_FRAMES - 1) / FILE_FRAMES;
+        log.files = calloc((size_t)(recycles ? RECYCLED : log.file_count), sizeof *log.files);
+        for (long index = 0; recycles && index < RECYCLED; index++) {
+            snprintf(file_name, sizeof file_name, "log-%ld", index);
+            log.files[index] = map_file(path_of(file_name), FILE_LENGTH, 1);
+            prefault(&log.files[index], MADV_POPULATE_WRITE);
+        }
+        if (!recycles) take_memory((size_t)messages * FRAME * 5 / 4);
+        int64_t start = now();
+        if (pthread_create(&helper, NULL, prepare_ahead, &log) != 0) die("cannot start a thread");
+        roll_loop(&log, &current);
+        took[r] = (double)(now() - start) / (double)messages;
+        /* The helper waits for nobody behind the last file. */
+        atomic_store(&log.written, log.file_count * FILE_LENGTH);
+        pthread_join(helper, NULL);
+        uint64_t sum = sum_of_log(&log, &kept);
+        check_sum(name, sum, expected_sum(messages) - expected_sum(messages - kept));
+        for (long index = 0; index < (recycles ? RECYCLED : log.file_count); index++) unmap(&log.files[index], 1);
+        free(log.files);
+    }
+    print(name, took, "ns");
+}
+
 static void read_arguments(int count, char **arguments)
 {
     for (int i = 1; i < count; i++) {
@@ -311,5 +359,7 @@ int main(int count, char **arguments)
     if (wanted("roundtrip_p50") || wanted("roundtrip_p99") || wanted("roundtrip_p999")) measure_roundtrip(page);
     if (wanted("wake_back_p50")) measure_wake(page);
     if (wanted("fdatasync_p50")) measure_fdatasync();
+    if (wanted("append_sustained")) measure_rolling("append_sustained", 0);
+    if (wanted("append_recycled")) measure_rolling("append_recycled", 1);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -26,6 +27,9 @@
 #endif
 
 enum { PAYLOAD = 64, FRAME = 72, PAGE = 4096, REPETITIONS_MAX = 100 };
+
+/* Of logs over a row of files: how many are used again, what a helper prepares at once, how far it is ahead. */
+enum { FILE_LENGTH = 64 << 20, RECYCLED = 4, WINDOW = 1 << 20, LEAD = 8 << 20, STEP = 256 << 10 };
 
 /* Published, without checksum, 64 bytes long. */
 static const uint64_t HEADER = (uint64_t)5 << 28 | PAYLOAD;
@@ -94,11 +98,11 @@ static mapping map_file(const char *path, size_t length, int create)
     return m;
 }
 
-static void prefault(mapping *m, int advice)
+static void prefault_at(mapping *m, off_t position, int advice)
 {
     int fd = open(m->path, O_RDWR);
     /* Where the file system has no fallocate, touching the pages allocates the blocks. */
-    if (fd >= 0) { (void)!fallocate(fd, 0, 0, (off_t)m->length); close(fd); }
+    if (fd >= 0) { (void)!fallocate(fd, 0, position, (off_t)m->length); close(fd); }
     if (madvise(m->base, m->length, advice) == 0) return;
     for (size_t i = 0; i < m->length; i += PAGE) {
         volatile uint8_t *byte = m->base + i;
@@ -106,6 +110,8 @@ static void prefault(mapping *m, int advice)
         if (advice == MADV_POPULATE_WRITE) *byte = value;
     }
 }
+
+static void prefault(mapping *m, int advice) { prefault_at(m, 0, advice); }
 
 static void unmap(mapping *m, int delete)
 {
@@ -208,6 +214,68 @@ static void check_sum(const char *name, uint64_t sum, uint64_t expected)
     fprintf(stderr, "limits: %s read something else than what was written: sum=%llu, expected=%llu\n", name,
             (unsigned long long)sum, (unsigned long long)expected);
     exit(1);
+}
+
+/* ---- logs over a row of files, with a helper thread ---- */
+
+/*
+ * A log over files of segment length. The helper keeps `ready` ahead of `written`: it makes files, allocates their blocks and
+ * populates their pages, or, of files that are used again and again, zeroes the next window. It gives up a core for that, as
+ * a queue does.
+ */
+typedef struct {
+    mapping *files;
+    long count, file_count;
+    int recycles;
+    _Alignas(128) _Atomic long ready;
+    _Alignas(128) _Atomic long written;
+} rolling_log;
+
+/* As many frames as fit; the rest of a file stays empty. */
+static const long FILE_FRAMES = FILE_LENGTH / FRAME;
+
+static mapping *file_of(rolling_log *log, long index)
+{
+    return &log->files[log->recycles ? index % RECYCLED : index];
+}
+
+static void *prepare_ahead(void *argument)
+{
+    rolling_log *log = argument;
+    char name[32];
+    for (long index = 0; index < log->file_count; index++) {
+        if (!log->recycles) {
+            snprintf(name, sizeof name, "log-%ld", index);
+            log->files[index] = map_file(path_of(name), FILE_LENGTH, 1);
+        }
+        for (long at = 0; at < FILE_LENGTH; at += WINDOW) {
+            mapping window = *file_of(log, index);
+            long begin = index * FILE_LENGTH + at;
+            while (begin + WINDOW - atomic_load_explicit(&log->written, memory_order_acquire) > LEAD) sched_yield();
+            window.base += at;
+            window.length = WINDOW;
+            if (log->recycles) memset(window.base, 0, WINDOW);
+            else prefault_at(&window, at, MADV_POPULATE_WRITE);
+            atomic_store_explicit(&log->ready, begin + WINDOW, memory_order_release);
+        }
+    }
+    return NULL;
+}
+
+static void roll_loop(rolling_log *log, message *m)
+{
+    const long step = STEP / FRAME;
+    for (long index = 0, from = 0; from < log->count; index++) {
+        long last = from + FILE_FRAMES < log->count ? from + FILE_FRAMES : log->count;
+        for (long at = 0; from < last; from += step, at += step * FRAME) {
+            long number = last - from < step ? last - from : step;
+            long end = index * FILE_LENGTH + at + number * FRAME;
+            while (atomic_load_explicit(&log->ready, memory_order_acquire) < end) relax();
+            copy_loop(file_of(log, index)->base + at, m, from, number);
+            atomic_store_explicit(&log->written, end, memory_order_release);
+        }
+        from = last;
+    }
 }
 
 /* ---- statistics and output ---- */

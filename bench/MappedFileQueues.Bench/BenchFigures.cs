@@ -1,5 +1,7 @@
 using MappedFileQueues.Bench.Figures;
 using MappedFileQueues.Bench.Measuring;
+using MappedFileQueues.Bench.Retention;
+using MappedFileQueues.Bench.Serializers;
 
 namespace MappedFileQueues.Bench;
 
@@ -34,6 +36,7 @@ internal static class BenchFigures
         InOneProcess("messages_read"),
         InTwoProcesses("proc_to_proc", "proc_to_proc"),
         InTwoProcesses("proc_to_proc_cold", "proc_to_proc_cold"),
+        InTwoProcesses(BackPressureFigure.FigureName, BackPressureFigure.FigureName),
         InTwoProcesses("roundtrip", "roundtrip_p50", "roundtrip_p99", "roundtrip_p999"),
         InTwoProcesses("wake_p50", "wake_p50"),
         new([IdleFigure.Name], IdleFigure.Measure),
@@ -47,8 +50,22 @@ internal static class BenchFigures
         InOneProcess("durable_64") with { IsFlushed = true },
         InOneProcess("durable_64_async") with { IsFlushed = true },
         InTwoProcesses("durable_2proc", "durable_2proc") with { IsFlushed = true },
+        InOneProcess(DurableFigure.RecycledName) with { IsFlushed = true },
         InOneProcess("interval_append"),
+        new(
+            [RecycledAppendFigure.Name, RecycledAppendFigure.PauseName, RecycledAppendFigure.DiskName],
+            run => run.Measure(RecycledAppendFigure.Name, processCount: 1)),
+        new([TrimFigure.Name, TrimFigure.CallName], run => run.Measure(TrimFigure.Name, processCount: 1)),
         InOneProcess("alloc_per_message"),
+        InTwoProcesses(AsyncRoundTripFigure.Name, AsyncRoundTripFigure.Name),
+        InOneProcess(ChannelFigure.Name),
+        new(
+            [SerializerFigure.JsonWrite, SerializerFigure.JsonRead],
+            run => run.Measure(SerializerFigure.JsonWrite, processCount: 1)),
+        new(
+            [SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead],
+            run => run.Measure(SerializerFigure.ProtobufWrite, processCount: 1)),
+        InOneProcess(SustainedAppendFigure.Name) with { IsOnDemand = true },
         InOneProcess(LongAppendFigure.Name) with { IsOnDemand = true },
     ];
 

@@ -7,6 +7,9 @@ internal static class ExitCodes
     public const int Failure = 1;
     public const int Usage = 2;
 
+    /// <summary>The work is done, and what it found is damage.</summary>
+    public const int Damaged = 3;
+
     /// <summary>Ended by Ctrl-C (SIGINT) before the work was done; the code that shells report for it.</summary>
     public const int Interrupted = 130;
 
@@ -15,5 +18,5 @@ internal static class ExitCodes
 
     public const string Help =
         "Exit codes: 0 done; 1 failed (a line on standard error says why), or a demo whose output differs; 2 wrong usage; "
-        + "130 ended by Ctrl-C, 143 by SIGTERM.";
+        + "3 damage was found; 130 ended by Ctrl-C, 143 by SIGTERM. `mfq check` has its own.";
 }

@@ -2,14 +2,21 @@ using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench;
 using MappedFileQueues.Tool.Bridge;
+using MappedFileQueues.Tool.Check;
+using MappedFileQueues.Tool.Completion;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Demo;
+using MappedFileQueues.Tool.Fence;
 using MappedFileQueues.Tool.Info;
 using MappedFileQueues.Tool.Output;
 using MappedFileQueues.Tool.Produce;
+using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
+using MappedFileQueues.Tool.Top;
+using MappedFileQueues.Tool.Transfer;
+using MappedFileQueues.Tool.Verify;
 
 namespace MappedFileQueues.Tool;
 
@@ -25,7 +32,16 @@ internal static class Program
         root.Add(DemoCommand.Create());
         root.Add(ProduceCommand.Create());
         root.Add(ConsumeCommand.Create());
+        root.Add(TailCommand.Create());
         root.Add(InfoCommand.Create());
+        root.Add(VerifyCommand.Create());
+        root.Add(RepairCommand.Create());
+        root.Add(CheckCommand.Create());
+        root.Add(FenceCommand.Create());
+        root.Add(TopCommand.Create());
+        root.Add(ExportCommand.Create());
+        root.Add(ImportCommand.Create());
+        root.Add(ReplayCommand.Create());
         root.Add(ConsumersCommand.Create());
         root.Add(SnapshotCommand.Create());
         root.Add(RetentionCommand.Create());
@@ -33,6 +49,7 @@ internal static class Program
         root.Add(Pack.PackCommand.Create());
         root.Add(BridgeCommand.Create());
         root.Add(SmallBench.Create());
+        root.Add(CompletionCommand.Create());
         foreach (Command command in DemoCommand.CreateChildCommands())
             root.Add(command);
         return root;

@@ -35,6 +35,8 @@ internal static class ToolProgram
             if (runChild?.Invoke(arguments) is { } exitCode)
                 return exitCode;
             ParseResult parsed = createRoot().Parse(arguments);
+            if (arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal))
+                return Suggest(parsed);
             return parsed.Errors.Count > 0 ? UsageErrors.Write(parsed) : parsed.Invoke(s_invocation);
         }
         catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)
@@ -47,6 +49,22 @@ internal static class ToolProgram
             return ErrorLine.Write(
                 $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {place}",
                 ExitCodes.Failure);
+        }
+    }
+
+    /// <summary>
+    /// A shell asks what may follow the line that it has so far, which is no usage yet. Where an option lacks its value, the
+    /// library throws when another part asks for it: then there is nothing to suggest.
+    /// </summary>
+    private static int Suggest(ParseResult parsed)
+    {
+        try
+        {
+            return parsed.Invoke(s_invocation);
+        }
+        catch (InvalidOperationException)
+        {
+            return ExitCodes.Success;
         }
     }
 }

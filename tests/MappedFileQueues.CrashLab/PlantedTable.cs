@@ -18,6 +18,21 @@ internal static class PlantedTable
     /// <summary>Where a mistake shows first; what is not named shows in the images of cuts.</summary>
     private static readonly Dictionary<PlantedFault, string> s_parts = new()
     {
+        [PlantedFault.MappedSegmentRecycled] = "retain",
+        [PlantedFault.RecycledNotZeroed] = "retain",
+        [PlantedFault.AllocatedRaisedEarly] = "retain",
+        [PlantedFault.HardLinkIgnored] = "retain",
+        [PlantedFault.LowWaterNotRecorded] = "retain",
+        [PlantedFault.LowWaterAfterDeletion] = "retain",
+        [PlantedFault.CursorsNotReadAgain] = "retain",
+        [PlantedFault.LimitRaisedLate] = "retain",
+        [PlantedFault.LowWaterRecordedLate] = "retain",
+        [PlantedFault.CursorsNotSynced] = "retain",
+        [PlantedFault.ConfirmedNotRaised] = "retain",
+        [PlantedFault.RecycledNameNotFlushed] = "retain",
+        [PlantedFault.LowWaterNotReadAgain] = "retain",
+        [PlantedFault.LeftoversKept] = "retain",
+        [PlantedFault.UnrecordedLowWaterKept] = "retain",
         [PlantedFault.StoppedOwnerIsDead] = "kill",
         [PlantedFault.GenerationNotRaised] = "kill",
         [PlantedFault.SilentRepair] = "kill",
@@ -35,6 +50,7 @@ internal static class PlantedTable
         [PlantedFault.PackDamageIsEnd] = "pack",
         [PlantedFault.PackCutIsDamage] = "pack",
         [PlantedFault.PackHiddenForgotten] = "pack",
+        [PlantedFault.PackEvictionNotSettled] = "pack",
     };
 
     public static int Run(IReadOnlyCollection<PlantedFault> only, int seedCount, int firstSeed)

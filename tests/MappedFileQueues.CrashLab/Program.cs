@@ -12,7 +12,8 @@ internal static class Program
 {
     private static readonly LabPart[] s_parts =
     [
-        new RealCutPart(), new CutPart(), new KillPart(), new FaultPart(), new HostilePart(), new AppendPart(), new PackPart(),
+        new RealCutPart(), new CutPart(retains: false), new CutPart(retains: true), new KillPart(), new FaultPart(),
+        new HostilePart(), new AppendPart(), new PackPart(),
     ];
 
     private static int Main(string[] arguments)
@@ -25,6 +26,10 @@ internal static class Program
             return Processes.CutWorker.Run(arguments[1..]);
         if (arguments is [Processes.FaultChild.Verb, ..])
             return Processes.FaultChild.Run(arguments[1..]);
+        if (arguments is [Soak.SoakPlan.ProducerVerb, ..])
+            return Soak.SoakProducer.Run(arguments[1..]);
+        if (arguments is [Soak.SoakPlan.ConsumerVerb, ..])
+            return Soak.SoakConsumer.Run(arguments[1..]);
         RootCommand root = CreateRoot();
         return root.Parse(arguments).Invoke(new InvocationConfiguration { EnableDefaultExceptionHandler = false });
     }
@@ -76,6 +81,7 @@ internal static class Program
             GoesOn = parsed.GetValue(goOn),
         }));
         root.Add(CreatePlanted());
+        root.Add(Soak.SoakCommand.Create());
         return root;
     }
 

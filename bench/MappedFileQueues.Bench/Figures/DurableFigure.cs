@@ -10,13 +10,20 @@ namespace MappedFileQueues.Bench.Figures;
 /// rate of one thread that rewrites and flushes one block. The default options but for the level. They go into the middle of a
 /// segment: its start is flushed faster where the system caches files in pieces that grow.
 /// </summary>
-internal sealed class DurableFigure(ChildContext context, int callerCount, bool isAsynchronous = false)
+internal sealed class DurableFigure(
+    ChildContext context, int callerCount, bool isAsynchronous = false, bool isRecycled = false)
 {
+    public const string RecycledName = "durable_recycled";
+
     /// <summary>Callers share flushes, so they get more done in the same time.</summary>
     private const int SharingMax = 16;
 
     /// <summary>What stands in the store before.</summary>
     private const long FilledLength = 32L << 20;
+
+    /// <summary>A store that recycles keeps so much, and goes around several times before.</summary>
+    private const long KeptLength = 256L << 20;
+    private const long RecycledLength = (640L << 20) + FilledLength;
 
     private int RawCount => CountFor(context.Messages);
 
@@ -32,8 +39,10 @@ internal sealed class DurableFigure(ChildContext context, int callerCount, bool 
         Samples samples;
         using (MappedFileQueue<Message64> queue = Open(path))
         {
+            if (isRecycled)
+                queue.SetRetention(new RetentionOptions { MaxBytes = KeptLength });
             MappedFileProducer<Message64> producer = queue.Producer;
-            Fill(producer);
+            Fill(producer, isRecycled && context.Messages >= BenchSettings.MessagesDefaultQuick ? RecycledLength : FilledLength);
             WarmUp.UntilCompiled(() =>
             {
                 raw.Run(2);
@@ -73,10 +82,10 @@ internal sealed class DurableFigure(ChildContext context, int callerCount, bool 
         }
     }
 
-    private static void Fill(MappedFileProducer<Message64> producer)
+    private static void Fill(MappedFileProducer<Message64> producer, long length)
     {
         Message64[] batch = [.. Enumerable.Repeat(Message64.Create(), 4096)];
-        while (producer.Offset < FilledLength)
+        while (producer.Offset < length)
             producer.ProduceBatch(batch);
     }
 

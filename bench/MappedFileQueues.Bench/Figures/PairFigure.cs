@@ -1,5 +1,6 @@
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
+using MappedFileQueues.Bench.Queues;
 
 namespace MappedFileQueues.Bench.Figures;
 
@@ -64,5 +65,20 @@ internal abstract class PairFigure(ChildContext context)
         RawFile file = made ?? RawFile.Open(context.Path(name));
         Rendezvous.Meet();
         return file;
+    }
+
+    /// <summary>The first process appends, the other one reads; messages a second, first start to last end.</summary>
+    protected double Stream(StructQueue queue, long count)
+    {
+        ulong sum = Message64.ExpectedSum(count);
+        Rendezvous.MeetToStart();
+        long started = Clock.Now;
+        if (IsFirst)
+            queue.Append(count);
+        else
+            sum = queue.Read(count);
+        double rate = Rendezvous.ExchangeRate(Context.Task.Index, started, Clock.Now, count);
+        Sums.Check(Name, sum, Message64.ExpectedSum(count));
+        return rate;
     }
 }

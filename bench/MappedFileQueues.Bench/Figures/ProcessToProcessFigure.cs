@@ -61,7 +61,7 @@ internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) 
                 queue.SeekToStart();
             }
 
-            rate = Run(queue, count);
+            rate = Stream(queue, count);
             Rendezvous.Meet();
         }
 
@@ -69,20 +69,6 @@ internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) 
         if (IsFirst)
             BenchStore.Delete(path);
         return [rate];
-    }
-
-    private double Run(StructQueue queue, long count)
-    {
-        ulong sum = Message64.ExpectedSum(count);
-        Rendezvous.MeetToStart();
-        long started = Clock.Now;
-        if (IsFirst)
-            queue.Append(count);
-        else
-            sum = queue.Read(count);
-        double rate = Rendezvous.ExchangeRate(Context.Task.Index, started, Clock.Now, count);
-        Sums.Check(Name, sum, Message64.ExpectedSum(count));
-        return rate;
     }
 
     private unsafe ulong Copy(RawFile file, long count)

@@ -1,5 +1,6 @@
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Reporting;
+using MappedFileQueues.Bench.Retention;
 
 namespace MappedFileQueues.Bench.Limits;
 
@@ -26,6 +27,8 @@ internal static class LimitsComparison
         ("roundtrip", 2, ["roundtrip_p50", "roundtrip_p99", "roundtrip_p999"]),
         (LimitLoops.WakeBackRole, 2, [LimitLoops.WakeBackRole]),
         (LimitLoops.FlushRole, 1, [LimitLoops.FlushRole]),
+        (SustainedAppendFigure.Name, 1, [SustainedAppendFigure.Name]),
+        (RecycledAppendFigure.RawRole, 1, [RecycledAppendFigure.Name]),
     ];
 
     public static IEnumerable<string> Names => s_loops.SelectMany(loop => loop.Names);

@@ -11,7 +11,7 @@ internal sealed class LimitsProgram
     private const string SourcePath = "bench/limits.c";
 
     private static readonly string[] s_compilers = ["cc", "gcc", "clang"];
-    private static readonly string[] s_flags = ["-std=gnu11", "-O3", "-march=native"];
+    private static readonly string[] s_flags = ["-std=gnu11", "-O3", "-march=native", "-pthread"];
 
     private readonly BenchRun _run;
     private readonly string _path;

@@ -5,6 +5,8 @@ using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Packs;
 using MappedFileQueues.Bench.Queues;
+using MappedFileQueues.Bench.Retention;
+using MappedFileQueues.Bench.Serializers;
 using static MappedFileQueues.ChecksumMode;
 using static MappedFileQueues.ProducerMode;
 
@@ -27,9 +29,16 @@ internal static class ChildRoles
         ["append_shared_2proc"] = child => new SharedProducersFigure(child).Measure(),
         ["proc_to_proc"] = child => new ProcessToProcessFigure(child, isCold: false).Measure(),
         ["proc_to_proc_cold"] = child => new ProcessToProcessFigure(child, isCold: true).Measure(),
+        [BackPressureFigure.FigureName] = child => new BackPressureFigure(child).Measure(),
         ["roundtrip"] = child => new RoundTripFigure(child).Measure(),
         ["wake_p50"] = child => new WakeFigure(child).Measure(),
         ["alloc_per_message"] = child => new AllocationFigure(child).Measure(),
+        [AsyncRoundTripFigure.Name] = child => new AsyncRoundTripFigure(child).Measure(),
+        [ChannelFigure.Name] = child => new ChannelFigure(child).Measure(),
+        [SerializerFigure.JsonWrite] =
+            child => SerializerFigure.Json(child).Measure(SerializerFigure.JsonWrite, SerializerFigure.JsonRead),
+        [SerializerFigure.ProtobufWrite] =
+            child => SerializerFigure.Protobuf(child).Measure(SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead),
         ["raw_fdatasync"] = DurableFigure.MeasureRaw,
         ["durable_1"] = child => new DurableFigure(child, callerCount: 1).Measure(),
         ["durable_16"] = child => new DurableFigure(child, callerCount: 16).Measure(),
@@ -67,6 +76,11 @@ internal static class ChildRoles
         [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
         [LongPutFigure.Name] = child => new LongPutFigure(child).Measure(),
         [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
+        [DurableFigure.RecycledName] = child => new DurableFigure(child, callerCount: 1, isRecycled: true).Measure(),
+        [SustainedAppendFigure.Name] = child => new SustainedAppendFigure(child).Measure(),
+        [RecycledAppendFigure.Name] = child => new RecycledAppendFigure(child).Measure(),
+        [RecycledAppendFigure.RawRole] = RecycledAppendFigure.MeasureRaw,
+        [TrimFigure.Name] = child => new TrimFigure(child).Measure(),
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
         [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),

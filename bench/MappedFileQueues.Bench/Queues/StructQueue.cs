@@ -14,7 +14,7 @@ internal class StructQueue : BenchQueue
 
     protected MappedFileProducer<Message64> Producer => _queue.Producer;
 
-    protected MappedFileConsumer<Message64> Consumer => _queue.Consumer;
+    public MappedFileConsumer<Message64> Consumer => _queue.Consumer;
 
     /// <summary>Makes the producer, which is otherwise made by the first append.</summary>
     public void AttachProducer() => _ = Producer;

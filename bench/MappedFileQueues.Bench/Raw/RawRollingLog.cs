@@ -58,6 +58,32 @@ internal sealed class RawRollingLog : IDisposable
         }
     }
 
+    /// <summary>Writes the messages without telling times; call it once.</summary>
+    public unsafe void Append(ref Message64 message, long count)
+    {
+        long step = StepLength / 4 / Message64.FrameLength;
+        for (long number = 0; number < count;)
+        {
+            long index = number / FramesPerSegment;
+            long place = number % FramesPerSegment;
+            long length = Math.Min(Math.Min(step, count - number), FramesPerSegment - place);
+            long end = index * SegmentLength + (place + length) * Message64.FrameLength;
+            WaitFor(end);
+            RawLoops.Copy(_files[index]!.Start + place * Message64.FrameLength, ref message, number, length);
+            Volatile.Write(ref _written, end);
+            number += length;
+        }
+    }
+
+    /// <summary>Reads back what <see cref="Append(ref Message64, long)"/> wrote.</summary>
+    public unsafe void Check(long count)
+    {
+        ulong sum = 0;
+        for (long number = 0; number < count; number += FramesPerSegment)
+            sum += RawLoops.Read(_files[number / FramesPerSegment]!.Start, Math.Min(FramesPerSegment, count - number));
+        Sums.Check("raw log", sum, Message64.ExpectedSum(count));
+    }
+
     public void Dispose()
     {
         Volatile.Write(ref _ends, true);

@@ -1,3 +1,4 @@
+using System.Reflection;
 using MappedFileQueues.Files;
 
 namespace MappedFileQueues.Hosting;
@@ -163,6 +164,7 @@ internal sealed class LogFile : IDisposable
     private void ReportToStandardError(Exception error) => Console.Error.WriteLine(error switch
     {
         QueueInUseException when CurrentPath is { } path => $"The log goes to {path}: {error.Message}",
+        TargetInvocationException => error.Message,
         ArgumentException or InvalidOperationException => $"The log's settings stay as they were: {error.Message}",
         _ => $"The log cannot be written: {error.Message}",
     });
@@ -181,7 +183,7 @@ internal sealed class LogFile : IDisposable
         {
             try
             {
-                AppendFileStream stream = new(path, settings.File);
+                AppendFileStream stream = OpenStream(path, settings);
                 if (inUse is not null)
                     _returning = StartReturning(settings);
                 return stream;
@@ -194,6 +196,22 @@ internal sealed class LogFile : IDisposable
 
         _failedAt = settings.TimeProvider.GetTimestamp();
         return null;
+    }
+
+    private AppendFileStream OpenStream(string path, LogFileSettings settings) =>
+        new(path, settings.File with { OnRolled = OnRolled });
+
+    /// <summary>Calls the handler of the settings as they are by now.</summary>
+    private void OnRolled(RolledFile file)
+    {
+        try
+        {
+            _settings.OnRolled?.Invoke(file);
+        }
+        catch (Exception error)
+        {
+            Report(new TargetInvocationException($"OnRolled has failed: path={file.Path}. {error.Message}", error));
+        }
     }
 
     private ITimer StartReturning(LogFileSettings settings)
@@ -215,7 +233,7 @@ internal sealed class LogFile : IDisposable
                 return;
             try
             {
-                _stream = new AppendFileStream(settings.Path, settings.File);
+                _stream = OpenStream(settings.Path, settings);
             }
             catch (IOException)
             {

@@ -4,18 +4,21 @@ namespace MappedFileQueues.Hosting;
 
 /// <summary>A copy of the options that concern the file behind the loggers.</summary>
 internal sealed record LogFileSettings(
-    string Path, AppendFileOptions File, TimeProvider TimeProvider, TimeSpan RetryInterval, Action<Exception>? OnError)
+    string Path, AppendFileOptions File, TimeProvider TimeProvider, TimeSpan RetryInterval, Action<Exception>? OnError,
+    Action<RolledFile>? OnRolled)
 {
     private const int NumberFirst = 2;
     private const int NumberLast = 99;
 
     public static LogFileSettings Of(MappedFileLoggerOptions options) => new(
         System.IO.Path.GetFullPath(options.Path),
-        // A line that a crash or a full disk cut short must not swallow the next one.
-        options.File with { Content = FileContent.Lines },
+        // A line that a crash or a full disk cut short must not swallow the next one. The handler is no reason to open the file
+        // anew: a lambda that captures something is another object each time that the options are made.
+        options.File with { Content = FileContent.Lines, OnRolled = null },
         options.TimeProvider,
         options.RetryInterval,
-        options.OnError);
+        options.OnError,
+        options.OnRolled + options.File.OnRolled);
 
     /// <summary>The files to use instead, in their order, while another process writes this one: `app.2.log`, ….</summary>
     public IEnumerable<string> PathsBeside()

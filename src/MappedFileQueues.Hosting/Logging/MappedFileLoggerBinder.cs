@@ -48,7 +48,9 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
         Append = Read(section, nameof(file.Append), file.Append, bool.Parse),
         RollLength = Read(section, nameof(file.RollLength), file.RollLength, ToLong),
         RollInterval = Read(section, nameof(file.RollInterval), file.RollInterval, ToTime),
-        RetainedFileCount = Read(section, nameof(file.RetainedFileCount), file.RetainedFileCount, text => ToInt(text)),
+        RollAtMidnight = Read(section, nameof(file.RollAtMidnight), file.RollAtMidnight, bool.Parse),
+        RetainedFileCount = Read(section, nameof(file.RetainedFileCount), file.RetainedFileCount, ToCount),
+        RetainedAge = Read(section, nameof(file.RetainedAge), file.RetainedAge, ToAge),
         ReuseOldFiles = Read(section, nameof(file.ReuseOldFiles), file.ReuseOldFiles, bool.Parse),
         UnixCreateMode = Read(section, nameof(file.UnixCreateMode), file.UnixCreateMode, text => ToMode(text)),
     };
@@ -81,6 +83,13 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
         text.Equals("infinite", StringComparison.OrdinalIgnoreCase)
             ? Timeout.InfiniteTimeSpan
             : TimeSpan.Parse(text, CultureInfo.InvariantCulture);
+
+    /// <summary>Null for `all`, which takes the default's limit away.</summary>
+    private static int? ToCount(string text) =>
+        text.Equals("all", StringComparison.OrdinalIgnoreCase) ? null : ToInt(text);
+
+    /// <summary>Null for `infinite`.</summary>
+    private static TimeSpan? ToAge(string text) => ToTime(text) is var age && age == Timeout.InfiniteTimeSpan ? null : age;
 
     /// <summary>Accepts names only: a number that corresponds to no member would pass otherwise.</summary>
     private static T ToEnum<T>(string text)

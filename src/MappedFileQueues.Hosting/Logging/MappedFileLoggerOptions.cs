@@ -14,10 +14,10 @@ public enum LogLineFormat
     Text,
 
     /// <summary>
-    /// One JSON object per line: `time`, `level`, `category`, `id` and `event` if there are any, `message`, `template`, `values`,
-    /// `scopes`, `exception`. A scope is a string or, if it has names and values, an object with `message` and `template`, if
-    /// there are any, and `values`. Values are numbers, booleans, null and strings; any other kind of value is written as the
-    /// string that a message would hold.
+    /// One JSON object per line: `time`, `level`, `category`, `id` and `event` if there are any, `traceId` and `spanId` of the
+    /// current activity if there is one, `message`, `template`, `values`, `scopes`, `exception`. A scope is a string or, if it
+    /// has names and values, an object with `message` and `template`, if there are any, and `values`. Values are numbers,
+    /// booleans, null and strings; any other kind of value is written as the string that a message would hold.
     /// </summary>
     Json,
 }
@@ -28,6 +28,9 @@ public enum LogLineFormat
 /// </summary>
 public sealed class MappedFileLoggerOptions
 {
+    private const long RollLengthDefault = 64L * 1024 * 1024;
+    private const int RetainedCountDefault = 15;
+
     /// <summary>
     /// The path of the file; required. The file and the directories above it are created. While another process or another
     /// provider writes this file, lines go to one beside it: `app.2.log` instead of `app.log`, or the next number up to 99 that
@@ -36,10 +39,13 @@ public sealed class MappedFileLoggerOptions
     public string Path { get; set; } = "";
 
     /// <summary>
-    /// How the file is written: buffers, flushes, rolling, retention. The default is that of <see cref="AppendFileOptions"/>: a
-    /// killed process loses at most the lines of the last second, and nothing once the provider is disposed.
+    /// How the file is written: buffers, flushes, rolling, retention. The default is that of <see cref="AppendFileOptions"/> with
+    /// a <see cref="AppendFileOptions.RollLength"/> of 64 MiB and a <see cref="AppendFileOptions.RetainedFileCount"/> of 15, so
+    /// that a log takes 1 GiB at most. A killed process loses at most the lines of the last second, and nothing once the provider
+    /// is disposed. Code that sets some of it and wants to keep the rest writes `options.File = options.File with { … }`.
     /// </summary>
-    public AppendFileOptions File { get; set; } = new();
+    public AppendFileOptions File { get; set; } =
+        new() { RollLength = RollLengthDefault, RetainedFileCount = RetainedCountDefault };
 
     /// <summary>The format of a line; default <see cref="LogLineFormat.Text"/>.</summary>
     public LogLineFormat Format { get; set; } = LogLineFormat.Text;
@@ -66,6 +72,13 @@ public sealed class MappedFileLoggerOptions
     /// Exceptions of the handler are dropped too, so that the program that logs never gets them.
     /// </summary>
     public Action<Exception>? OnError { get; set; }
+
+    /// <summary>
+    /// Called with each file that was rolled (by length, by age, at midnight) and is kept, in their order, by one thread of the
+    /// pool at a time; default null. Lines do not wait for it, nor does Dispose. What it throws goes to <see cref="OnError"/>, in
+    /// a <see cref="System.Reflection.TargetInvocationException"/>. It may log.
+    /// </summary>
+    public Action<RolledFile>? OnRolled { get; set; }
 
     /// <summary>The error of an unusable configuration; the code that takes the options throws or reports it.</summary>
     internal Exception? ConfigurationError { get; set; }

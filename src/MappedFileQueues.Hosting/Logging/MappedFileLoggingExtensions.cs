@@ -19,7 +19,7 @@ public static class MappedFileLoggingExtensions
     public static ILoggingBuilder AddMappedFile(this ILoggingBuilder builder)
     {
         ArgumentNullException.ThrowIfNull(builder);
-        if (!builder.Services.Any(service => service.ServiceType == typeof(AddedFile)))
+        if (!builder.Services.Any(IsFile))
             Add(builder, null);
         return builder;
     }
@@ -53,18 +53,29 @@ public static class MappedFileLoggingExtensions
             ServiceDescriptor.Singleton<IConfigureOptions<MappedFileLoggerOptions>, MappedFileLoggerBinder>());
 
         // The first file uses the options without a name, which services.Configure sets too.
-        int count = services.Count(service => service.ServiceType == typeof(AddedFile));
+        int count = services.Count(IsFile);
         string name = count == 0 ? Options.Options.DefaultName : $"{nameof(MappedFileLoggerProvider)}{count + 1}";
-        services.AddSingleton(new AddedFile());
         if (configure is not null)
             services.Configure(name, configure);
         services.AddSingleton<IOptionsChangeTokenSource<MappedFileLoggerOptions>>(provider =>
             new ConfigurationChangeTokenSource<MappedFileLoggerOptions>(
                 name, provider.GetRequiredService<ILoggerProviderConfiguration<MappedFileLoggerProvider>>().Configuration));
-        services.AddSingleton<ILoggerProvider>(provider => new MappedFileLoggerProvider(
+        ServiceDescriptor added = ServiceDescriptor.Singleton<ILoggerProvider, MappedFileLoggerProvider>(provider => new(
             provider.GetRequiredService<IOptionsMonitor<MappedFileLoggerOptions>>(), name));
+
+        // As a provider of any application the first one is there once, whoever else adds it. Each further one is another file.
+        if (count == 0)
+            services.TryAddEnumerable(added);
+        else
+            services.Add(added);
     }
 
-    /// <summary>Marks each file that was added.</summary>
-    private sealed class AddedFile;
+    /// <summary>
+    /// Whether a service is one of these providers. ClearProviders takes them away, and then a file may be added again.
+    /// </summary>
+    private static bool IsFile(ServiceDescriptor service) =>
+        service is { IsKeyedService: false } && service.ServiceType == typeof(ILoggerProvider)
+        && (service.ImplementationType == typeof(MappedFileLoggerProvider)
+            || service.ImplementationInstance is MappedFileLoggerProvider
+            || service.ImplementationFactory is Func<IServiceProvider, MappedFileLoggerProvider>);
 }

@@ -1,6 +1,7 @@
 using System.CommandLine;
 using System.CommandLine.Invocation;
 using System.CommandLine.Parsing;
+using MappedFileQueues.Tool.Check;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Arguments;
@@ -16,7 +17,9 @@ internal static class UsageErrors
         SuggestCorrections(parsed);
         foreach (string error in parsed.Errors.Select(Word).Distinct())
             ErrorLine.Write(error, ExitCodes.Usage);
-        return ErrorLine.Write($"`{NameOf(parsed.CommandResult)} --help` shows the usage.", ExitCodes.Usage);
+        // A monitoring system takes 2 for "critical".
+        int exitCode = parsed.CommandResult.Command.Name == CheckCommand.Name ? (int)CheckStatus.Unknown : ExitCodes.Usage;
+        return ErrorLine.Write($"`{NameOf(parsed.CommandResult)} --help` shows the usage.", exitCode);
     }
 
     /// <summary>Suggests known words for an unknown one; the library finds them.</summary>

@@ -19,7 +19,8 @@ internal static class SmallBench
 
     public static Command Create()
     {
-        Command command = new("bench", "Measure what this machine and this disk give: append, read, round trip, durable.")
+        Command command = new(
+            "bench", "Measure what this machine and this disk give, append, read, round trip, durable: `mfq bench --dir /data`.")
         {
             s_json,
             s_directory,

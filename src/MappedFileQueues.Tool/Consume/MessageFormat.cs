@@ -5,8 +5,8 @@ using System.Text.Unicode;
 
 namespace MappedFileQueues.Tool.Consume;
 
-/// <summary>How `mfq consume` writes a message.</summary>
-internal enum MessageFormat
+/// <summary>The forms of a message.</summary>
+internal enum MessageForm
 {
     /// <summary>The bytes as they are, and a newline.</summary>
     Text,
@@ -18,7 +18,15 @@ internal enum MessageFormat
     /// One JSON object per line, with offset, length, and the message as `text` or, if it is not UTF-8, as `base64`.
     /// </summary>
     Json,
+
+    /// <summary>The fields of a struct by name, on one line.</summary>
+    Struct,
 }
+
+/// <summary>How messages are written.</summary>
+/// <param name="Form">The form.</param>
+/// <param name="Fields">The fields of each message, for <see cref="MessageForm.Struct"/> and for JSON with fields.</param>
+internal sealed record MessageFormat(MessageForm Form, StructFields? Fields = null);
 
 /// <summary>Writes messages to a stream in one of the formats.</summary>
 internal sealed class MessageWriter : IDisposable
@@ -40,13 +48,16 @@ internal sealed class MessageWriter : IDisposable
     /// <summary>Writes a message, and returns the number of bytes written.</summary>
     public int Write(ReadOnlySpan<byte> message, long offset)
     {
-        switch (_format)
+        switch (_format.Form)
         {
-            case MessageFormat.Hex:
+            case MessageForm.Hex:
                 WriteHex(message);
                 break;
-            case MessageFormat.Json:
+            case MessageForm.Json:
                 WriteJson(message, offset);
+                break;
+            case MessageForm.Struct:
+                WriteStruct(message);
                 break;
             default:
                 _output.Write(message);
@@ -76,13 +87,24 @@ internal sealed class MessageWriter : IDisposable
         }
     }
 
+    /// <summary>A message that is shorter than the fields is written as digits.</summary>
+    private void WriteStruct(ReadOnlySpan<byte> message)
+    {
+        if (message.Length < _format.Fields!.Length)
+            WriteHex(message);
+        else
+            _format.Fields.WriteText(message, _line);
+    }
+
     private void WriteJson(ReadOnlySpan<byte> message, long offset)
     {
         _json.Reset();
         _json.WriteStartObject();
         _json.WriteNumber("offset"u8, offset);
         _json.WriteNumber("length"u8, message.Length);
-        if (Utf8.IsValid(message))
+        if (_format.Fields is { } fields && message.Length >= fields.Length)
+            fields.WriteJson(message, _json);
+        else if (Utf8.IsValid(message))
             _json.WriteString("text"u8, message);
         else
             _json.WriteBase64String("base64"u8, message);

@@ -30,10 +30,14 @@ internal sealed class ReaderSource : MessageSource
     private readonly MappedFileReader _reader;
 
     public ReaderSource(
-        string storePath, QueueStart start, CorruptionPolicy corruption, Action<CorruptionSkippedEventArgs> onSkipped)
+        ConsumePlan plan,
+        QueueStart start,
+        Action<CorruptionSkippedEventArgs> onSkipped,
+        Action<MessagesSkippedEventArgs> onGap)
     {
-        _reader = MappedFileReader.Open(storePath, start, corruption);
+        _reader = MappedFileReader.Open(plan.StorePath, start, plan.Corruption, plan.OnOutOfRange);
         _reader.CorruptionSkipped += (_, skipped) => onSkipped(skipped);
+        _reader.MessagesSkipped += (_, skipped) => onGap(skipped);
     }
 
     public override long MessageOffset => _reader.MessageOffset;

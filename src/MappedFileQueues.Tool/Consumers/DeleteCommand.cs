@@ -12,7 +12,8 @@ internal static class DeleteCommand
         Argument<string> name = ConsumersCommand.NameArgument();
         Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new("delete", "Remove a consumer that is not open, with its stored offset.")
+        Command command = new(
+            "delete", "Remove a consumer that is not open, with its stored offset: `mfq consumers delete orders billing`.")
         {
             store, name, lockTimeout, allowFileSystem,
         };

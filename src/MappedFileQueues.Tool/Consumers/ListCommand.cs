@@ -10,7 +10,11 @@ internal static class ListCommand
     public static Command Create()
     {
         Argument<string> store = ConsumersCommand.StoreArgument();
-        Command command = new("list", "Show the consumers with their stored offset and how far behind they are.") { store };
+        Command command = new(
+            "list", "Show the consumers with their stored offset and how far behind they are: `mfq consumers list orders`.")
+        {
+            store,
+        };
         command.SetAction(parsed =>
         {
             IReadOnlyList<MappedFileConsumerInfo> consumers = StoreLook.Info(parsed.GetRequiredValue(store)).Consumers;

@@ -25,7 +25,10 @@ internal static class ResetCommand
         });
         Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new("reset", "Move a consumer that is not open, or create it; a damaged offset is replaced.")
+        Command command = new(
+            "reset",
+            "Move a consumer that is not open, or create it; a damaged offset is replaced: "
+                + "`mfq consumers reset orders billing --to latest`.")
         {
             store, name, to, lockTimeout, allowFileSystem,
         };

@@ -40,7 +40,7 @@ internal static class DemoCommand
         Command command = new(
             "demo",
             "Send the lines of files from a producer process to a consumer process, kill both on the way, and compare what came "
-            + "out. Exit code 1 on any difference.") { files, directory, seconds };
+            + "out: `mfq demo --seconds 10`. Exit code 1 on any difference.") { files, directory, seconds };
         command.SetAction(parsed => Run(
             parsed.GetValue(files) ?? [],
             parsed.GetValue(directory),

@@ -13,7 +13,8 @@ internal static class InfoCommand
     public static Command Create()
     {
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
-        Command command = new("info", "Show a store's offsets, segments, consumers with their lag, and attached processes.")
+        Command command = new(
+            "info", "Show a store's offsets, segments, consumers with their lag, and attached processes: `mfq info orders`.")
         {
             store,
         };
@@ -39,8 +40,8 @@ internal static class InfoCommand
         store.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
         store.Add("on disk", Report.Bytes(info.BytesOnDisk));
         store.Add("oldest offset", Report.Number(info.OldestOffset));
-        if (info.Retention is not null)
-            store.Add("retention", PolicyText.Of(info.Retention));
+        if (info.Retention is not null || info.IsRetentionDamaged)
+            store.Add("retention", PolicyText.Of(info));
         if (PolicyText.HeldBack(info) is { } held)
             store.Add("held back", held);
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));

@@ -31,6 +31,15 @@ internal sealed class Report(string title, params string[] columns)
         ? $"{Number(length)} bytes"
         : string.Create(CultureInfo.InvariantCulture, $"{length:N0} bytes ({length / 1e6:N1} MB)");
 
+    /// <summary>A length in bytes in few digits, such as "3.2 GB".</summary>
+    public static string Size(long length) => length switch
+    {
+        < 1_000 => $"{Number(length)} bytes",
+        < 1_000_000 => string.Create(CultureInfo.InvariantCulture, $"{length / 1e3:N1} kB"),
+        < 1_000_000_000 => string.Create(CultureInfo.InvariantCulture, $"{length / 1e6:N1} MB"),
+        _ => string.Create(CultureInfo.InvariantCulture, $"{length / 1e9:N1} GB"),
+    };
+
     private void WritePlain()
     {
         List<string[]> lines = [.. columns.Any(column => column.Length > 0) ? [columns] : Array.Empty<string[]>(), .. _rows];

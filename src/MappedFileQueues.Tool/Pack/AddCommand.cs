@@ -1,5 +1,6 @@
 using System.Buffers;
 using System.CommandLine;
+using System.Globalization;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
@@ -10,6 +11,8 @@ namespace MappedFileQueues.Tool.Pack;
 /// <summary>`mfq pack add`: puts files and directory trees into a pack.</summary>
 internal static class AddCommand
 {
+    private const long MaxBytesMin = 8192;
+
     public static Command Create()
     {
         Argument<string> pack = new("PACK") { Description = "The pack's directory; created when it is missing." };
@@ -24,26 +27,40 @@ internal static class AddCommand
             DefaultValueFactory = _ => "",
         };
         Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
+        Option<long?> maxBytes = new("--max-bytes")
+        {
+            Description = "Evict the objects that were put longest ago where the volumes would become longer; at least 8192.",
+            HelpName = "BYTES",
+        };
+        maxBytes.Validators.Add(result =>
+        {
+            bool isTooFew = result.Tokens is [{ Value: { } text }]
+                && long.TryParse(text, CultureInfo.InvariantCulture, out long bytes) && bytes < MaxBytesMin;
+            if (isTooFew)
+                result.AddError($"--max-bytes is less than {MaxBytesMin}: {result.Tokens[0].Value}.");
+        });
         Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
-            "add", "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are.")
+            "add",
+            "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are: "
+                + "`mfq pack add texts.pack README.md --durable`.")
         {
-            pack, paths, prefix, durable, output,
+            pack, paths, prefix, durable, maxBytes, output,
         };
         command.SetAction(parsed => Run(
             parsed.GetRequiredValue(pack), parsed.GetRequiredValue(paths), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(durable), parsed.IsJson(output)));
+            parsed.GetValue(durable), parsed.GetValue(maxBytes), parsed.IsJson(output)));
         return command;
     }
 
-    private static int Run(string packPath, string[] paths, string prefix, bool isDurable, bool isJson)
+    private static int Run(string packPath, string[] paths, string prefix, bool isDurable, long? maxBytes, bool isJson)
     {
         long count = 0;
         long unchanged = 0;
         long length = 0;
         long skipped = 0;
         List<PackFile>[] files = [.. paths.Select(path => PackFiles.Of(path, prefix, packPath, Skip).ToList())];
-        using PackStore pack = PackStore.Open(packPath);
+        using PackStore pack = PackStore.Open(packPath, new PackOptions { MaxBytes = maxBytes });
         foreach (PackFile file in files.SelectMany(static each => each))
         {
             if (TryRead(file) is not { } data)
@@ -67,12 +84,14 @@ internal static class AddCommand
             pack.Flush();
         if (isJson)
         {
-            PackOutput.Write(new AddResult(count, unchanged, skipped, length), PackJsonContext.Default.AddResult);
+            PackOutput.Write(
+                new AddResult(count, unchanged, skipped, length, pack.EvictedCount), PackJsonContext.Default.AddResult);
         }
         else
         {
             Console.Out.WriteLine($"added {Report.Number(count)} files, {Report.Bytes(length)}"
-                + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : ""));
+                + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : "")
+                + (pack.EvictedCount > 0 ? $"; {Report.Number(pack.EvictedCount)} were evicted" : ""));
         }
 
         return skipped == 0 ? ExitCodes.Success : ExitCodes.Failure;

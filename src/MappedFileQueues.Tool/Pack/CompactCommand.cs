@@ -25,7 +25,11 @@ internal static class CompactCommand
                 result.AddError($"--garbage is a share, 0 to 1: {result.Tokens[0].Value}.");
         });
         Option<string> output = PackOutput.Option("one object, lengths in bytes.");
-        Command command = new("compact", "Free the room of overwritten and deleted objects.") { pack, garbage, output };
+        Command command = new(
+            "compact", "Free the room of overwritten and deleted objects: `mfq pack compact texts.pack`.")
+        {
+            pack, garbage, output,
+        };
         command.SetAction(parsed =>
         {
             using PackStore store = PackStore.Open(parsed.GetRequiredValue(pack), new PackOptions { CreateIfMissing = false });

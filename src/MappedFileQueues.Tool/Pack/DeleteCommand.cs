@@ -13,7 +13,8 @@ internal static class DeleteCommand
         Argument<string[]> keys = new("KEY") { Description = "The objects' keys.", Arity = ArgumentArity.OneOrMore };
         Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
         Option<string> output = PackOutput.Option("one object with counts.");
-        Command command = new("delete", "Remove objects, damaged or not. Compaction frees their room.")
+        Command command = new(
+            "delete", "Remove objects, damaged or not. Compaction frees their room: `mfq pack delete texts.pack README.md`.")
         {
             pack, keys, durable, output,
         };

@@ -23,7 +23,9 @@ internal static class ExtractCommand
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
         Option<string> output = PackOutput.Option("one object with counts.");
-        Command command = new("extract", "Write a pack's objects as files. Keys that lead out of DIR are refused.")
+        Command command = new(
+            "extract",
+            "Write a pack's objects as files. Keys that lead out of DIR are refused: `mfq pack extract texts.pack copies`.")
         {
             pack, target, prefix, overwrite, allowStale, output,
         };
@@ -42,11 +44,9 @@ internal static class ExtractCommand
         long length = 0;
         long failed = 0;
         var data = new ArrayBufferWriter<byte>();
-        foreach (PackEntry entry in pack.Enumerate(damage => Fail($"{damage.File} at {damage.Position}", damage.Reason)))
+        foreach (PackEntry entry in pack.Enumerate(prefix, OnDamage))
         {
             string key = entry.Key;
-            if (!key.StartsWith(prefix, StringComparison.Ordinal))
-                continue;
             try
             {
                 data.ResetWrittenCount();
@@ -75,6 +75,8 @@ internal static class ExtractCommand
         else
             Console.Out.WriteLine($"extracted {Report.Number(count)} files, {Report.Bytes(length)}");
         return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;
+
+        void OnDamage(PackDamage damage) => Fail($"{damage.File} at {damage.Position}", damage.Reason);
 
         void Fail(string what, string reason)
         {

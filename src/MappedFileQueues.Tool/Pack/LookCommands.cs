@@ -18,20 +18,18 @@ internal static class LookCommands
             DefaultValueFactory = _ => "",
         };
         Option<string> output = PackOutput.Option("one object per line.");
-        Command command = new("list", "Show the objects in their order on disk: length in bytes, key.")
+        Command command = new(
+            "list", "Show the objects in their order on disk, length in bytes and key: `mfq pack list texts.pack`.")
         {
             pack, prefix, output,
         };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));
-            string begin = parsed.GetRequiredValue(prefix);
             int code = ExitCodes.Success;
-            foreach (PackEntry entry in reader.Enumerate(damage => code = Show(damage)))
+            foreach (PackEntry entry in reader.Enumerate(parsed.GetRequiredValue(prefix), damage => code = Show(damage)))
             {
                 string key = entry.Key;
-                if (!key.StartsWith(begin, StringComparison.Ordinal))
-                    continue;
                 if (parsed.IsJson(output))
                     PackOutput.Write(new ListedObject(key, entry.Length, entry.Sequence), PackJsonContext.Default.ListedObject);
                 else
@@ -51,7 +49,12 @@ internal static class LookCommands
         {
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
-        Command command = new("get", "Write an object's bytes to standard output.") { pack, key, allowStale };
+        Option<string> output = PackOutput.Option("one object, the data as base64.", "the object's bytes as they are");
+        Command command = new(
+            "get", "Write an object's bytes to standard output: `mfq pack get texts.pack README.md`.")
+        {
+            pack, key, allowStale, output,
+        };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack), parsed.GetValue(allowStale));
@@ -59,8 +62,7 @@ internal static class LookCommands
             if (!reader.TryGet(name, out IMemoryOwner<byte>? data))
                 throw new ToolException($"There is no such object: key={PrintableKey.Of(name)}.");
             using (data)
-            using (Stream output = StandardOutput.Open())
-                output.Write(data.Memory.Span);
+                WriteObject(name, data.Memory, parsed.IsJson(output));
             return ExitCodes.Success;
         });
         return command;
@@ -70,7 +72,10 @@ internal static class LookCommands
     {
         Argument<string> pack = PackCommand.PackArgument();
         Option<string> output = PackOutput.Option("one object with all damage.");
-        Command command = new("verify", "Read every byte of a pack and report damage.") { pack, output };
+        Command command = new("verify", "Read every byte of a pack and report damage: `mfq pack verify texts.pack`.")
+        {
+            pack, output,
+        };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));
@@ -104,7 +109,7 @@ internal static class LookCommands
     {
         Argument<string> pack = PackCommand.PackArgument();
         Option<string> output = PackOutput.Option("one object, lengths in bytes.");
-        Command command = new("stat", "Show a pack's sizes and counts.") { pack, output };
+        Command command = new("stat", "Show a pack's sizes and counts: `mfq pack stat texts.pack`.") { pack, output };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));
@@ -116,6 +121,18 @@ internal static class LookCommands
             return ExitCodes.Success;
         });
         return command;
+    }
+
+    private static void WriteObject(string key, ReadOnlyMemory<byte> data, bool isJson)
+    {
+        if (isJson)
+        {
+            PackOutput.Write(new GotObject(key, data.Length, data), PackJsonContext.Default.GotObject);
+            return;
+        }
+
+        using Stream output = StandardOutput.Open();
+        output.Write(data.Span);
     }
 
     private static PackReader Open(string path, bool allowStale = false) =>

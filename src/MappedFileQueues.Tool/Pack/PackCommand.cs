@@ -47,13 +47,17 @@ internal static class PackCommand
                 result.AddError(
                     $"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
         });
-        Command command = new("create", "Create an empty pack.") { pack, volumeSize };
+        Option<string> output = PackOutput.Option("one object, lengths in bytes.", "nothing");
+        Command command = new("create", "Create an empty pack: `mfq pack create texts.pack`.") { pack, volumeSize, output };
         command.SetAction(parsed =>
         {
             string path = parsed.GetRequiredValue(pack);
             if (File.Exists(Path.Combine(path, "pack.meta")))
                 throw new ToolException($"There is a pack already: path={path}. Name another directory, or use it as it is.");
-            Packs.PackStore.Open(path, new Packs.PackOptions { VolumeSize = parsed.GetRequiredValue(volumeSize) }).Dispose();
+            using var store = Packs.PackStore.Open(
+                path, new Packs.PackOptions { VolumeSize = parsed.GetRequiredValue(volumeSize) });
+            if (parsed.IsJson(output))
+                PackOutput.Write(store.GetInfo(), PackJsonContext.Default.PackInfo);
             return ExitCodes.Success;
         });
         return command;

@@ -12,14 +12,22 @@ namespace MappedFileQueues.Tool.Pack;
 [JsonSerializable(typeof(DeleteResult))]
 [JsonSerializable(typeof(ExtractResult))]
 [JsonSerializable(typeof(ListedObject))]
+[JsonSerializable(typeof(GotObject))]
 internal sealed partial class PackJsonContext : JsonSerializerContext;
+
+/// <summary>The result of `get`.</summary>
+/// <param name="Key">The key as text.</param>
+/// <param name="Length">The length of the data in bytes.</param>
+/// <param name="Data">The data, in base64.</param>
+internal sealed record GotObject(string Key, int Length, ReadOnlyMemory<byte> Data);
 
 /// <summary>The result of `add`.</summary>
 /// <param name="Added">The number of files that were put.</param>
 /// <param name="Unchanged">The number of files that were in the pack already, byte for byte.</param>
 /// <param name="Skipped">The number of entries that are not regular files.</param>
 /// <param name="Length">The bytes of the files that were put.</param>
-internal sealed record AddResult(long Added, long Unchanged, long Skipped, long Length);
+/// <param name="Evicted">The number of objects that had to make room.</param>
+internal sealed record AddResult(long Added, long Unchanged, long Skipped, long Length, long Evicted);
 
 /// <summary>The result of `delete`.</summary>
 /// <param name="Deleted">The number of removed objects.</param>

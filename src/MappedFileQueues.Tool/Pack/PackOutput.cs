@@ -10,11 +10,13 @@ internal static class PackOutput
     private const string Text = "text";
     private const string Json = "json";
 
-    public static Option<string> Option(string description)
+    /// <param name="json">What the command writes for a program.</param>
+    /// <param name="text">What it writes otherwise.</param>
+    public static Option<string> Option(string json, string text = "to read")
     {
         Option<string> output = new("--output")
         {
-            Description = $"text: to read; json: {description}",
+            Description = $"text: {text}; json: {json}",
             HelpName = $"{Text}|{Json}",
             DefaultValueFactory = _ => Text,
         };

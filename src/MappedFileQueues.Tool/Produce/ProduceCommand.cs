@@ -30,6 +30,11 @@ internal static class ProduceCommand
                 + "store keeps its own.",
             1,
             StoreMeta.SegmentLengthMax);
+        Option<long?> maxUnconsumed = ToolOptions.Size(
+            "--max-unconsumed",
+            "Wait while the slowest consumer of the store is so far behind. Ctrl-C ends the wait.",
+            1,
+            long.MaxValue);
         Option<bool> behindDamage = ToolOptions.Flag(
             "--behind-damage",
             "Append although the log is damaged before its end, so that consumers that do not skip damage will not get there. "
@@ -37,9 +42,10 @@ internal static class ProduceCommand
         Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
 
-        Command command = new("produce", "Append messages to a store.")
+        Command command = new(
+            "produce", "Append messages to a store, one for each line of the input: `mfq produce orders --lines orders.txt`.")
         {
-            store, lines, messages, size, segmentSize, behindDamage, lockTimeout, allowFileSystem,
+            store, lines, messages, size, segmentSize, maxUnconsumed, behindDamage, lockTimeout, allowFileSystem,
         };
         command.Validators.Add(result =>
         {
@@ -57,6 +63,7 @@ internal static class ProduceCommand
                 DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
             };
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
+            options.MaxUnconsumedBytes = parsed.GetValue(maxUnconsumed) ?? 0;
             bool goesBehindDamage = parsed.GetValue(behindDamage);
 
             // The input is opened first, so that a wrong name leaves no new store.
@@ -121,7 +128,7 @@ internal static class ProduceCommand
         while (lines.TryRead(out ReadOnlySpan<byte> line))
         {
             interrupted.ThrowIfCancellationRequested();
-            run.Add(line);
+            run.Add(line, interrupted);
         }
     }
 
@@ -139,7 +146,7 @@ internal static class ProduceCommand
             // Each begins with its number, with as many of twenty digits as fit, so that a reader can see what is missing.
             index.TryFormat(number, out _, "D20", CultureInfo.InvariantCulture);
             number[^Math.Min(number.Length, size)..].CopyTo(message);
-            run.Add(message);
+            run.Add(message, interrupted);
         }
     }
 }

@@ -9,6 +9,7 @@ internal sealed class ProduceRun : IDisposable
     private readonly MappedFileQueue _queue;
     private readonly MappedFileProducer _producer;
     private readonly int _lengthMax;
+    private readonly bool _mayWait;
     private long _count;
     private long _length;
     private long _firstOffset;
@@ -17,6 +18,7 @@ internal sealed class ProduceRun : IDisposable
     public ProduceRun(MappedFileQueueOptions options)
     {
         _queue = new MappedFileQueue(options);
+        _mayWait = options.MaxUnconsumedBytes > 0;
         try
         {
             _producer = _queue.Producer;
@@ -29,8 +31,8 @@ internal sealed class ProduceRun : IDisposable
         }
     }
 
-    /// <summary>Appends a message.</summary>
-    public void Add(ReadOnlySpan<byte> message)
+    /// <summary>Appends a message; may wait for consumers, until interrupted.</summary>
+    public void Add(ReadOnlySpan<byte> message, CancellationToken interrupted)
     {
         if (message.Length > _lengthMax)
         {
@@ -39,7 +41,9 @@ internal sealed class ProduceRun : IDisposable
                 + "Split it, or create a store with a larger --segment-size.");
         }
 
-        _lastOffset = _producer.Produce(message);
+        _lastOffset = _mayWait
+            ? _producer.Produce(message, new ProduceOptions { CancellationToken = interrupted })
+            : _producer.Produce(message);
         if (_count++ == 0)
             _firstOffset = _lastOffset;
         _length += message.Length;

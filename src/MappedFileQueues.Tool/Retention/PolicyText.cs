@@ -6,9 +6,11 @@ namespace MappedFileQueues.Tool.Retention;
 /// <summary>A store's policy, and what it holds back, in words.</summary>
 internal static class PolicyText
 {
-    public static string Of(RetentionOptions? policy)
+    public static string Of(MappedFileQueueInfo info)
     {
-        if (policy is null)
+        if (info.IsRetentionDamaged)
+            return "the policy is damaged, so everything is kept; set it again";
+        if (info.Retention is not { } policy)
             return "everything is kept";
         List<string> limits = [];
         if (policy.MaxBytes is { } bytes)
@@ -34,6 +36,6 @@ internal static class PolicyText
             return null;
         long lag = info.Consumers.FirstOrDefault(consumer => consumer.Name == name)?.Lag ?? 0;
         string who = name.Length == 0 ? "the default consumer" : $"consumer {name}";
-        return $"{Report.Bytes(info.RetentionHeldBytes)} by {who}, {Report.Bytes(lag)} behind";
+        return $"{Report.Size(info.RetentionHeldBytes)} by {who}, {Report.Size(lag)} behind";
     }
 }

@@ -59,6 +59,7 @@ internal static class RetentionCommand
                     DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
                 });
                 queue.SetRetention(policy);
+                queue.ApplyRetention();
             }
 
             MappedFileQueueInfo info = StoreInspector.Inspect(path);
@@ -74,7 +75,7 @@ internal static class RetentionCommand
     private static void Print(MappedFileQueueInfo info)
     {
         Report report = new("Retention", "", "");
-        report.Add("policy", PolicyText.Of(info.Retention));
+        report.Add("policy", PolicyText.Of(info));
         report.Add("oldest offset", Report.Number(info.OldestOffset));
         if (PolicyText.HeldBack(info) is { } held)
             report.Add("held back", held);

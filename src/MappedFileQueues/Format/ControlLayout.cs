@@ -51,6 +51,9 @@ internal static class ControlLayout
     public const int WakeSequenceAt = 4 * Stride;
     public const int WaiterFlagAt = 5 * Stride;
     public const int LowWaterAt = 6 * Stride;
+
+    /// <summary>In the line of low water: a consumer's Commit reads both.</summary>
+    public const int ProducersMayWaitAt = LowWaterAt + 8;
     public const int DirectoryFlushedAt = 7 * Stride;
     public const int ExclusiveAtWorkAt = 8 * Stride;
     public const int FlushTargetAt = 9 * Stride;
@@ -68,6 +71,10 @@ internal static class ControlLayout
     public const int FlushFailureLengthAt = FlushFailureAt + 12;
     public const int FlushFailureTextAt = FlushFailureAt + 16;
     public const int FlushFailureTextMax = 1008;
+
+    public const int RoomWakeSequenceAt = 24 * Stride;
+    public const int RoomWaiterFlagAt = 25 * Stride;
+    public const int ConsumersChangedAt = 26 * Stride;
 
     /// <summary>The top bit of the waiter flag: an earlier flush failed.</summary>
     public const ulong PoisonBit = 1UL << 63;

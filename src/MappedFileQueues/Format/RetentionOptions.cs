@@ -15,12 +15,15 @@ public sealed record RetentionOptions
     public long? MaxBytes { get; init; }
 
     /// <summary>
-    /// How long a segment is kept after it was completed. The time is that of the last write to its file, as the file system
-    /// tells it.
+    /// How long a segment is kept after it was completed. The time is that of the last write to its file; the producer that
+    /// goes on in the next segment sets it. A file that was copied without its time counts from the copy.
     /// </summary>
     public TimeSpan? MaxAge { get; init; }
 
-    /// <summary>The least bytes that stay free on the file system that holds the store.</summary>
+    /// <summary>
+    /// The least bytes that stay free on the file system that holds the store. While there are fewer, no file is kept to be used
+    /// again. A file that a process still maps, or that a snapshot shares, gives no room when it is removed.
+    /// </summary>
     public long? MinFreeBytes { get; init; }
 
     /// <summary>

@@ -63,6 +63,9 @@ public sealed class MappedFileQueueInfo
     /// <summary>What the store keeps of its past; null when it has no policy, or a damaged one, and keeps everything.</summary>
     public RetentionOptions? Retention { get; init; }
 
+    /// <summary>The store has a policy that cannot be read: nothing is removed until it is set again.</summary>
+    public bool IsRetentionDamaged { get; init; }
+
     /// <summary>The bytes that the policy's limits would remove now if no consumer kept them.</summary>
     public long RetentionHeldBytes { get; init; }
 

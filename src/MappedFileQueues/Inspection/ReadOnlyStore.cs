@@ -94,6 +94,12 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     public override bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
 
+    /// <summary>Where the last recovery found damage, so that producers refuse to start; -1 when it found none.</summary>
+    public long RefusedAt => HasValidControl && _control!.Stage == RecoveryStage.Finished ? _control.CorruptAt : -1;
+
+    /// <summary>Whether the control page exists and its cold block is valid.</summary>
+    public bool HasValidControl => _control is not null && _control.IsColdBlockValid(Meta.StoreId);
+
     /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
     private bool IsRecovered => _control is not null
         && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(CurrentPlatform.Services));
@@ -189,7 +195,9 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
         // P18 acquire: the flush that raised it saw everything below it published; pairs with P18 full in FlushRound.
         long confirmed = IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
-        return HoleRepair.IsDamage(header, claim, offset, generation, Math.Max(_checkpoint, confirmed));
+        // A removal raises low water, then confirmed, and claims may be open in what it removes.
+        long flushedTo = offset < LowWater ? 0 : Math.Max(_checkpoint, confirmed);
+        return HoleRepair.IsDamage(header, claim, offset, generation, flushedTo);
     }
 
     public override ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? 0);
@@ -209,8 +217,11 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     private long ReadCheckpoint() => new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
 
-    /// <summary>Whether the store was recovered in this boot, according to the control page or else the checkpoint.</summary>
-    private bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(CurrentPlatform.Services);
+    /// <summary>
+    /// Whether the store was recovered in this boot, according to the control page or else the checkpoint. If not, what lies
+    /// behind the checkpoint may be cut off by the next opener.
+    /// </summary>
+    public bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(CurrentPlatform.Services);
 
     /// <summary>The checkpoint's epoch counts when the control page is missing, damaged or in the middle of a recovery.</summary>
     private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)

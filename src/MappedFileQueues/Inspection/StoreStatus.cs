@@ -17,6 +17,15 @@ internal static unsafe class StoreStatus
 {
     public static MappedFileQueueInfo Gather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
     {
+        while (true)
+        {
+            if (TryGather(directory, meta, control) is { } info)
+                return info;
+        }
+    }
+
+    private static MappedFileQueueInfo? TryGather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
+    {
         List<long> segments = [];
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
@@ -33,11 +42,11 @@ internal static unsafe class StoreStatus
         (long published, long tail) = Walk(
             directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
         if (published < OldestOffset.Find(directory, meta, control))
-            return Gather(directory, meta, control); // Retention has overtaken the walk.
+            return null; // Retention has overtaken the walk.
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
         FlushFailureText? failure = control?.ReadFlushFailure();
-        RetentionOptions? policy = ReadPolicy(directory, meta);
+        RetentionOptions? policy = ReadPolicy(directory, meta, out bool isPolicyDamaged);
         RetentionPlan plan = policy is null
             ? default
             : RetentionPlan.Make(directory, meta, policy, oldest, published, TimeProvider.System.GetUtcNow());
@@ -51,6 +60,7 @@ internal static unsafe class StoreStatus
             Epoch = Math.Max(control?.Epoch ?? 0, checkpoint?.Epoch ?? 0),
             OldestOffset = oldest,
             Retention = policy,
+            IsRetentionDamaged = isPolicyDamaged,
             RetentionHeldBytes = plan.Goal - plan.Limit,
             RetentionHeldBy = plan.HeldBy is { } file ? CursorFile.NameOf(file) : null,
             PublishedOffset = published,
@@ -71,14 +81,16 @@ internal static unsafe class StoreStatus
         };
     }
 
-    private static RetentionOptions? ReadPolicy(HeldDirectory directory, StoreMeta meta)
+    private static RetentionOptions? ReadPolicy(HeldDirectory directory, StoreMeta meta, out bool isDamaged)
     {
+        isDamaged = false;
         try
         {
             return RetentionFile.Read(directory, meta.StoreId);
         }
         catch (QueueFormatException)
         {
+            isDamaged = true;
             return null;
         }
     }

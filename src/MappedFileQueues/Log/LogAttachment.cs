@@ -39,8 +39,13 @@ internal sealed class LogAttachment : IDisposable
         Flusher = new LogFlusher(Store);
         FlushThread = new FlushThread(Store, Flusher);
         Retention = new RetentionThread(Store, deleting);
+        Store.SettleRemoval = () => _ = Retention.Trim(0);
         Origin = new LogOrigin(Store, Flusher);
-        _roller = new SegmentRoller(Store, Origin, FlushThread);
+        if (settings.UnconsumedBytesMax > 0)
+            ConsumerLimit = new ConsumerLimit(Store, settings.UnconsumedBytesMax);
+        if (ConsumerLimit is not null)
+            PendingAppends = new PendingAppends(Store, ConsumerLimit);
+        _roller = new SegmentRoller(Store, Origin, FlushThread, ConsumerLimit);
         _admission = new ProducerAdmission(Store, Origin, _roller, Flusher);
         AsyncWaits = new AsyncWaiter(Store, Store.Wake);
         DurableAsyncWaits = new AsyncWaiter(Store, Store.FlushWake);
@@ -71,6 +76,12 @@ internal sealed class LogAttachment : IDisposable
 
     public LogOrigin Origin { get; }
 
+    /// <summary>How far producers may go beyond the slowest consumer; null: without limit.</summary>
+    public ConsumerLimit? ConsumerLimit { get; }
+
+    /// <summary>Asynchronous appends that wait for consumers; null without a limit.</summary>
+    public PendingAppends? PendingAppends { get; }
+
     public AsyncWaiter AsyncWaits { get; }
 
     /// <summary>For consumers that see only what is on disk.</summary>
@@ -88,6 +99,7 @@ internal sealed class LogAttachment : IDisposable
             if (Store.Wake.IsPoisoned)
                 throw Store.Poisoned();
             bool fences = Store.Os.RegisterForFence();
+            ConsumerLimit?.Announce();
             _admission.Admit(fences, ref _producersLock, alone: Store.Settings.Exclusive);
             try
             {
@@ -117,6 +129,7 @@ internal sealed class LogAttachment : IDisposable
     public void CloseAppender(LogAppender appender)
     {
         bool clean = appender.Close();
+        PendingAppends?.Forget(appender);
         lock (_lock)
         {
             bool leftClean = false;
@@ -138,6 +151,8 @@ internal sealed class LogAttachment : IDisposable
     {
         Store.BeginClosing();
         Flusher.Interrupt();
+        if (ConsumerLimit is not null)
+            Store.RoomWake.Interrupt();
     }
 
     /// <summary>Releases the store; producers and consumers were closed before.</summary>
@@ -154,10 +169,12 @@ internal sealed class LogAttachment : IDisposable
         {
             AsyncWaits.Dispose();
             DurableAsyncWaits.Dispose();
+            PendingAppends?.Dispose();
             Flusher.Dispose();
         }
         finally
         {
+            ConsumerLimit?.Dispose();
             Store.Dispose();
         }
 

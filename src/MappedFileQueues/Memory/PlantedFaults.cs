@@ -27,6 +27,30 @@ internal enum PlantedFault
     /// <summary>A deletion does not look at the cursors again.</summary>
     CursorsNotReadAgain,
 
+    /// <summary>The second look at the cursors lets a deletion go further than the first one did.</summary>
+    LimitRaisedLate,
+
+    /// <summary>Low water is recorded after the segments went.</summary>
+    LowWaterRecordedLate,
+
+    /// <summary>A deletion does not sync the cursors that it has looked at.</summary>
+    CursorsNotSynced,
+
+    /// <summary>What was removed still waits for a flush.</summary>
+    ConfirmedNotRaised,
+
+    /// <summary>The names of recycled segments are not made durable.</summary>
+    RecycledNameNotFlushed,
+
+    /// <summary>A producer enters a segment without a look at low water.</summary>
+    LowWaterNotReadAgain,
+
+    /// <summary>Recovery leaves what is left over of removed segments.</summary>
+    LeftoversKept,
+
+    /// <summary>Recovery believes a low water that was not recorded.</summary>
+    UnrecordedLowWaterKept,
+
     /// <summary>A flush confirms without syncing.</summary>
     NoFlush,
 
@@ -122,6 +146,9 @@ internal enum PlantedFault
 
     /// <summary>A key returns the older value although damage hides the newer one.</summary>
     PackHiddenForgotten,
+
+    /// <summary>Objects are evicted in memory alone: what is deleted then comes back after a crash.</summary>
+    PackEvictionNotSettled,
 }
 
 /// <summary>

@@ -37,6 +37,7 @@ internal enum ProtocolStep
     SlotTaken,
     ExclusiveMarked,
     CursorStored,
+    WaitAnnounced,
     CursorDeleted,
     CursorDeletionFlushed,
     OriginRaised,
@@ -72,6 +73,8 @@ internal enum ProtocolStep
     PackCompactionCopied,
     PackCompactionRenamed,
     PackEntriesMoved,
+    PackEvictionMade,
+    PackEntriesEvicted,
     PackVolumeDeleted,
 }
 

@@ -27,6 +27,9 @@ internal static class DiskErrors
     /// <summary>Permission denied.</summary>
     public const int EACCES = 13;
 
+    /// <summary>An address that is not mapped.</summary>
+    public const int EFAULT = 14;
+
     /// <summary>Something of that name exists.</summary>
     public const int EEXIST = 17;
 

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Platform;
@@ -19,18 +20,29 @@ internal static class LockWait
     /// <param name="kind">Shared or exclusive.</param>
     /// <param name="timeout">How long to wait.</param>
     /// <param name="look">Called before each pause; an exception from it ends the wait.</param>
+    /// <param name="waits">Notes a long wait; null for none.</param>
     public static PlatformLock? TryTake(
-        HeldDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look)
+        HeldDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look, LockWaits? waits = null)
     {
+        if (directory.TryLock(name, kind) is { } free)
+            return free;
+        long began = Stopwatch.GetTimestamp();
         var pause = new Pause(timeout);
-        while (true)
+        try
         {
-            if (directory.TryLock(name, kind) is { } taken)
-                return taken;
-            if (pause.IsOver)
-                return null;
-            look?.Invoke();
-            pause.Sleep();
+            while (!pause.IsOver)
+            {
+                look?.Invoke();
+                pause.Sleep();
+                if (directory.TryLock(name, kind) is { } taken)
+                    return taken;
+            }
+
+            return null;
+        }
+        finally
+        {
+            waits?.Note(name, began);
         }
     }
 

@@ -1,3 +1,5 @@
+using System.Runtime.InteropServices;
+
 namespace MappedFileQueues.Platform;
 
 /// <summary>
@@ -45,11 +47,30 @@ internal abstract class OperatingSystemServices
     public abstract bool FenceOtherProcesses();
 
     /// <summary>
+    /// Fences all running threads of the machine once, registered or not; takes some 10 ms. False where the system has no such
+    /// call.
+    /// </summary>
+    public abstract bool FenceEverybody();
+
+    /// <summary>
     /// Sleeps while the 32-bit word in shared memory holds <paramref name="expected"/>, for at most <paramref name="timeout"/>;
     /// may return early; a negative time-out means none. The word lies in a writable mapping. Portable polls the word: it yields
     /// for 50 us, then sleeps 1 ms at a time, 2 ms after 50 ms and 5 ms after 2 s in which this thread saw no change.
     /// </summary>
     public abstract unsafe void WaitOnWord(uint* word, uint expected, TimeSpan timeout);
+
+    /// <summary>
+    /// How many words a thread can sleep on at once (<see cref="WaitOnWords"/>): more than 1 wherever the system can do it.
+    /// </summary>
+    public abstract int WordsMax { get; }
+
+    /// <summary>
+    /// Sleeps while every word holds what is expected of it, for at most <paramref name="timeout"/>; may return early. The first
+    /// word belongs to the caller, who changes it to end the sleep. The others may be unmapped meanwhile. Where
+    /// <see cref="WordsMax"/> is 1 it sleeps on the last word alone. Portable polls the first word, and returns after 1 to 5 ms
+    /// for its caller to look at the others.
+    /// </summary>
+    public abstract void WaitOnWords(ReadOnlySpan<WordWait> words, TimeSpan timeout);
 
     /// <summary>Wakes sleepers on the word in all processes: all of them, or at most the given count.</summary>
     public abstract unsafe void WakeWord(uint* word, int countMax = int.MaxValue);
@@ -59,4 +80,23 @@ internal abstract class OperatingSystemServices
     /// the same value. 0 when the process is not running or unknown.
     /// </summary>
     public abstract long ProcessStartTime(int processId);
+}
+
+/// <summary>A word to sleep on, and the value at which to sleep. The layout is that of futex_waitv(2).</summary>
+/// <param name="word">The word, in shared memory.</param>
+/// <param name="expected">Its value.</param>
+[StructLayout(LayoutKind.Sequential)]
+internal readonly unsafe struct WordWait(uint* word, uint expected)
+{
+    /// <summary>32 bits, and not the PRIVATE kind: the word is identified by file and position.</summary>
+    private const uint Futex32 = 2;
+
+    private readonly ulong _expected = expected;
+    private readonly ulong _word = (ulong)word;
+    private readonly uint _flags = Futex32;
+    private readonly uint _reserved = 0;
+
+    public uint* Word => (uint*)_word;
+
+    public uint Expected => (uint)_expected;
 }

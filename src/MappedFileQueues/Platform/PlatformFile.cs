@@ -21,11 +21,22 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public virtual DateTimeOffset? Birth => null;
 
-    /// <summary>When the file was last written to, as the file system tells it.</summary>
+    /// <summary>
+    /// When the file was last written to, as the file system tells it. It notices a store into a mapped page only when the page
+    /// was clean before; <see cref="NoteWritten"/> says so.
+    /// </summary>
     public abstract DateTimeOffset LastWritten { get; }
+
+    /// <summary>Sets <see cref="LastWritten"/> to now. A hint: an error is not reported.</summary>
+    public virtual void NoteWritten()
+    {
+    }
 
     /// <summary>True if the file may have other names (hard links) than the one it was opened by; Portable: false.</summary>
     public virtual bool HasOtherNames => false;
+
+    /// <summary>True if the file was removed, and lives on only in those who have it open; Portable: false.</summary>
+    public virtual bool HasNoName => false;
 
     /// <summary>
     /// Takes the file for this open alone, whatever name others open it by, without waiting; false when another open has done so.

@@ -18,7 +18,7 @@ internal static unsafe class ConsumerStart
     {
         LogStore store = attachment.Store;
         long offset = cursor.Offset;
-        if (offset < attachment.Origin.FindFirst())
+        if (offset < attachment.Origin.FindFirst() && store.IsRemoved(offset))
             return offset;
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
@@ -28,6 +28,9 @@ internal static unsafe class ConsumerStart
         long damage = FrameStarts.FindDamageOver(store, policy, offset);
         if (damage >= 0)
             return damage;
+        // Removed since the first look.
+        if (offset < store.LowWater)
+            return offset;
         throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", "
             + $"offset={offset}, file={StoreNames.Cursor(name)}, path={store.Path}. "
             + "Move the consumer with ResetConsumer.",

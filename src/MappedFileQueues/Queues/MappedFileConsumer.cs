@@ -1,4 +1,6 @@
+using System.Diagnostics.CodeAnalysis;
 using System.Runtime.CompilerServices;
+using System.Threading.Channels;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Threads;
 
@@ -149,6 +151,94 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return WaitAndConsumeAsync(cancellationToken);
     }
 
+    /// <summary>
+    /// Waits for the next message without blocking a thread, and deserializes it without a copy. If the deserializer throws,
+    /// Commit skips that message.
+    /// </summary>
+    /// <typeparam name="TMessage">The message's type.</typeparam>
+    /// <param name="deserializer">Creates the message from bytes that lie in the mapping.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <returns>The message.</returns>
+    /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
+    public async ValueTask<TMessage> ConsumeAsync<TMessage>(
+        IMessageDeserializer<TMessage> deserializer, CancellationToken cancellationToken = default)
+    {
+        ArgumentNullException.ThrowIfNull(deserializer);
+        while (true)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            if (!_reader.IsBarred && TryRead(deserializer, out TMessage? message))
+                return message;
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
+        }
+    }
+
+    /// <summary>
+    /// Waits for one message, then for more until there are <paramref name="countMax"/> or <paramref name="maxWait"/> has passed
+    /// since the first one, without blocking a thread. Commit commits them all.
+    /// </summary>
+    /// <param name="countMax">The largest number of messages.</param>
+    /// <param name="maxWait">How long to wait for more after the first message; 0 takes what is there; may be infinite.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <returns>Copies that the caller owns; none only for a count of 0.</returns>
+    /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
+    /// <remarks>
+    /// If the call throws, also by cancellation, it takes no message: the next call starts with the first message of this one.
+    /// </remarks>
+    public async ValueTask<IReadOnlyList<ReadOnlyMemory<byte>>> ConsumeBatchAsync(
+        int countMax, TimeSpan maxWait = default, CancellationToken cancellationToken = default)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(countMax);
+        ArgumentOutOfRangeException.ThrowIfLessThan(maxWait, Timeout.InfiniteTimeSpan);
+        List<ReadOnlyMemory<byte>> messages = [];
+        if (countMax == 0)
+            return messages;
+        _core.Advance();
+        long first = _reader.Offset;
+        var deadline = new Deadline(Timeout.InfiniteTimeSpan);
+        try
+        {
+            while (true)
+            {
+                cancellationToken.ThrowIfCancellationRequested();
+                while (messages.Count < countMax && TryCopy(out ReadOnlyMemory<byte> message))
+                {
+                    if (messages.Count == 0)
+                        deadline = new Deadline(maxWait);
+                    messages.Add(message);
+                    _core.Advance();
+                }
+
+                if (messages.Count == countMax || deadline.IsOver
+                    || !await _core.WaitAsync(deadline.AsTimeout(), cancellationToken).ConfigureAwait(false))
+                    return messages;
+            }
+        }
+        catch
+        {
+            _core.GoBackTo(first);
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// This consumer as a channel to read copies of its messages from. Asking for a message commits the one before, as
+    /// <see cref="ReadAllAsync"/> does. One thread at a time. The channel ends when the consumer is disposed.
+    /// </summary>
+    /// <returns>The channel.</returns>
+    public ChannelReader<ReadOnlyMemory<byte>> AsChannelReader() => new CopyChannel(this);
+
+    /// <summary>Like <see cref="AsChannelReader()"/>, with deserialized messages.</summary>
+    /// <typeparam name="TMessage">The message's type.</typeparam>
+    /// <param name="deserializer">Creates the messages from bytes that lie in the mapping.</param>
+    /// <returns>The channel.</returns>
+    public ChannelReader<TMessage> AsChannelReader<TMessage>(IMessageDeserializer<TMessage> deserializer)
+    {
+        ArgumentNullException.ThrowIfNull(deserializer);
+        return new DeserializingChannel<TMessage>(this, deserializer);
+    }
+
     /// <summary>Waits until TryConsume would find a message. A loop of the two neither copies nor allocates.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
@@ -228,6 +318,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         return found;
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<ReadOnlyMemory<byte>> WaitAndConsumeAsync(CancellationToken cancellationToken)
     {
         while (true)
@@ -235,18 +326,49 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
             cancellationToken.ThrowIfCancellationRequested();
             if (TryCopy(out ReadOnlyMemory<byte> message))
                 return message;
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
         }
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<bool> WaitUntilThereAsync(CancellationToken cancellationToken)
     {
         while (!_core.IsMessageThere())
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
+        return true;
+    }
+
+    private bool TryRead<TMessage>(IMessageDeserializer<TMessage> deserializer, [MaybeNullWhen(false)] out TMessage message)
+    {
+        message = default;
+        if (!TryConsume(out ReadOnlySpan<byte> bytes))
+            return false;
+        message = deserializer.Deserialize(bytes);
+        // The message remains current, but a Dispose on another thread need not keep anything mapped for it.
+        _reader.ForgetSpan();
         return true;
     }
 
     private void Seek(QueueStart start) => _queue.Seek(_core, start);
+
+    private sealed class CopyChannel(MappedFileConsumer consumer) : ConsumerChannelReader<ReadOnlyMemory<byte>>(consumer._core)
+    {
+        protected override bool TryTake(out ReadOnlyMemory<byte> message) => consumer.TryCopy(out message);
+
+        protected override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
+            consumer.WaitToConsumeAsync(cancellationToken);
+    }
+
+    private sealed class DeserializingChannel<TMessage>(
+        MappedFileConsumer consumer, IMessageDeserializer<TMessage> deserializer)
+        : ConsumerChannelReader<TMessage>(consumer._core)
+    {
+        protected override bool TryTake([MaybeNullWhen(false)] out TMessage message) =>
+            consumer.TryRead(deserializer, out message);
+
+        protected override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
+            consumer.WaitToConsumeAsync(cancellationToken);
+    }
 }
 
 /// <summary>The messages that are there, one after the other, each in place in the mapping.</summary>

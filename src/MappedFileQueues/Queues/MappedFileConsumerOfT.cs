@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using System.Threading.Channels;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Threads;
 
@@ -154,6 +155,58 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         return WaitAndConsumeAsync(cancellationToken);
     }
 
+    /// <summary>
+    /// Waits for one message, then for more until the destination is full or <paramref name="maxWait"/> has passed since the
+    /// first one, without blocking a thread. Commit commits them all.
+    /// </summary>
+    /// <param name="destination">Receives the messages; its length is the largest number taken.</param>
+    /// <param name="maxWait">How long to wait for more after the first message; 0 takes what is there; may be infinite.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <returns>The number of messages; 0 only for an empty destination.</returns>
+    /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
+    /// <remarks>
+    /// If the call throws, also by cancellation, it takes no message: the next call starts with the first message of this one.
+    /// Allocates nothing once the consumer has waited before.
+    /// </remarks>
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
+    public async ValueTask<int> ConsumeBatchAsync(
+        Memory<T> destination, TimeSpan maxWait = default, CancellationToken cancellationToken = default)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(maxWait, Timeout.InfiniteTimeSpan);
+        if (destination.IsEmpty)
+            return 0;
+        _core.Advance();
+        long first = _reader.Offset;
+        var deadline = new Deadline(Timeout.InfiniteTimeSpan);
+        int count = 0;
+        try
+        {
+            while (true)
+            {
+                cancellationToken.ThrowIfCancellationRequested();
+                int taken = _core.TakeAvailable(destination.Span[count..]);
+                if (count == 0 && taken > 0)
+                    deadline = new Deadline(maxWait);
+                count += taken;
+                if (count == destination.Length || deadline.IsOver
+                    || !await _core.WaitAsync(deadline.AsTimeout(), cancellationToken).ConfigureAwait(false))
+                    return count;
+            }
+        }
+        catch
+        {
+            _core.GoBackTo(first);
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// This consumer as a channel to read from. Asking for a message commits the one before, as <see cref="ReadAllAsync"/> does.
+    /// One thread at a time. The channel ends when the consumer is disposed.
+    /// </summary>
+    /// <returns>The channel.</returns>
+    public ChannelReader<T> AsChannelReader() => new ConsumerChannel(this);
+
     /// <summary>Waits until TryConsume or Peek would find a message. A loop of the two neither copies nor allocates.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
@@ -207,6 +260,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _queue.Remove(this);
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<T> WaitAndConsumeAsync(CancellationToken cancellationToken)
     {
         while (true)
@@ -214,14 +268,15 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             cancellationToken.ThrowIfCancellationRequested();
             if (TryConsume(out T message))
                 return message;
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
         }
     }
 
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     private async ValueTask<bool> WaitUntilThereAsync(CancellationToken cancellationToken)
     {
         while (!_core.IsMessageThere())
-            await _core.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
         return true;
     }
 
@@ -230,4 +285,12 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>
         _core.TryWait(timeout, cancellationToken, out message);
+
+    private sealed class ConsumerChannel(MappedFileConsumer<T> consumer) : ConsumerChannelReader<T>(consumer._core)
+    {
+        protected override bool TryTake(out T message) => consumer.TryConsume(out message);
+
+        protected override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
+            consumer.WaitToConsumeAsync(cancellationToken);
+    }
 }

@@ -51,6 +51,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// appended.</exception>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
     /// nevertheless.</exception>
+    /// <exception cref="QueueFullException">Consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, and
+    /// <see cref="MappedFileQueueOptions.FullMode"/> is Throw; nothing was appended. With Wait the call waits.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     /// <remarks>
     /// At the level Group, or when a counted flush is due, that flush may fail. Its leader then throws QueueDiskException and its
@@ -61,22 +63,26 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (_hasFlushes)
             return ProduceAndConfirm(buffer);
         ref byte payload = ref MemoryMarshal.GetReference(buffer);
-        return _exclusive is not null
+        long offset = _exclusive is not null
             ? _exclusive.Append(ref payload, buffer.Length)
             : _shared!.Append(ref payload, buffer.Length);
+        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, buffer.Length);
     }
 
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})"/>
     /// <param name="buffer">The message.</param>
     /// <param name="options">Options of this call alone.</param>
-    /// <exception cref="OperationCanceledException">Cancelled before anything was written, or while the call waited for its
-    /// flush. The exception's message says which; in the second case the message stays appended.</exception>
-    /// <exception cref="TimeoutException">The flush did not end in time. The message stays appended; its durability is
-    /// unknown.</exception>
+    /// <exception cref="OperationCanceledException">Cancelled before anything was written, also while the call waited for
+    /// consumers, or while it waited for its flush. The exception's message says which; in the last case the message stays
+    /// appended.</exception>
+    /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
+    /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
     public long Produce(ReadOnlySpan<byte> buffer, in ProduceOptions options)
     {
         _core.Check(options);
-        long offset = Append(buffer);
+        long offset = TryAppend(buffer);
+        if (offset < 0)
+            return _core.AppendWhenRoom(ref MemoryMarshal.GetReference(buffer), buffer.Length, options);
         _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1, options);
         return offset;
     }
@@ -141,12 +147,21 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         return new MessageClaim(_core, lengthMax);
     }
 
-    /// <summary>Appends a message. Returns false when the queue has reached a limit of its own (this version has none).</summary>
+    /// <summary>
+    /// Appends a message. Returns false when consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind: then
+    /// nothing was appended, whatever <see cref="MappedFileQueueOptions.FullMode"/> says.
+    /// </summary>
     /// <param name="buffer">The message.</param>
     /// <returns>Whether it was appended.</returns>
     public bool TryProduce(ReadOnlySpan<byte> buffer)
     {
-        Produce(buffer);
+        if (_hasFlushes)
+            _core.ThrowIfOwnClaimIsOpen();
+        long offset = TryAppend(buffer);
+        if (offset < 0)
+            return false;
+        if (_hasFlushes)
+            _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1);
         return true;
     }
 
@@ -162,6 +177,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (_hasFlushes)
             _core.ThrowIfOwnClaimIsOpen();
         long offset = _core.Appender.AppendBatch(messages);
+        if (offset < 0)
+            offset = _core.AppendBatchWhenRoom(messages);
         if (_hasFlushes)
             _core.Confirm(offset + BatchLayout.Length(messages), messages.Length);
         return offset;
@@ -170,20 +187,23 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <summary>
     /// Appends a message before it returns. The result is complete at PageCache and Interval; at Group it completes when a flush
     /// has covered the message. Allocates nothing. Await the result once.
+    /// <para>When consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, the call copies the message,
+    /// which allocates, and returns. The result completes when the message is appended. No thread waits for it alone, and
+    /// messages that wait are appended in the order of the calls.</para>
     /// </summary>
     /// <param name="buffer">The message.</param>
-    /// <param name="cancellationToken">When cancelled before the call, nothing is written. When cancelled later, the message
-    /// stays appended; its durability is unknown.</param>
+    /// <param name="cancellationToken">When cancelled before the call, or while the message waits for consumers, nothing is
+    /// written. When cancelled later, the message stays appended; its durability is unknown.</param>
     /// <returns>The message's offset.</returns>
+    /// <exception cref="QueueFullException">Consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, and
+    /// <see cref="MappedFileQueueOptions.FullMode"/> is Throw; nothing was appended. With Wait the call waits.</exception>
     public ValueTask<long> ProduceAsync(ReadOnlyMemory<byte> buffer, CancellationToken cancellationToken = default)
     {
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
-        if (!_hasFlushes)
-            return ValueTask.FromResult(Produce(buffer.Span));
-        _core.ThrowIfOwnClaimIsOpen();
-        long offset = Append(buffer.Span);
-        return _core.ConfirmAsync(offset, offset + FrameHeader.FrameLength(buffer.Length), cancellationToken);
+        return _core.MayPend
+            ? _core.AppendAsync(buffer.Span, cancellationToken)
+            : ValueTask.FromResult(Produce(buffer.Span));
     }
 
     /// <summary>
@@ -226,7 +246,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <summary>Ends the producer after its running calls have ended. Abandons an open claim of this thread.</summary>
     public void Dispose() => _core.Dispose(this);
 
-    private long Append(ReadOnlySpan<byte> buffer)
+    /// <summary>Returns a negative number when there is no room.</summary>
+    private long TryAppend(ReadOnlySpan<byte> buffer)
     {
         ref byte payload = ref MemoryMarshal.GetReference(buffer);
         return _exclusive is not null
@@ -239,7 +260,9 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private long ProduceAndConfirm(ReadOnlySpan<byte> buffer)
     {
         _core.ThrowIfOwnClaimIsOpen();
-        long offset = Append(buffer);
+        long offset = TryAppend(buffer);
+        if (offset < 0)
+            offset = _core.AppendWhenRoom(ref MemoryMarshal.GetReference(buffer), buffer.Length);
         _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1);
         return offset;
     }

@@ -44,6 +44,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// appended.</exception>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
     /// nevertheless.</exception>
+    /// <exception cref="QueueFullException">Consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, and
+    /// <see cref="MappedFileQueueOptions.FullMode"/> is Throw; nothing was appended. With Wait the call waits.</exception>
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     /// <remarks>
     /// At the level Group, or when a counted flush is due, that flush may fail. Its leader then throws QueueDiskException and its
@@ -54,9 +56,10 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         ref byte payload = ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message));
         if (_hasFlushes)
             return ProduceAndConfirm(ref payload);
-        return _exclusive is not null
+        long offset = _exclusive is not null
             ? _exclusive.Append(ref payload, sizeof(T))
             : _shared!.Append(ref payload, sizeof(T));
+        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, sizeof(T));
     }
 
     /// <inheritdoc cref="Produce(ref readonly T)"/>
@@ -65,24 +68,36 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <inheritdoc cref="Produce(ref readonly T)"/>
     /// <param name="message">The message.</param>
     /// <param name="options">Options of this call alone.</param>
-    /// <exception cref="OperationCanceledException">Cancelled before anything was written, or while the call waited for its
-    /// flush. The exception's message says which; in the second case the message stays appended.</exception>
-    /// <exception cref="TimeoutException">The flush did not end in time. The message stays appended; its durability is
-    /// unknown.</exception>
+    /// <exception cref="OperationCanceledException">Cancelled before anything was written, also while the call waited for
+    /// consumers, or while it waited for its flush. The exception's message says which; in the last case the message stays
+    /// appended.</exception>
+    /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
+    /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
     public long Produce(in T message, in ProduceOptions options)
     {
         _core.Check(options);
-        long offset = Append(in message);
+        long offset = TryAppend(in message);
+        if (offset < 0)
+            return _core.AppendWhenRoom(ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message)), sizeof(T), options);
         _core.Confirm(offset + FrameLength, 1, options);
         return offset;
     }
 
-    /// <summary>Appends a message. Returns false when the queue has reached a limit of its own (this version has none).</summary>
+    /// <summary>
+    /// Appends a message. Returns false when consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind: then
+    /// nothing was appended, whatever <see cref="MappedFileQueueOptions.FullMode"/> says.
+    /// </summary>
     /// <param name="message">The message.</param>
     /// <returns>Whether it was appended.</returns>
     public bool TryProduce(in T message)
     {
-        Produce(in message);
+        if (_hasFlushes)
+            _core.ThrowIfOwnClaimIsOpen();
+        long offset = TryAppend(in message);
+        if (offset < 0)
+            return false;
+        if (_hasFlushes)
+            _core.Confirm(offset + FrameLength, 1);
         return true;
     }
 
@@ -99,6 +114,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
             _core.ThrowIfOwnClaimIsOpen();
         ref byte first = ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in messages[0]));
         long offset = _core.Appender.AppendBatch(ref first, sizeof(T), messages.Length);
+        if (offset < 0)
+            offset = _core.AppendBatchWhenRoom(ref first, sizeof(T), messages.Length);
         if (_hasFlushes)
             _core.Confirm(offset + (FrameLength * messages.Length), messages.Length);
         return offset;
@@ -107,20 +124,23 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <summary>
     /// Appends a message before it returns. The result is complete at PageCache and Interval; at Group it completes when a flush
     /// has covered the message. Allocates nothing. Await the result once.
+    /// <para>When consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, the call copies the message,
+    /// which allocates, and returns. The result completes when the message is appended. No thread waits for it alone, and
+    /// messages that wait are appended in the order of the calls.</para>
     /// </summary>
     /// <param name="message">The message.</param>
-    /// <param name="cancellationToken">When cancelled before the call, nothing is written. When cancelled later, the message
-    /// stays appended; its durability is unknown.</param>
+    /// <param name="cancellationToken">When cancelled before the call, or while the message waits for consumers, nothing is
+    /// written. When cancelled later, the message stays appended; its durability is unknown.</param>
     /// <returns>The message's offset.</returns>
+    /// <exception cref="QueueFullException">Consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind, and
+    /// <see cref="MappedFileQueueOptions.FullMode"/> is Throw; nothing was appended. With Wait the call waits.</exception>
     public ValueTask<long> ProduceAsync(T message, CancellationToken cancellationToken = default)
     {
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
-        if (!_hasFlushes)
-            return ValueTask.FromResult(Produce(ref message));
-        _core.ThrowIfOwnClaimIsOpen();
-        long offset = Append(in message);
-        return _core.ConfirmAsync(offset, offset + FrameLength, cancellationToken);
+        return _core.MayPend
+            ? _core.AppendAsync(new ReadOnlySpan<byte>(&message, sizeof(T)), cancellationToken)
+            : ValueTask.FromResult(Produce(ref message));
     }
 
     /// <summary>
@@ -163,7 +183,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
 
     private static long FrameLength => FrameHeader.FrameLength(sizeof(T));
 
-    private long Append(ref readonly T message)
+    /// <summary>Returns a negative number when there is no room.</summary>
+    private long TryAppend(ref readonly T message)
     {
         ref byte payload = ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message));
         return _exclusive is not null
@@ -176,7 +197,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     private long ProduceAndConfirm(ref byte payload)
     {
         _core.ThrowIfOwnClaimIsOpen();
-        long offset = Append(ref Unsafe.As<byte, T>(ref payload));
+        long offset = TryAppend(ref Unsafe.As<byte, T>(ref payload));
+        if (offset < 0)
+            offset = _core.AppendWhenRoom(ref payload, sizeof(T));
         _core.Confirm(offset + FrameLength, 1);
         return offset;
     }

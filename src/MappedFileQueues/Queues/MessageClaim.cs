@@ -16,7 +16,7 @@ public unsafe ref struct MessageClaim
         // Publish will wait for the flush, and a thread that holds another claim must not do that.
         if (core.HasFlushes)
             core.ThrowIfOwnClaimIsOpen();
-        _lane = core.Appender.Claim(lengthMax);
+        _lane = core.Claim(lengthMax);
         _number = _lane.ClaimNumber;
         Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
     }

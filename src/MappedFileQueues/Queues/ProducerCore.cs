@@ -1,7 +1,9 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Threads;
-
 
 namespace MappedFileQueues;
 
@@ -40,6 +42,9 @@ internal sealed class ProducerCore
     /// </summary>
     public bool HasFlushes => _level == DurabilityLevel.Group || _flushEvery > 0;
 
+    /// <summary>Whether an asynchronous append may have to wait: for a flush, or for consumers.</summary>
+    public bool MayPend => HasFlushes || _queue.IsLimited;
+
     public long ConfirmedOffset => _queue.ConfirmedOffset;
 
     /// <summary>Called before an append that will wait for its flush: this thread must not wait for a claim of its own.</summary>
@@ -58,6 +63,85 @@ internal sealed class ProducerCore
             ThrowIfOwnClaimIsOpen();
         if (level == DurabilityLevel.Interval)
             _queue.Attachment.FlushThread.StartTicking();
+    }
+
+    /// <summary>Appends a message that found no room; waits as the options say. Returns its offset.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    public long AppendWhenRoom(ref byte payload, int length) => AppendWhenRoom(ref payload, length, FlushPatience.Endless);
+
+    /// <summary>The same, and waits for its flush, in the time that the options of the call give for both.</summary>
+    public long AppendWhenRoom(ref byte payload, int length, in ProduceOptions options)
+    {
+        var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
+        long offset = AppendWhenRoom(ref payload, length, patience);
+        if (IsFlushDue(options.Durability ?? _level, 1))
+            _queue.WaitForFlush(offset + FrameHeader.FrameLength(length), patience);
+        return offset;
+    }
+
+    /// <summary>Appends a batch that found no room; returns the first message's offset.</summary>
+    public long AppendBatchWhenRoom(ref byte messages, int messageLength, int count)
+    {
+        using RoomWait wait = _queue.BeginRoomWait(FlushPatience.Endless);
+        while (true)
+        {
+            wait.Prepare();
+            long offset = Appender.AppendBatch(ref messages, messageLength, count);
+            if (offset >= 0)
+                return offset;
+            wait.Sleep();
+        }
+    }
+
+    /// <inheritdoc cref="AppendBatchWhenRoom(ref byte, int, int)"/>
+    public long AppendBatchWhenRoom(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        using RoomWait wait = _queue.BeginRoomWait(FlushPatience.Endless);
+        while (true)
+        {
+            wait.Prepare();
+            long offset = Appender.AppendBatch(messages);
+            if (offset >= 0)
+                return offset;
+            wait.Sleep();
+        }
+    }
+
+    /// <summary>Opens a claim; waits for room as the options say.</summary>
+    public AppendLane Claim(int lengthMax)
+    {
+        if (Appender.Claim(lengthMax) is { } opened)
+            return opened;
+        using RoomWait wait = _queue.BeginRoomWait(FlushPatience.Endless);
+        while (true)
+        {
+            wait.Prepare();
+            if (Appender.Claim(lengthMax) is { } lane)
+                return lane;
+            wait.Sleep();
+        }
+    }
+
+    /// <summary>
+    /// Appends a message now, or copies it and appends it when there is room, behind those that wait already. Waits for its
+    /// flush, too.
+    /// </summary>
+    public ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, CancellationToken cancellationToken)
+    {
+        if (HasFlushes)
+            ThrowIfOwnClaimIsOpen();
+        if (_queue.Attachment.PendingAppends?.IsAnyThere != true)
+        {
+            long offset = Appender.TryAppend(ref MemoryMarshal.GetReference(message), message.Length);
+            if (offset >= 0)
+                return ConfirmAsync(offset, offset + FrameHeader.FrameLength(message.Length), cancellationToken);
+        }
+
+        _queue.ThrowIfFull();
+        Task<long> append = _queue.AppendLater(Appender, message.ToArray(), cancellationToken);
+        return HasFlushes
+            ? ConfirmLaterAsync(append, FrameHeader.FrameLength(message.Length), cancellationToken)
+            : new ValueTask<long>(append);
     }
 
     /// <summary>
@@ -125,6 +209,25 @@ internal sealed class ProducerCore
         }
 
         _queue.Remove(face);
+    }
+
+    private long AppendWhenRoom(ref byte payload, int length, FlushPatience patience)
+    {
+        using RoomWait wait = _queue.BeginRoomWait(patience);
+        while (true)
+        {
+            wait.Prepare();
+            long offset = Appender.TryAppend(ref payload, length);
+            if (offset >= 0)
+                return offset;
+            wait.Sleep();
+        }
+    }
+
+    private async ValueTask<long> ConfirmLaterAsync(Task<long> append, long frameLength, CancellationToken cancellationToken)
+    {
+        long offset = await append.ConfigureAwait(false);
+        return await ConfirmAsync(offset, offset + frameLength, cancellationToken).ConfigureAwait(false);
     }
 
     private bool IsFlushDue(DurabilityLevel level, long count)

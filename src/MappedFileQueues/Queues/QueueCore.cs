@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
@@ -44,7 +45,10 @@ internal sealed class QueueCore : IDisposable
         _onSkipped = onSkipped;
         _onGap = onGap;
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
-        Attachment = new LogAttachment(StoreOpening.Open(request, settings, CurrentPlatform.Services), settings, onDeleting);
+        OpenedStore opened = StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services);
+        Attachment = new LogAttachment(opened, settings, onDeleting);
+        if (options.Retention is { } policy)
+            SetRetentionOrClose(policy);
     }
 
     public LogAttachment Attachment { get; }
@@ -99,7 +103,14 @@ internal sealed class QueueCore : IDisposable
             return false;
         using PlatformLock held = WaitForName(
             name, () => Store.Directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive), CloseOrWait);
-        return ConsumerRemoval.Remove(Store.Directory, Store.Control, Store.Os.IsPortable, name);
+        try
+        {
+            return ConsumerRemoval.Remove(Store.Directory, Store.Control, Store.Os.IsPortable, name);
+        }
+        finally
+        {
+            Store.RoomWake.WakeIfAwaited();
+        }
     });
 
     /// <summary>Moves the stored offset of a consumer that no process holds, or creates it; returns the offset.</summary>
@@ -125,14 +136,22 @@ internal sealed class QueueCore : IDisposable
         where T : class
     {
         var deadline = new Deadline(Store.Settings.LockTimeout);
-        while (true)
+        long began = Stopwatch.GetTimestamp();
+        try
         {
-            if (tryTake() is { } taken)
-                return taken;
-            if (deadline.IsOver && IsHeld(name))
-                throw NameInUse(name, remedy);
-            Store.ThrowIfClosing();
-            Thread.Sleep(1);
+            while (true)
+            {
+                if (tryTake() is { } taken)
+                    return taken;
+                if (deadline.IsOver && IsHeld(name))
+                    throw NameInUse(name, remedy);
+                Store.ThrowIfClosing();
+                Thread.Sleep(1);
+            }
+        }
+        finally
+        {
+            Store.Settings.LockWaits.Note(StoreNames.ConsumerLock(name), began);
         }
     }
 
@@ -211,6 +230,34 @@ internal sealed class QueueCore : IDisposable
         return Store.ConfirmedOffset >= goal ? ValueTask.FromResult(offset) : Pend(goal, offset, cancellationToken);
     }
 
+    /// <summary>Whether producers wait for consumers at a limit.</summary>
+    public bool IsLimited => Attachment.ConsumerLimit is not null;
+
+    /// <summary>Begins the wait of a producer that found no room.</summary>
+    /// <exception cref="QueueFullException">The options say that it does not wait.</exception>
+    public RoomWait BeginRoomWait(FlushPatience patience)
+    {
+        ThrowIfFull();
+        return new RoomWait(Store, Attachment.ConsumerLimit!, _gate, patience);
+    }
+
+    /// <summary>Appends a message when there is room; the result is its offset.</summary>
+    public Task<long> AppendLater(LogAppender appender, byte[] message, CancellationToken cancellationToken)
+    {
+        using CallGate.Call call = BeginCall();
+        return Attachment.PendingAppends!.Add(appender, message, cancellationToken);
+    }
+
+    /// <summary>Called when there is no room.</summary>
+    public void ThrowIfFull()
+    {
+        if (!Store.Settings.ThrowsWhenFull)
+            return;
+        using CallGate.Call call = BeginCall();
+        throw new QueueFullException("Consumers are too far behind; nothing was appended: "
+            + $"{RoomWait.Describe(Store, Attachment.ConsumerLimit!)}.");
+    }
+
     public LogAppender OpenAppender()
     {
         using CallGate.Call call = BeginCall();
@@ -272,6 +319,14 @@ internal sealed class QueueCore : IDisposable
         return Attachment.Retention.FindWrittenSince(time);
     }
 
+    /// <inheritdoc cref="LogStore.TryFence"/>
+    public bool TryFence(long offset, int slot)
+    {
+        using CallGate.Call call = BeginCall();
+        Store.ThrowIfReplaced();
+        return Store.TryFence(offset, slot);
+    }
+
     /// <summary>Makes a policy the store's, for every process.</summary>
     public void SetRetention(RetentionOptions policy)
     {
@@ -282,6 +337,40 @@ internal sealed class QueueCore : IDisposable
         using (Store.TakeOpenLock())
             RetentionFile.Write(Store.Directory, Store.Meta.StoreId, policy);
         Attachment.Retention.Notice();
+    }
+
+    /// <summary>Applies the store's policy now, for a program that does not have the store open for long.</summary>
+    public void ApplyRetention()
+    {
+        using CallGate.Call call = BeginCall();
+        Attachment.Retention.Apply();
+    }
+
+    private void SetRetentionOrClose(RetentionOptions policy)
+    {
+        try
+        {
+            if (policy != TryReadRetention())
+                SetRetention(policy);
+        }
+        catch
+        {
+            Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Null also where the policy is damaged: setting it is the remedy.</summary>
+    private RetentionOptions? TryReadRetention()
+    {
+        try
+        {
+            return RetentionFile.Read(Store.Directory, Store.Meta.StoreId);
+        }
+        catch (QueueFormatException)
+        {
+            return null;
+        }
     }
 
     /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
@@ -299,6 +388,26 @@ internal sealed class QueueCore : IDisposable
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
         return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control);
+    }
+
+    /// <summary>What this queue has done itself. Reads no file.</summary>
+    public MappedFileQueueStatistics GetStatistics()
+    {
+        using CallGate.Call call = BeginCall();
+        FlushTimes flushes = Attachment.Flusher.Times;
+        (long waits, TimeSpan longest, string? lastLock) = Store.Settings.LockWaits.Read();
+        return new MappedFileQueueStatistics
+        {
+            RecoveredAfterCut = Store.Recovery.IsAfterCut,
+            RepairedAtOpening = Store.Recovery.RepairedClaims,
+            FlushCount = flushes.Count,
+            FlushDuration = flushes.Total,
+            FlushDurationMax = flushes.Longest,
+            LastFlush = flushes.Last,
+            LongLockWaitCount = waits,
+            LongLockWaitMax = longest,
+            LastLongLockWait = lastLock,
+        };
     }
 
     /// <summary>Makes a consistent copy of the store in another directory.</summary>
@@ -351,7 +460,7 @@ internal sealed class QueueCore : IDisposable
     {
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        CursorFile? cursor = CursorFile.TryOpen(Store.Directory, name);
+        CursorFile? cursor = CursorFile.TryOpen(Store.Directory, Store.Control, name);
         if (cursor is null)
             return null;
         try

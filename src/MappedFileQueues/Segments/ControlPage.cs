@@ -56,6 +56,20 @@ internal sealed unsafe class ControlPage : IDisposable
 
     public ulong* FlushWaiterFlag => _region.Word(ControlLayout.FlushWaiterFlagAt);
 
+    /// <summary>The two words of the producers that wait for consumers; bit 63 of the flag is not used.</summary>
+    public ulong* RoomWakeSequence => _region.Word(ControlLayout.RoomWakeSequenceAt);
+
+    public ulong* RoomWaiterFlag => _region.Word(ControlLayout.RoomWaiterFlagAt);
+
+    /// <summary>
+    /// 1 once a queue with a limit of unconsumed bytes produces: a consumer that stores its offset then looks for waiting
+    /// producers. 2 when it is certain that every consumer sees this.
+    /// </summary>
+    public ulong* ProducersMayWait => _region.Word(ControlLayout.ProducersMayWaitAt);
+
+    /// <summary>Counts cursors that came or went.</summary>
+    public ulong* ConsumersChanged => _region.Word(ControlLayout.ConsumersChangedAt);
+
     /// <summary>Counts the dead producers' claims that were turned into padding.</summary>
     public ulong* RepairCount => _region.Word(ControlLayout.RepairCountAt);
 

@@ -2,6 +2,7 @@ using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Segments;
 
@@ -19,8 +20,22 @@ namespace MappedFileQueues.Segments;
 internal sealed unsafe class SegmentMaker(
     HeldDirectory directory, SegmentWindow window, ControlPage control, bool allocatesInPlace)
 {
+    private const long FirstBlocksUsual = 256 * 1024;
+
+#if MFQ_PLANTED
+    [ThreadStatic]
+    private static long t_firstBlocks;
+
+    /// <summary>The laboratory's segments are smaller than it, and would never have a rest; 0: what is usual.</summary>
+    public static long FirstBlocks
+    {
+        get => t_firstBlocks == 0 ? FirstBlocksUsual : t_firstBlocks;
+        set => t_firstBlocks = value;
+    }
+#else
     /// <summary>Blocks that a fresh segment gets: few, so that an empty store costs little.</summary>
-    public const long FirstBlocks = 256 * 1024;
+    public const long FirstBlocks = FirstBlocksUsual;
+#endif
 
     /// <summary>
     /// Before <see cref="Allocated"/> rises, blocks are allocated up to the end of such a piece. It is as long as the longest
@@ -56,6 +71,9 @@ internal sealed unsafe class SegmentMaker(
 
     /// <summary>How long to wait for that lock.</summary>
     public TimeSpan LockTimeout { get; init; } = LockWait.Timeout;
+
+    /// <summary>Notes the long waits for it.</summary>
+    public LockWaits? LockWaits { get; init; }
 
     /// <summary>From the tail up to here all blocks exist.</summary>
     // P20 acquire: pairs with P20 full in TryEnsureAllocated.
@@ -198,6 +216,10 @@ internal sealed unsafe class SegmentMaker(
         }
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed))
+            SharedWord.RaiseTo(control.DirectoryFlushed, start + ((names.Count - 1) * window.SegmentLength) + 1);
+#endif
         FlushNames(start, start + ((names.Count - 1) * window.SegmentLength), isInTurn: ofSpares);
         return isOwn;
     }
@@ -296,7 +318,7 @@ internal sealed unsafe class SegmentMaker(
     private PlatformLock TakePrepareLock(Action? look)
     {
         LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
-        return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look)
+        return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look, LockWaits)
             ?? throw directory.InUse(
                 StoreNames.PrepareLock, "Another process has been making a segment for too long",
                 "Check that process; nothing was appended.", waited: LockTimeout);

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -158,6 +159,19 @@ internal sealed unsafe class SegmentMapping
             CacheSingly(from, to - from);
         _region.Touch(from, to - from);
         TouchedTo = to;
+        return true;
+    }
+
+    /// <summary>
+    /// Zeroes a range through the mapping, which takes less time than a write. False, with nothing changed, where its pages are
+    /// not in memory: to zero them, the system would first read them from the disk.
+    /// </summary>
+    public bool TryZero(long from, long to)
+    {
+        if (_region is null || to > Usable || _region.CachedTo(from, to) < to || !_region.TryTouchForWriting(from, to - from))
+            return false;
+        for (long at = from; at < to; at += WritableAtOnce)
+            NativeMemory.Clear(Pointer + at, (nuint)Math.Min(WritableAtOnce, to - at));
         return true;
     }
 

@@ -18,7 +18,6 @@ namespace MappedFileQueues.Segments;
 /// </summary>
 internal sealed class SegmentPreparer : IDisposable
 {
-    private const long LeadFirst = SegmentMaker.FirstBlocks;
     private const long LeadMax = 64L * 1024 * 1024;
 
     /// <summary>Tiny segments are made many at once, but only so many.</summary>
@@ -56,6 +55,8 @@ internal sealed class SegmentPreparer : IDisposable
         _demand = new PageDemand(awaitsFlushes: sync is not null);
         EnsureStarted();
     }
+
+    private static long LeadFirst => SegmentMaker.FirstBlocks;
 
     /// <summary>Reports how far the tail has come. Appenders call it every 256 KiB; it never waits.</summary>
     /// <param name="tail">The offset that the tail has reached.</param>
@@ -188,6 +189,8 @@ internal sealed class SegmentPreparer : IDisposable
         long tail = Volatile.Read(ref _tail);
         long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
         long end = tail + lead;
+        lock (_work)
+            end = LimitToSpares(tail, end);
         // In steps, so that what is ready can be used while the next step is under way.
         bool goesOn = true;
         for (long target = tail; goesOn && target < end && !_stopping;)
@@ -199,6 +202,18 @@ internal sealed class SegmentPreparer : IDisposable
 
         lock (_work)
             LetGoBelow(tail);
+    }
+
+    /// <summary>
+    /// Under the lock. Where files come round soon, retention makes the next segment of the oldest one as soon as the tail has
+    /// entered the last one. A new file made beside that would only be deleted again, and would cost a fresh page for each that
+    /// is in memory already. It is made when the last segment is half full and there is still none.
+    /// </summary>
+    private long LimitToSpares(long tail, long end)
+    {
+        long next = _window.StartOf(_maker.Allocated - 1) + _window.SegmentLength;
+        bool mayWait = _window.IdleMax > 0 && end > next && tail < next - (_window.SegmentLength / 2);
+        return mayWait && !_stopping && Hold(next) is null ? next : end;
     }
 
     /// <summary>Under the lock.</summary>

@@ -38,8 +38,7 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
     /// <param name="firstLength">How much is zeroed.</param>
     public bool TryTakeSpare(string temporary, long firstLength)
     {
-        // P35 acquire: a process that cannot mark what it maps is, or was, attached; pairs with P35 release in StoreOpening.
-        if (SharedWord.ReadAcquire(control.HasPollers) != 0)
+        if (HasUnmarked)
             return false;
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
@@ -84,7 +83,8 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
                     SharedWord.RaiseTo(control.Allocated, segment.Start + to);
                 if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
 #endif
-                ZeroFill.Write(segment.File, from, to);
+                if (!segment.TryZero(from, to))
+                    ZeroFill.Write(segment.File, from, to);
                 ProtocolSteps.Reach(ProtocolStep.RecycledZeroed);
                 SharedWord.RaiseTo(control.Allocated, segment.Start + to); // P20 full: zeroed before; pairs with P20 acquire.
                 return true;
@@ -95,6 +95,10 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
             }
         }
     }
+
+    /// <summary>A process that cannot mark what it maps is, or was, attached.</summary>
+    // P35 acquire: pairs with P35 release in StoreOpening.
+    private bool HasUnmarked => SharedWord.ReadAcquire(control.HasPollers) != 0;
 
     private bool TryRename(string spare, string temporary)
     {
@@ -117,7 +121,9 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
         try
         {
             using PlatformFile? file = directory.Open(temporary, FileOpening.ReadWrite);
-            isPrepared = file is not null && file.TryTakeUnused() && !HasOtherNames(file)
+            // Once more after the renames: a Portable process that attached since the first look may have mapped the file by the
+            // segment's name. One that attaches later finds no such name.
+            isPrepared = file is not null && file.TryTakeUnused() && !HasUnmarked && !HasOtherNames(file)
                 && file.Length >= segmentLength && file.TryAllocate(0, firstLength);
             if (isPrepared)
             {

@@ -104,6 +104,27 @@ internal sealed unsafe class SegmentWindow(
         }
     }
 
+    /// <summary>
+    /// Unmaps what nobody uses and has no name any longer: such a file never comes round, and only this mapping keeps its blocks
+    /// on the disk.
+    /// </summary>
+    public void DropRemoved()
+    {
+        List<SegmentMapping> removed;
+        lock (_lock)
+        {
+            removed = _idle.FindAll(idle => idle.File.HasNoName);
+            _idle.RemoveAll(removed.Contains);
+        }
+
+        // Not under the lock: freeing a segment's pages takes milliseconds.
+        foreach (SegmentMapping mapping in removed)
+        {
+            mapping.Unmap();
+            mapping.File.Dispose();
+        }
+    }
+
     /// <summary>Closes the descriptors of segments that end at or before the confirmed offset.</summary>
     public void ForgetFlushed(long confirmed)
     {

@@ -19,4 +19,13 @@ internal readonly struct Deadline(TimeSpan timeout)
         TimeSpan left = timeout - Stopwatch.GetElapsedTime(_began);
         return left < most ? left : most;
     }
+
+    /// <summary>What is left, as a time-out: not below 0 unless it is infinite.</summary>
+    public TimeSpan AsTimeout()
+    {
+        if (timeout == Timeout.InfiniteTimeSpan)
+            return timeout;
+        TimeSpan left = timeout - Stopwatch.GetElapsedTime(_began);
+        return left > TimeSpan.Zero ? left : TimeSpan.Zero;
+    }
 }

@@ -3,14 +3,20 @@ using MappedFileQueues.CrashLab.Work;
 namespace MappedFileQueues.CrashLab.Parts;
 
 /// <summary>Power cuts, and kills of all processes at once, at any step, as images of a simulated disk.</summary>
-internal sealed class CutPart : LabPart
+/// <param name="retains">Stores that remove their oldest segments, and use the files again.</param>
+internal sealed class CutPart(bool retains) : LabPart
 {
     /// <summary>One run of so many makes all images of a moment that differ in its last dirty pages.</summary>
     private const int ExhaustiveEvery = 48;
 
-    public override string Name => "cut";
+    /// <summary>These stores get one of so many images.</summary>
+    private const int RetainShare = 2;
 
-    public override string Help => "images of power cuts and of kills of everybody, from a simulated disk";
+    public override string Name => retains ? "retain" : "cut";
+
+    public override string Help => retains
+        ? "the same of stores that remove and recycle segments"
+        : "images of power cuts and of kills of everybody, from a simulated disk";
 
     public override bool Prepare(LabOptions options, PartResult result)
     {
@@ -23,8 +29,9 @@ internal sealed class CutPart : LabPart
     public override void Run(int seed, LabOptions options, PartResult result)
     {
         bool isExhaustive = (seed % ExhaustiveEvery + ExhaustiveEvery) % ExhaustiveEvery == 7;
-        new CutRun(seed, options, result, this, isExhaustive).Run();
+        new CutRun(seed, options, result, this, isExhaustive, retains).Run();
     }
 
-    public override bool IsEnough(int runs, LabOptions options, PartResult result) => result.Count("images") >= options.Images;
+    public override bool IsEnough(int runs, LabOptions options, PartResult result) =>
+        result.Count("images") >= (retains ? options.Images / RetainShare : options.Images);
 }

@@ -9,7 +9,8 @@ namespace MappedFileQueues.CrashLab.Parts;
 /// One seed of the cut part: rounds of work on one disk, pictures at random points of it, images of each picture. What one
 /// image holds after its recovery is where the next round begins.
 /// </summary>
-internal sealed class CutRun(int seed, LabOptions options, PartResult result, LabPart part, bool isExhaustive)
+internal sealed class CutRun(
+    int seed, LabOptions options, PartResult result, LabPart part, bool isExhaustive, bool retains)
 {
     private const int PicturesPerRound = 7;
     private const int CutsPerPicture = 12;
@@ -26,7 +27,8 @@ internal sealed class CutRun(int seed, LabOptions options, PartResult result, La
 
     public void Run()
     {
-        var plan = new LabPlan(_random);
+        var plan = new LabPlan(_random, retains);
+        plan.Apply();
         byte[] id = new byte[16];
         _random.NextBytes(id);
         var storeId = new Guid(id);
@@ -81,10 +83,10 @@ internal sealed class CutRun(int seed, LabOptions options, PartResult result, La
     private (DiskPicture Disk, ModelPicture Model) Picture(string where)
     {
         var disk = new DiskPicture(_disk);
-        long confirmed = disk.Names.TryGetValue(StoreNames.Control, out SimFile? control)
-            ? Confirmed.In(disk.Files[control].Content)
-            : 0;
-        return (disk, _model.Picture(confirmed, where));
+        ControlWords words = disk.Names.TryGetValue(StoreNames.Control, out SimFile? control)
+            ? ControlWords.Of(disk.Files[control].Content)
+            : default;
+        return (disk, _model.Picture(words, where));
     }
 
     private void CheckPicture(LabPlan plan, string boot, int index, bool isLast)
@@ -174,7 +176,7 @@ internal sealed class CutRun(int seed, LabOptions options, PartResult result, La
                 entry.State = EntryState.Published;
             }
 
-            _model.Restart(oracle.Survivors);
+            _model.Restart(oracle.Survivors, oracle.Oldest);
         }
 
         _disk.Dispose();

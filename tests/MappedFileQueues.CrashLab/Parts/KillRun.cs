@@ -2,6 +2,7 @@ using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.CrashLab.Processes;
 using MappedFileQueues.CrashLab.Work;
+using MappedFileQueues.Format;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
@@ -14,6 +15,9 @@ internal sealed class KillRun : IDisposable
 {
     private const int ReaderLines = 2;
     private const int FirstProducerLine = 8;
+
+    /// <summary>One look of so many, which come each millisecond.</summary>
+    private const int SnapshotEvery = 400;
 
     private static readonly TimeSpan s_promise = TimeSpan.FromSeconds(20);
 
@@ -30,11 +34,19 @@ internal sealed class KillRun : IDisposable
         ["AttachedAlone", "HolePadded", "ControlCleared", "Recovered", "OpenLocked"];
     private static readonly string[] s_stopSteps = ["Claimed", "PayloadWritten", "BatchInnerWritten", "RestPadded"];
 
+    private static readonly string[] s_removalSteps =
+    [
+        "LowWaterRaised", "LowWaterRecorded", "SegmentDeleted", "SpareTaken", "SpareZeroed", "RecycledZeroed", "SegmentInUse",
+    ];
+
     private readonly int _seed;
     private readonly Random _random;
     private readonly string _storePath;
     private readonly string _boardPath;
     private readonly KillBoard _board;
+    private readonly OffsetLedger _ledger;
+    private readonly StormPlan _plan;
+    private readonly StormSnapshots _snapshots;
     private readonly LabOptions _options;
     private readonly PartResult _result;
     private readonly List<Living> _living = [];
@@ -47,28 +59,40 @@ internal sealed class KillRun : IDisposable
         _storePath = Path.Combine(folder, "store");
         _boardPath = Path.Combine(folder, "board");
         _board = new KillBoard(_boardPath);
+        _ledger = new OffsetLedger(Victim.LedgerPath(_boardPath));
+        _plan = new StormPlan(seed);
+        _snapshots = new StormSnapshots(folder, seed, _ledger, _board);
         _options = options;
         _result = result;
     }
 
     public void Run()
     {
-        int segmentSize = 4096 << _random.Next(5);
-        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _storePath, SegmentSize = segmentSize }))
+        var options = new MappedFileQueueOptions { StorePath = _storePath, SegmentSize = _plan.SegmentLength };
+        using (var queue = new MappedFileQueue(options))
         {
-            using (var reader = new StormReader(queue, _seed))
+            if (_plan.Retention is { } policy)
+                queue.SetRetention(policy);
+            using (var watcher = new StormWatcher(_storePath, _seed, _ledger, _board))
+            using (var reader = new StormReader(queue, NewOrder(), _plan.Drops))
             {
                 TakeOver(reader);
-                Storm(reader, _random.Next(8, 15));
+                Storm(_random.Next(8, 15), () =>
+                {
+                    reader.ThrowIfFailed();
+                    watcher.ThrowIfFailed();
+                    if (_plan.Retention is not null && _random.Next(SnapshotEvery) == 0)
+                        _snapshots.Make(queue);
+                });
                 KillEverybody();
                 reader.WaitFor(_board, s_promise);
             }
 
-            CheckBoard(ReadAll(queue));
+            CheckBoard(ReadAll());
         }
 
         // Those that recover die over it; nobody else is there.
-        Storm(null, _random.Next(2, 6));
+        Storm(_random.Next(2, 6), () => { });
         KillEverybody();
         for (int i = _random.Next(3); i > 0; i--)
             Recover();
@@ -79,10 +103,27 @@ internal sealed class KillRun : IDisposable
     {
         foreach (Living living in _living)
             living.Child.Dispose();
+        _ledger.Dispose();
         _board.Dispose();
     }
 
-    private void Storm(StormReader? reader, int kills)
+    /// <summary>
+    /// Nothing is left over of what was removed, behind a removal of this queue. Spares may be there: the policy is applied by
+    /// every queue, and by this one.
+    /// </summary>
+    public static void CheckFiles(MappedFileQueue queue, string storePath)
+    {
+        long oldest = queue.Trim(0);
+        foreach (string path in Directory.EnumerateFiles(Path.Combine(storePath, StoreNames.CommitLog)))
+        {
+            if (StoreNames.TryParseSegment(Path.GetFileName(path), out long start) && start < oldest)
+                throw new LabViolation($"A file is left over: {path}; the log begins at {oldest}");
+        }
+    }
+
+    private StormOrder NewOrder() => new(_seed, _plan.Retention is null ? null : _ledger, _board);
+
+    private void Storm(int kills, Action look)
     {
         int alive = _random.Next(2, 7);
         int target = kills;
@@ -94,7 +135,7 @@ internal sealed class KillRun : IDisposable
             foreach (Living living in _living.ToList())
                 Tend(living);
             target -= before - _living.Count;
-            reader?.ThrowIfFailed();
+            look();
             Thread.Sleep(1);
         }
     }
@@ -161,6 +202,14 @@ internal sealed class KillRun : IDisposable
         }
 
         bool stops = _random.Next(4) == 0;
+        if (_plan.Retention is not null && _random.Next(3) == 0)
+        {
+            string role = _random.Next(2) == 0 ? "trimmer" : "producer";
+            string removalStep = s_removalSteps[_random.Next(s_removalSteps.Length)];
+            Start(role, _nextLine++, removalStep, stops ? "stop" : "kill", _random.Next(1, 12));
+            return;
+        }
+
         string[] steps = stops ? s_stopSteps : s_producerSteps;
         string step = steps[_random.Next(steps.Length)];
         bool isFrequent = step is "Claimed" or "PayloadWritten" or "BatchInnerWritten" or "Published";
@@ -240,11 +289,14 @@ internal sealed class KillRun : IDisposable
         using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _storePath, CreateIfMissing = false });
         if (Stopwatch.GetElapsedTime(began) > s_promise)
             throw new LabViolation($"Opening took {Stopwatch.GetElapsedTime(began)}");
-        CheckBoard(ReadAll(queue));
+        CheckBoard(ReadAll());
+        CheckFiles(queue, _storePath);
+        _snapshots.CheckAgain();
         for (int line = 0; line < ReaderLines; line++)
         {
-            using MappedFileConsumer consumer = queue.OpenConsumer($"r{line}");
-            Victim.CheckCursor(consumer.Offset, _board, line);
+            using MappedFileConsumer consumer = queue.OpenConsumer(
+                $"r{line}", new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
+            Victim.CheckCursor(consumer.Offset, _board, line, _plan);
         }
 
         if (queue.GetInfo().OpenClaims.Count > 0)
@@ -258,23 +310,17 @@ internal sealed class KillRun : IDisposable
             throw new LabViolation("A message that was appended at the end is not there");
     }
 
-    private Dictionary<int, long> ReadAll(MappedFileQueue queue)
-    {
-        using MappedFileReader reader = queue.OpenReader();
-        var order = new StormOrder(_seed);
-        while (reader.TryRead(out ReadOnlySpan<byte> message))
-            order.Add(message, reader.MessageOffset);
-        return order.Numbers;
-    }
+    private StormOrder ReadAll() => _plan.Retention is null
+        ? StormSnapshots.ReadAll(_storePath, NewOrder(), out _)
+        : StormSnapshots.ReadAllThatIsLeft(_storePath, NewOrder(), out _);
 
-    private void CheckBoard(Dictionary<int, long> read)
+    private void CheckBoard(StormOrder read)
     {
         for (int line = 0; line < KillBoard.LineCount; line++)
         {
-            long last = read.GetValueOrDefault(line);
-            if (last != _board.Acked(line) && last != _board.Begun(line))
-                throw new LabViolation($"Of producer {line} {last} messages are there; acknowledged {_board.Acked(line)}, begun "
-                    + $"{_board.Begun(line)}");
+            (long last, long acked, long begun) = (read.Last(line), _board.Acked(line), _board.Begun(line));
+            if (last != acked && last != begun && !(last < acked && read.IsComplete(line, acked)))
+                throw new LabViolation($"Of producer {line} {last} messages are there; acknowledged {acked}, begun {begun}");
         }
     }
 

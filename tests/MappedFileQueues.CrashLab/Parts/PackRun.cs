@@ -27,6 +27,12 @@ internal sealed class PackRun(int seed, PartResult result)
     /// <summary>What was put and deleted (null), in order; number i has the sequence i + 1.</summary>
     private readonly List<(string Key, byte[]? Data)> _operations = [];
 
+    /// <summary>
+    /// For each key the last operation that an eviction has taken away: it and those before it never come back.
+    /// </summary>
+    private readonly Dictionary<string, int> _evicted = new(StringComparer.Ordinal);
+
+    private bool _isCache;
     private SimDisk _disk = new(tracksMedium: true);
     private Random _pointRandom = new(0);
     private int _candidates;
@@ -36,7 +42,8 @@ internal sealed class PackRun(int seed, PartResult result)
     private bool _wasOpen;
 
     /// <summary>A moment: the disk, how many operations had begun, returned, were durable, if the pack had been open.</summary>
-    private sealed record Picture(DiskPicture Disk, int Begun, int Returned, int Durable, bool WasOpen, string Where);
+    private sealed record Picture(
+        DiskPicture Disk, int Begun, int Returned, int Durable, bool WasOpen, string Where, Dictionary<string, int> Evicted);
 
     /// <summary>Each round begins after a power cut.</summary>
     private string Boot => $"5f0b8f5e-0000-4000-8000-{_round:x12}";
@@ -47,7 +54,15 @@ internal sealed class PackRun(int seed, PartResult result)
         {
             VolumeSize = _random.Next(3) switch { 0 => 4096, 1 => 10_000, _ => 64 * 1024 },
             CheckpointInterval = _random.Next(2) == 0 ? 3000 : 1 << 30,
+            CompactAtGarbage = _random.Next(3) == 0 ? 0.01 + (_random.NextDouble() * 0.9) : null,
         };
+        _isCache = _random.Next(3) == 0;
+        if (_isCache)
+        {
+            options.VolumeSize = 4096;
+            options.MaxBytes = options.VolumeSize * _random.Next(2, 6);
+        }
+
         int rounds = _random.Next(1, 4);
         for (_round = 0; _round < rounds; _round++)
         {
@@ -99,10 +114,12 @@ internal sealed class PackRun(int seed, PartResult result)
     {
         string key = $"key {_random.Next(KeyCount)}";
         PackDurability durability = _random.Next(3) == 0 ? PackDurability.Group : PackDurability.PageCache;
-        byte[]? data = isDelete ? null : new byte[_random.Next(_random.Next(8) == 0 ? 6000 : 300)];
+
+        // The objects of a cache have to be long enough to push each other out.
+        byte[]? data = isDelete ? null : new byte[_random.Next(_random.Next(8) == 0 ? 6000 : _isCache ? 1500 : 300)];
         if (data is not null)
             _random.NextBytes(data);
-        bool hasEffect = data is not null || Model(_operations.Count).ContainsKey(key);
+        bool hasEffect = data is not null || IsThere(pack, key);
         if (hasEffect)
             _operations.Add((key, data));
         bool isDone = true;
@@ -110,11 +127,33 @@ internal sealed class PackRun(int seed, PartResult result)
             isDone = pack.Delete(key, durability);
         else
             pack.Put(key, data, durability);
+        if (_isCache && hasEffect && !isDone && data is null)
+        {
+            // The room for the tombstone was that of the object itself: it is evicted, and nothing was written.
+            _operations.RemoveAt(_operations.Count - 1);
+            if (IsThere(pack, key))
+                throw new LabViolation($"Delete says False for {key}, which is still there");
+            return;
+        }
+
         if (isDone != hasEffect)
             throw new LabViolation($"Delete says {isDone} for {key}, which is {(hasEffect ? "" : "not ")}there");
         _returned = _operations.Count;
         if (durability == PackDurability.Group && hasEffect)
             _durable = _operations.Count;
+    }
+
+    /// <summary>
+    /// Whether the key has an object. In a cache it may have been evicted, and whoever has seen that once never sees it again.
+    /// </summary>
+    private bool IsThere(PackStore pack, string key)
+    {
+        int last = LastOf(key, _operations.Count);
+        bool isModelled = last >= 0 && _operations[last].Data is not null;
+        if (!_isCache || !isModelled || pack.Contains(key))
+            return isModelled;
+        _evicted[key] = last;
+        return false;
     }
 
     private void Flush(PackStore pack)
@@ -159,7 +198,8 @@ internal sealed class PackRun(int seed, PartResult result)
 
     private void Take(string where) => _pictures.Add(Make(where));
 
-    private Picture Make(string where) => new(new DiskPicture(_disk), _operations.Count, _returned, _durable, _wasOpen, where);
+    private Picture Make(string where) => new(
+        new DiskPicture(_disk), _operations.Count, _returned, _durable, _wasOpen, where, new Dictionary<string, int>(_evicted));
 
     private Dictionary<string, byte[]> Model(int count)
     {
@@ -173,6 +213,15 @@ internal sealed class PackRun(int seed, PartResult result)
         }
 
         return model;
+    }
+
+    /// <summary>The number of the last operation with this key among the first ones; -1 if there is none.</summary>
+    private int LastOf(string key, int count)
+    {
+        int last = count - 1;
+        while (last >= 0 && _operations[last].Key != key)
+            last--;
+        return last;
     }
 
     private void CheckPicture(Picture picture, PackOptions options)
@@ -265,7 +314,8 @@ internal sealed class PackRun(int seed, PartResult result)
 
         bool isRight = Enumerable.Range(picture.Returned, picture.Begun - picture.Returned + 1)
             .Select(count => Model(count).GetValueOrDefault(key))
-            .Any(expected => expected is null ? !isThere : isThere && got.WrittenSpan.SequenceEqual(expected));
+            .Any(expected => expected is null ? !isThere
+                : isThere ? got.WrittenSpan.SequenceEqual(expected) : _isCache);
         if (!isRight)
             throw new LabViolation($"A flipped bit changes a value: key={key}, there={isThere}, length={got.WrittenCount}");
     }
@@ -310,6 +360,9 @@ internal sealed class PackRun(int seed, PartResult result)
             throw new LabViolation($"Operations are lost, or nobody made them: {values}");
         if (pack.Damages.Count > 0)
             throw new LabViolation($"A cut is taken for damage: {pack.Damages[0]}, {values}");
+        PackInfo info = pack.GetInfo();
+        if (info.Length - (info.VolumeCount * VolumeHeader.Length) > options.MaxBytes)
+            throw new LabViolation($"Longer than it may be: length={info.Length}, maxBytes={options.MaxBytes}, {values}");
         if (pack.Verify() is { IsWhole: false } verification)
             throw new LabViolation($"Not whole: {verification.Damages[0]}, {values}");
         Dictionary<string, byte[]> model = Model((int)count);
@@ -318,8 +371,11 @@ internal sealed class PackRun(int seed, PartResult result)
             var got = new ArrayBufferWriter<byte>();
             bool isThere = pack.TryGet($"key {key}", got);
             bool isRight = model.TryGetValue($"key {key}", out byte[]? expected)
-                ? isThere && got.WrittenSpan.SequenceEqual(expected)
+                ? isThere ? got.WrittenSpan.SequenceEqual(expected) : _isCache
                 : !isThere;
+            int last = LastOf($"key {key}", (int)count);
+            if (isThere && picture.Evicted.TryGetValue($"key {key}", out int evicted) && last <= evicted)
+                throw new LabViolation($"What was evicted is back: key={key}, put={last}, {values}");
             if (!isRight)
                 throw new LabViolation($"Wrong: key={key}, expected={expected?.Length}, got={got.WrittenCount}, {values}");
         }
@@ -338,5 +394,7 @@ internal sealed class PackRun(int seed, PartResult result)
         _disk = CutImage.OfCut(picture.Disk, new Random(imageSeed), tracksMedium: true);
         _operations.RemoveRange(count, _operations.Count - count);
         (_returned, _durable) = (count, Math.Min(_durable, count));
+        foreach (string key in _evicted.Where(each => each.Value >= count).Select(each => each.Key).ToArray())
+            _evicted.Remove(key);
     }
 }

@@ -146,14 +146,8 @@ internal sealed partial class RealCutPart : LabPart
             Environment.SetEnvironmentVariable(BootVariable, Guid.NewGuid().ToString());
         CurrentPlatform.Services = new LinuxServices();
         using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store });
-        var order = new StormOrder(seed);
-        using (MappedFileReader reader = queue.OpenReader())
-        {
-            while (reader.TryRead(out ReadOnlySpan<byte> message))
-                order.Add(message, reader.MessageOffset);
-        }
-
-        long last = order.Last(1);
+        long last = ReadAll(queue, board, seed);
+        KillRun.CheckFiles(queue, store);
         if (last < flushed || last > board.Begun(1))
             throw new LabViolation($"{last} messages are there after the cut; flushed {flushed}, begun {board.Begun(1)}");
         using MappedFileConsumer consumer = queue.OpenConsumer("c");
@@ -167,6 +161,26 @@ internal sealed partial class RealCutPart : LabPart
         if (!consumer.TryConsume(out ReadOnlySpan<byte> next) || !next.SequenceEqual(Victim.Message(seed, 1, last + 1))
             || queue.Flush() <= consumer.Offset)
             throw new LabViolation("A message that was appended after the cut is not there");
+    }
+
+    /// <summary>
+    /// The number of the last message. Those that the consumer has committed, or was about to, may be gone, and nothing else.
+    /// </summary>
+    private static long ReadAll(MappedFileQueue queue, KillBoard board, int seed)
+    {
+        long removable = CutWorker.Retains(seed) ? board.Committing(1) : 0;
+        var order = new StormOrder(seed);
+        using MappedFileReader reader = queue.OpenReader();
+        bool isFirst = true;
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+        {
+            if (isFirst)
+                order.Numbers[1] = Math.Min(removable, LabMessage.Head(message).Number - 1);
+            isFirst = false;
+            order.Add(message, reader.MessageOffset);
+        }
+
+        return isFirst ? removable : order.Last(1);
     }
 
     private static void ShutDown(string path)

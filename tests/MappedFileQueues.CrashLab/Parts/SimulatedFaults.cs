@@ -62,7 +62,7 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
     /// </summary>
     private void Reopen(SimDisk disk, LogModel model, LabPlan plan)
     {
-        var oracle = new ImageOracle(plan, model.Picture(0, "reopened"), isCut: true, _random) { GoesOn = false };
+        var oracle = new ImageOracle(plan, model.Picture(default, "reopened"), isCut: true, _random) { GoesOn = false };
         oracle.Check(SimDisk.Root, new SimServices(disk, _boot, plan.HasFence));
         foreach ((LogEntry entry, ReadMessage message) in oracle.Survivors.Zip(oracle.Messages))
         {
@@ -70,7 +70,7 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
             entry.State = EntryState.Published;
         }
 
-        model.Restart(oracle.Survivors);
+        model.Restart(oracle.Survivors, oracle.Oldest);
         CheckCuts(disk, model, plan, 0, hasFailed: false);
     }
 
@@ -78,10 +78,11 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
     {
         var picture = new DiskPicture(disk);
         SimFile control = picture.Names[StoreNames.Control];
-        long promised = Confirmed.In(picture.Files[control].Content);
+        ControlWords words = ControlWords.Of(picture.Files[control].Content);
+        long promised = words.Confirmed;
         if (hasFailed && promised != confirmed)
             throw new LabViolation($"After a flush that failed the control page confirms {promised} instead of {confirmed}");
-        ModelPicture known = model.Picture(promised, "a failed sync");
+        ModelPicture known = model.Picture(words, "a failed sync");
         for (int i = 0; i < 6; i++)
         {
             using SimDisk image = CutImage.OfCut(picture, _random, tracksMedium: false);

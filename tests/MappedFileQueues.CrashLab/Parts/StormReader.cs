@@ -4,50 +4,32 @@ using MappedFileQueues.CrashLab.Work;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
-/// <summary>Every message of a producer comes once and in order, each byte as it was written.</summary>
-internal sealed class StormOrder(int seed)
-{
-    /// <summary>The last number of each producer.</summary>
-    public Dictionary<int, long> Numbers { get; } = [];
-
-    public void Add(ReadOnlySpan<byte> message, long offset)
-    {
-        Victim.CheckMessage(message, seed, offset);
-        (int producer, long number) = LabMessage.Head(message);
-        long last;
-        lock (Numbers)
-        {
-            last = Numbers.GetValueOrDefault(producer);
-            Numbers[producer] = number;
-        }
-
-        if (number != last + 1)
-            throw new LabViolation($"After message {last} of producer {producer} comes {number}, at {offset}");
-    }
-
-    public long Last(int producer)
-    {
-        lock (Numbers)
-            return Numbers.GetValueOrDefault(producer);
-    }
-}
-
 /// <summary>A consumer in this process, which lives through the storm.</summary>
 internal sealed class StormReader : IDisposable
 {
+    private const int SlowEvery = 12;
+    private const int SlowShort = 1;
+    private const int SlowLong = 60;
+
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(20);
 
     private readonly MappedFileConsumer _consumer;
     private readonly StormOrder _order;
+    private readonly bool _drops;
     private readonly Thread _thread;
     private readonly ManualResetEventSlim _goes = new(true);
     private volatile bool _stopping;
     private volatile Exception? _failure;
 
-    public StormReader(MappedFileQueue queue, int seed)
+    /// <param name="queue">The store.</param>
+    /// <param name="order">What it reads.</param>
+    /// <param name="drops">It may be dropped, and is slow enough for that now and then.</param>
+    public StormReader(MappedFileQueue queue, StormOrder order, bool drops)
     {
-        _consumer = queue.OpenConsumer("live");
-        _order = new StormOrder(seed);
+        _order = order;
+        _drops = drops;
+        queue.MessagesSkipped += OnSkipped;
+        _consumer = queue.OpenConsumer("live", new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
         _thread = new Thread(Read) { IsBackground = true };
         _thread.Start();
     }
@@ -66,7 +48,7 @@ internal sealed class StormReader : IDisposable
     public bool Reaches(int producer, long number, TimeSpan limit)
     {
         long began = Stopwatch.GetTimestamp();
-        while (_order.Last(producer) < number)
+        while (!_order.IsComplete(producer, number))
         {
             ThrowIfFailed();
             if (Stopwatch.GetElapsedTime(began) > limit)
@@ -98,13 +80,22 @@ internal sealed class StormReader : IDisposable
         _goes.Dispose();
     }
 
+    private void OnSkipped(object? sender, MessagesSkippedEventArgs skipped)
+    {
+        if (!_drops)
+            throw new LabViolation($"A consumer that must not be dropped skips {skipped.Offset} to {skipped.NextOffset}");
+        _order.Skip(skipped.Offset, skipped.NextOffset);
+    }
+
     private void Read()
     {
         try
         {
-            while (!_stopping)
+            for (int i = 1; !_stopping; i++)
             {
                 _goes.Wait();
+                if (_drops && i % SlowEvery == 0)
+                    Thread.Sleep(i / SlowEvery % SlowEvery == 0 ? SlowLong : SlowShort);
                 if (!_consumer.TryConsume(out ReadOnlySpan<byte> message, s_look))
                     continue;
                 _order.Add(message, _consumer.MessageOffset);

@@ -24,14 +24,21 @@ internal static class CutWorker
         try
         {
             var level = (DurabilityLevel)random.Next(3);
+            int segmentLength = 4096 << random.Next(8);
             using var queue = new MappedFileQueue(new MappedFileQueueOptions
             {
                 Durability = level,
                 FlushInterval = TimeSpan.FromMilliseconds(20),
                 StorePath = arguments[1],
-                SegmentSize = 4096 << random.Next(8),
+                SegmentSize = segmentLength,
                 ProducerMode = random.Next(2) == 0 ? ProducerMode.Exclusive : ProducerMode.Shared,
             });
+            if (Retains(seed))
+                queue.SetRetention(new RetentionOptions
+                {
+                    MaxBytes = segmentLength * (long)random.Next(1, 5),
+                    Recycle = random.Next(8) != 0,
+                });
             Work(queue, board, random, seed, line, level);
             return 0;
         }
@@ -42,6 +49,9 @@ internal static class CutWorker
             return 0;
         }
     }
+
+    /// <summary>Whether the store removes what its consumer has committed.</summary>
+    public static bool Retains(int seed) => new Random(seed ^ 0x2125).Next(2) == 0;
 
     private static void Work(
         MappedFileQueue queue, KillBoard board, Random random, int seed, int line, DurabilityLevel level)
@@ -62,11 +72,15 @@ internal static class CutWorker
                     Volatile.Write(ref board.Acked(line), number - 1);
             }
 
-            while (random.Next(20) != 0 && consumer.TryConsume(out ReadOnlySpan<byte> message))
+            while (random.Next(Retains(seed) ? 60 : 20) != 0 && consumer.TryConsume(out ReadOnlySpan<byte> message))
             {
                 Victim.CheckMessage(message, seed, consumer.MessageOffset);
+                Volatile.Write(ref board.Committing(line), LabMessage.Head(message).Number);
                 consumer.Commit();
             }
+
+            if (Retains(seed) && random.Next(8) == 0)
+                queue.Trim(long.MaxValue);
 
             if (queue.Flush() < consumer.Offset)
                 throw new LabViolation("A flush confirms less than was read before it");

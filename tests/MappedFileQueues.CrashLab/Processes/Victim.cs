@@ -6,10 +6,10 @@ using MappedFileQueues.TestPeer;
 namespace MappedFileQueues.CrashLab.Processes;
 
 /// <summary>
-/// A child of the kill part: `victim ROLE STORE BOARD LINE SEED STEP HIT ACTION FAULT`. It appends, reads, or only opens, until
-/// it kills or stops itself at a step of the protocol, or somebody else does. Any exception is a violation.
+/// A child of the kill part: `victim ROLE STORE BOARD LINE SEED STEP HIT ACTION FAULT`. It appends, reads, trims, or only opens,
+/// until it kills or stops itself at a step of the protocol, or somebody else does. Any exception is a violation.
 /// </summary>
-internal sealed class Victim(string storePath, KillBoard board, int line, int seed)
+internal sealed class Victim(string storePath, KillBoard board, OffsetLedger ledger, int line, int seed)
 {
     public const string Verb = "victim";
 
@@ -18,6 +18,7 @@ internal sealed class Victim(string storePath, KillBoard board, int line, int se
     private const int UnitsPerPause = 8;
 
     private readonly Random _random = new(unchecked((seed * 31) + line));
+    private readonly StormPlan _plan = new(seed);
     private int _left;
 
     public static int Run(string[] arguments)
@@ -27,7 +28,8 @@ internal sealed class Victim(string storePath, KillBoard board, int line, int se
         int seed = int.Parse(arguments[4], CultureInfo.InvariantCulture);
         PlantedFaults.Active = Enum.Parse<PlantedFault>(arguments[8]);
         using var board = new KillBoard(boardPath);
-        var victim = new Victim(storePath, board, line, seed);
+        using var ledger = new OffsetLedger(LedgerPath(boardPath));
+        var victim = new Victim(storePath, board, ledger, line, seed);
         victim.Arm(arguments[5], int.Parse(arguments[6], CultureInfo.InvariantCulture), arguments[7]);
         try
         {
@@ -40,6 +42,8 @@ internal sealed class Victim(string storePath, KillBoard board, int line, int se
             return LabChild.ExitViolation;
         }
     }
+
+    public static string LedgerPath(string boardPath) => boardPath + "-ledger";
 
     /// <summary>The length of a message follows from who wrote it, so that a reader knows every byte of it.</summary>
     public static byte[] Message(int seed, int producer, long number) =>
@@ -76,6 +80,23 @@ internal sealed class Victim(string storePath, KillBoard board, int line, int se
             Produce(queue.Producer);
         else if (role == "reader")
             Consume(queue);
+        else if (role == "trimmer")
+            Trim(queue);
+    }
+
+    private void Trim(MappedFileQueue queue)
+    {
+        while (true)
+        {
+            MappedFileQueueInfo info = queue.GetInfo();
+            long before = _random.NextInt64(info.OldestOffset, info.TailOffset + 1);
+            long kept = queue.Trim(_random.Next(2) == 0 ? long.MaxValue : before);
+            if (kept < info.OldestOffset)
+                throw new LabViolation($"Trim returns {kept}, and all before {info.OldestOffset} was removed already");
+            if (_random.Next(8) == 0)
+                queue.SetRetention(_plan.Retention!);
+            Thread.Sleep(_random.Next(3));
+        }
     }
 
     private void Produce(MappedFileProducer producer)
@@ -100,27 +121,41 @@ internal sealed class Victim(string storePath, KillBoard board, int line, int se
         }
     }
 
-    private void Append(int count, Action<ReadOnlyMemory<byte>[]> append)
+    private void Append(int count, Func<ReadOnlyMemory<byte>[], long> append)
     {
         long first = board.Acked(line) + 1;
+        // On a machine with a heavy load somebody may live very long.
+        if (first + count > OffsetLedger.CountMax)
+            Thread.Sleep(Timeout.Infinite);
         ReadOnlyMemory<byte>[] messages = [.. Enumerable.Range(0, count).Select(i =>
             (ReadOnlyMemory<byte>)Message(seed, line, first + i))];
         Volatile.Write(ref board.Begun(line), first + count - 1);
-        append(messages);
+        long offset = append(messages);
+        for (int i = 0; i < count; i++)
+        {
+            ledger.Note(line, first + i, offset);
+            offset += (messages[i].Length + 15) & ~7;
+        }
+
         Volatile.Write(ref board.Acked(line), first + count - 1);
     }
 
-    private static void Claim(MappedFileProducer producer, ReadOnlySpan<byte> message)
+    private static long Claim(MappedFileProducer producer, ReadOnlySpan<byte> message)
     {
         using MessageClaim claim = producer.DangerousClaim(message.Length + 40);
         message.CopyTo(claim.Span);
-        claim.Publish(message.Length);
+        return claim.Publish(message.Length);
     }
 
     private void Consume(MappedFileQueue queue)
     {
-        using MappedFileConsumer consumer = queue.OpenConsumer($"r{line}");
-        CheckCursor(consumer.Offset, board, line);
+        queue.MessagesSkipped += OnSkipped;
+        using MappedFileConsumer consumer = queue.OpenConsumer(
+            $"r{line}", new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
+        CheckCursor(consumer.Offset, board, line, _plan);
+        // A new one has stored where it begins.
+        Volatile.Write(ref board.Committing(line), consumer.Offset);
+        Volatile.Write(ref board.Committed(line), consumer.Offset);
         while (true)
         {
             ReadOnlySpan<byte> message = consumer.Consume();
@@ -132,11 +167,25 @@ internal sealed class Victim(string storePath, KillBoard board, int line, int se
         }
     }
 
-    /// <summary>A killed consumer's successor goes on where it had committed.</summary>
-    public static void CheckCursor(long offset, KillBoard board, int line)
+    private void OnSkipped(object? sender, MessagesSkippedEventArgs skipped)
+    {
+        if (!_plan.Drops)
+            throw new LabViolation($"r{line} skips {skipped.Offset} to {skipped.NextOffset}, and nobody may be dropped");
+        Volatile.Write(ref board.Committing(line), skipped.NextOffset);
+        Volatile.Write(ref board.Committed(line), skipped.NextOffset);
+    }
+
+    /// <summary>
+    /// A killed consumer's successor goes on where it had committed, or where it went on when it was dropped: at the start of a
+    /// segment, of which it may not have told.
+    /// </summary>
+    public static void CheckCursor(long offset, KillBoard board, int line, StormPlan plan)
     {
         (long committed, long committing) = (board.Committed(line), board.Committing(line));
-        if (offset != committed && offset != committing)
+        bool wasDropped = plan.Drops && offset > committed && offset % plan.SegmentLength == 0;
+        // A new one begins with the oldest message.
+        bool isNew = plan.Retention is not null && committed == 0 && committing == 0;
+        if (offset != committed && offset != committing && !wasDropped && !isNew)
             throw new LabViolation($"The consumer r{line} goes on at {offset}; committed: {committed}, under way: {committing}");
     }
 

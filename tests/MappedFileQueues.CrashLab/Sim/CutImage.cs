@@ -24,6 +24,7 @@ internal static class CutImage
             FilePicture content = picture.Files[file];
             SimFile copy = disk.NewFile(file);
             copy.Fill(content.Content, content.Length, content.Blocks);
+            copy.Shared = content.Shared;
             disk.Place(name, copy);
         }
 
@@ -58,6 +59,7 @@ internal static class CutImage
                 continue;
             SimFile copy = disk.NewFile(file);
             Fill(copy, file, picture.Files[file], random, choose);
+            copy.Shared = picture.Files[file].Shared;
             disk.Place(name, copy);
         }
 

@@ -13,6 +13,7 @@ internal sealed class FilePicture
         DurableBlocks = [.. file.DurableBlocks];
         Dirty = Content.AsSpan().SequenceEqual(Durable) ? [] : [.. file.DirtyPages()];
         HolesStoredInto = [.. file.StoresIntoHoles()];
+        Shared = file.Shared;
     }
 
     public int Length { get; }
@@ -30,6 +31,8 @@ internal sealed class FilePicture
     public int[] Dirty { get; }
 
     public int[] HolesStoredInto { get; }
+
+    public byte[]? Shared { get; }
 
     private static byte[] Trimmed(ReadOnlySpan<byte> content) => content[..(content.LastIndexOfAnyExcept((byte)0) + 1)].ToArray();
 }

@@ -11,7 +11,7 @@ internal sealed unsafe class SimFile : IDisposable
 
     private readonly HashSet<int> _blocks = [];
     private HashSet<int> _durableBlocks = [];
-    private SimBuffer _cache = SimBuffer.Rent(Page);
+    private SimBuffer _cache = SimBuffer.Rent(2 * Page);
     private SimBuffer? _medium;
 
     // Pages whose write-back failed, with what they held: the kernel takes them for clean from then on.
@@ -34,11 +34,16 @@ internal sealed unsafe class SimFile : IDisposable
     /// <summary>How many mappings point into the cache.</summary>
     public int MapCount { get; set; }
 
-    /// <summary>How many opens have marked it as in use.</summary>
-    public int UserCount { get; set; }
+    /// <summary>The opens that have marked it as in use, or the one that has taken it exclusively.</summary>
+    public List<SimPlatformFile> Users { get; } = [];
 
-    /// <summary>An open has taken it exclusively.</summary>
-    public bool IsTaken { get; set; }
+    /// <summary>The open that has it alone, by a lock of the open file.</summary>
+    public SimPlatformFile? AloneBy { get; set; }
+
+    /// <summary>
+    /// What it held when a snapshot gave it a second name: it belongs to two stores from then on. Null while it has one name.
+    /// </summary>
+    public byte[]? Shared { get; set; }
 
     /// <summary>Counts failed write-backs; each descriptor reports one that it has not reported yet.</summary>
     public int ErrorCount { get; private set; }
@@ -169,11 +174,12 @@ internal sealed unsafe class SimFile : IDisposable
 
     private void Reserve(int length)
     {
-        if (length <= _cache.Capacity)
+        // Room for the mark of a recycled segment: that file may be mapped then.
+        if (length <= _cache.Capacity && (MapCount > 0 || length + Page <= _cache.Capacity))
             return;
         if (MapCount > 0)
             throw new InvalidOperationException("A mapped file cannot grow in this simulation.");
-        _cache = Grown(_cache, length);
+        _cache = Grown(_cache, length + Page);
     }
 
     private static SimBuffer Grown(SimBuffer old, int length)

@@ -10,8 +10,8 @@ internal sealed class SimPlatformFile : PlatformFile
     private readonly string _name;
     private int _reportedErrors;
     private bool _isClosed;
-    private bool _isUser;
     private bool _isTaker;
+    private int _viewCount;
 
     public SimPlatformFile(SimServices os, SimFile file, string name)
     {
@@ -34,14 +34,19 @@ internal sealed class SimPlatformFile : PlatformFile
 
     private SimDisk Disk => _os.Disk;
 
+    public override bool HasOtherNames => _file.Shared is not null;
+
+    /// <summary>
+    /// As on Linux, a mapping alone takes nothing: the mark decides, which lives as long as the open or its views.
+    /// </summary>
     public override bool TryUse()
     {
         lock (Disk.Gate)
         {
-            if (_file.IsTaken)
-                return false;
-            _file.UserCount += _isUser ? 0 : 1;
-            return _isUser = true;
+            if (_os.IsDead || _file.Users.Any(other => other != this && other._isTaker))
+                return _os.IsDead;
+            Mark(isTaker: false);
+            return true;
         }
     }
 
@@ -49,9 +54,10 @@ internal sealed class SimPlatformFile : PlatformFile
     {
         lock (Disk.Gate)
         {
-            if (_file.IsTaken || _file.UserCount > 0 || _file.MapCount > 0)
+            if (_os.IsDead || _file.Users.Any(other => other != this))
                 return false;
-            return _isTaker = _file.IsTaken = true;
+            Mark(isTaker: true);
+            return true;
         }
     }
 
@@ -59,10 +65,27 @@ internal sealed class SimPlatformFile : PlatformFile
     {
         lock (Disk.Gate)
         {
-            _file.UserCount -= _isUser ? 1 : 0;
-            _file.IsTaken &= !_isTaker;
-            (_isUser, _isTaker) = (false, false);
+            _file.Users.Remove(this);
+            _os.Marked.Remove(this);
+            _isTaker = false;
         }
+    }
+
+    public override bool TryTakeAlone()
+    {
+        lock (Disk.Gate)
+        {
+            if (_file.AloneBy is { } other && other != this && !other._os.IsDead)
+                return false;
+            _file.AloneBy = this;
+            return true;
+        }
+    }
+
+    public override void EndAlone()
+    {
+        lock (Disk.Gate)
+            _file.AloneBy = _file.AloneBy == this ? null : _file.AloneBy;
     }
 
     public override void SetLength(long length)
@@ -134,7 +157,7 @@ internal sealed class SimPlatformFile : PlatformFile
         {
             if (_file.Length < length)
                 throw ZeroFill.TooShort(Path, _file.Length, length);
-            return new SimView(_os, _file, length);
+            return new SimView(this, length);
         }
     }
 
@@ -143,7 +166,30 @@ internal sealed class SimPlatformFile : PlatformFile
         if (!_isClosed)
             Interlocked.Decrement(ref _os.OpenCount);
         _isClosed = true;
+        EndAlone();
+        EndUseIfUnmapped();
+    }
+
+    /// <summary>The process was killed.</summary>
+    public void Forget()
+    {
         EndUse();
+        EndAlone();
+    }
+
+    private void Mark(bool isTaker)
+    {
+        _isTaker = isTaker;
+        if (_file.Users.Contains(this))
+            return;
+        _file.Users.Add(this);
+        _os.Marked.Add(this);
+    }
+
+    private void EndUseIfUnmapped()
+    {
+        if (_isClosed && _viewCount == 0)
+            EndUse();
     }
 
     /// <summary>A disk that fills in the middle of a write takes the first part: a short write, then ENOSPC.</summary>
@@ -181,17 +227,18 @@ internal sealed class SimPlatformFile : PlatformFile
 
     private sealed unsafe class SimView : MappedView
     {
-        private readonly SimServices _owner;
+        private readonly SimPlatformFile _open;
         private readonly SimFile _mapped;
         private bool _isGone;
 
-        public SimView(SimServices owner, SimFile mapped, long length)
+        public SimView(SimPlatformFile open, long length)
         {
-            _owner = owner;
-            _mapped = mapped;
+            _open = open;
+            _mapped = open._file;
             Length = length;
-            mapped.MapCount++;
-            Interlocked.Increment(ref owner.OpenCount);
+            _mapped.MapCount++;
+            open._viewCount++;
+            Interlocked.Increment(ref open._os.OpenCount);
         }
 
         public override byte* Pointer => _mapped.Pointer;
@@ -216,15 +263,17 @@ internal sealed class SimPlatformFile : PlatformFile
 
         public override void Dispose()
         {
-            lock (_owner.Disk.Gate)
+            lock (_open.Disk.Gate)
             {
                 if (_isGone)
                     return;
                 _isGone = true;
                 _mapped.MapCount--;
+                _open._viewCount--;
+                _open.EndUseIfUnmapped();
             }
 
-            Interlocked.Decrement(ref _owner.OpenCount);
+            Interlocked.Decrement(ref _open._os.OpenCount);
         }
     }
 }

@@ -19,6 +19,9 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
     /// <summary>The process was killed: what its objects still do in this one is of no effect on locks.</summary>
     public bool IsDead { get; private set; }
 
+    /// <summary>The opens that have marked, or taken, a file.</summary>
+    public HashSet<SimPlatformFile> Marked { get; } = [];
+
     /// <summary>Called when somebody goes to sleep: what happens from then on must wake him.</summary>
     public Action? Sleeping { get; set; }
 
@@ -33,6 +36,8 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         {
             IsDead = true;
             disk.Locks.ReleaseAll(this);
+            foreach (SimPlatformFile file in Marked.ToList())
+                file.Forget();
         }
     }
 
@@ -58,11 +63,17 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         return hasFence;
     }
 
+    public override bool FenceEverybody() => FenceOtherProcesses();
+
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
     {
         Sleeping?.Invoke();
         s_linux.WaitOnWord(word, expected, timeout);
     }
+
+    public override int WordsMax => s_linux.WordsMax;
+
+    public override void WaitOnWords(ReadOnlySpan<WordWait> words, TimeSpan timeout) => s_linux.WaitOnWords(words, timeout);
 
     public override void WakeWord(uint* word, int countMax = int.MaxValue) => s_linux.WakeWord(word, countMax);
 

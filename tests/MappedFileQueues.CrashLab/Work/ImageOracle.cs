@@ -18,10 +18,14 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
     private const int NewProducer = 1000;
 
     private readonly int _newSeed = random.Next();
+    private readonly Queue<MessagesSkippedEventArgs> _skipped = [];
     private int _newCount;
 
     /// <summary>What the store held after recovery.</summary>
     public IReadOnlyList<ReadMessage> Messages { get; private set; } = [];
+
+    /// <summary>All before it was removed.</summary>
+    public long Oldest { get; private set; }
 
     /// <summary>The same as entries of the model.</summary>
     public IReadOnlyList<LogEntry> Survivors { get; private set; } = [];
@@ -45,19 +49,23 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
     {
         CurrentPlatform.Services = os;
         LabThread.Background.Clear();
+        plan.Apply();
         bool isExclusive = random.Next(3) == 0;
         if (os is SimServices sim && random.Next(8) == 0)
             sim.Disk.Locks.LeaveToTheDying(StoreNames.AttachedLock);
         using (var queue = new MappedFileQueue(plan.Options(path, Guid.Empty, isExclusive)))
         {
+            queue.MessagesSkipped += (_, skipped) => _skipped.Enqueue(skipped);
+            Oldest = CheckOldest(queue);
+            CheckFiles(os, path);
             Messages = ReadAll(path);
-            Survivors = new ReadBack(model, isCut, plan.IsExclusive, IsSameBoot).Match(Messages);
+            Survivors = new ReadBack(model, isCut, plan.IsExclusive, IsSameBoot, Oldest).Match(Messages);
             if (MustEqual is not null && !Messages.Select(m => m.Offset).SequenceEqual(MustEqual.Select(m => m.Offset)))
                 throw new LabViolation($"A recovery that was interrupted found {MustEqual.Count} messages, the next one "
                     + $"{Messages.Count}");
             CheckCursors(queue);
             if (GoesOn && random.Next(8) != 0)
-                GoOn(queue, path);
+                GoOn(queue, path, os);
             LabThread.Background.Clear();
         }
 
@@ -79,7 +87,8 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
     {
         foreach ((string name, long[] history) in model.Cursors)
         {
-            using MappedFileConsumer consumer = queue.OpenConsumer(name);
+            using MappedFileConsumer consumer = queue.OpenConsumer(
+                name, new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
             long offset = consumer.Offset;
             int durable = model.DurableCursors.GetValueOrDefault(name, -1);
             ReadOnlySpan<long> since = history.AsSpan(Math.Max(0, durable));
@@ -89,6 +98,9 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
                 ? (offset == 0 && durable < 0) || since.Contains(offset)
                     || (offset == tail && since.ContainsAnyInRange(tail, long.MaxValue))
                 : offset == history[^1] || (model.IsCommitUnderWay && offset == (history.Length > 1 ? history[^2] : 0));
+            // A new consumer begins with the oldest message; one that was dropped went on there, and nobody has heard of it yet.
+            isAllowed |= isCut && offset == Oldest && durable < 0;
+            isAllowed |= MayBeDropped(name) && model.Removal.LowWaters.Contains(offset);
             if (!isAllowed)
                 throw new LabViolation($"The cursor of {name} is {offset}, which it never committed; committed last: "
                     + string.Join(", ", history.TakeLast(3)));
@@ -102,13 +114,47 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
 
             if (consumer.TryConsume(out ReadOnlySpan<byte> more))
                 throw new LabViolation($"{name} reads {LabMessage.Describe(more)} behind the end");
+            CheckSkipped(name, offset);
+        }
+    }
+
+    private bool MayBeDropped(string name) => plan.Drops || model.Removal.MayBeDropped.Contains(name);
+
+    private void CheckSkipped(string name, long offset)
+    {
+        bool wasTold = _skipped.TryDequeue(out MessagesSkippedEventArgs? skipped);
+        if (wasTold && (skipped!.Offset != offset || skipped.NextOffset != Oldest || !MayBeDropped(name)))
+            throw new LabViolation($"{name} stands at {offset}, the log begins at {Oldest}, and it skips {skipped.Offset} to "
+                + $"{skipped.NextOffset}");
+        if (!wasTold && offset < Oldest)
+            throw new LabViolation($"{name} stands at {offset}, the log begins at {Oldest}, and it was not told");
+    }
+
+    /// <summary>What was removed for good does not come back, and nothing else goes.</summary>
+    private long CheckOldest(MappedFileQueue queue)
+    {
+        long oldest = queue.GetInfo().OldestOffset;
+        if (oldest < model.Removal.Done || oldest > model.Removal.UnderWay)
+            throw new LabViolation($"The log begins at {oldest}; removed was all before {model.Removal.Done}, or before "
+                + $"{model.Removal.UnderWay}");
+        return oldest;
+    }
+
+    /// <summary>Nothing is left over of what was removed.</summary>
+    private void CheckFiles(OperatingSystemServices os, string path)
+    {
+        using HeldDirectory directory = os.OpenDirectory(path, create: false, mode: null)!;
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (StoreNames.IsSpare(name) || (StoreNames.TryParseSegment(name, out long start) && start < Oldest))
+                throw new LabViolation($"A file is left over: {name}; the log begins at {Oldest}");
         }
     }
 
     private static long TailOf(MappedFileQueue queue) => queue.GetInfo().TailOffset;
 
     /// <summary>Appends enough, now and then, to come into the next segments, where old frames must not be.</summary>
-    private void GoOn(MappedFileQueue queue, string path)
+    private void GoOn(MappedFileQueue queue, string path, OperatingSystemServices os)
     {
         using MappedFileConsumer consumer = queue.OpenConsumer("lab", QueueStart.FromOffset(EndOf(queue)));
         using MappedFileProducer producer = queue.OpenProducer();
@@ -151,6 +197,34 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
         List<ReadMessage> all = ReadAll(path);
         if (all.Count != Messages.Count + appended.Count)
             throw new LabViolation($"After the recovery {Messages.Count} and {appended.Count} messages are {all.Count}");
+        if (plan.Retention is null || random.Next(3) != 0)
+            return;
+        for (int i = random.Next(1, 4); i > 0; i--)
+            all = TrimAndFill(queue, producer, consumer, path, all);
+        if (os is SimServices sim)
+            Workload.CheckShared(sim.Disk);
+    }
+
+    /// <summary>Removes what may go, and appends into the files that it has left.</summary>
+    private List<ReadMessage> TrimAndFill(
+        MappedFileQueue queue, MappedFileProducer producer, MappedFileConsumer consumer, string path, List<ReadMessage> all)
+    {
+        long kept = queue.Trim(random.Next(2) == 0 ? long.MaxValue : all[random.Next(all.Count)].Offset);
+        List<byte[]> expected = [.. all.Where(message => message.Offset >= kept).Select(message => message.Bytes)];
+        for (long room = plan.SegmentLength * random.Next(1, 4); room > 0; room -= expected[^1].Length + 16)
+        {
+            expected.Add(NewMessage(plan.NextLength(random)));
+            producer.Produce(expected[^1]);
+            if (!consumer.TryConsume(out ReadOnlySpan<byte> message) || !message.SequenceEqual(expected[^1]))
+                throw new LabViolation($"A message that was appended after Trim is not read at {consumer.Offset}");
+            consumer.Commit();
+        }
+
+        List<ReadMessage> found = ReadAll(path);
+        if (!found.Select(message => message.Bytes).SequenceEqual(expected, EqualBytes.Instance))
+            throw new LabViolation($"After Trim, which kept all from {kept} on, {found.Count} messages are read instead of "
+                + $"{expected.Count}");
+        return found;
     }
 
     private static long EndOf(MappedFileQueue queue)
@@ -188,5 +262,14 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
             throw new LabViolation($"{sim.OpenCount} files, folders or mappings stay open after Dispose");
         if (sim.Disk.Locks.HeldBy(sim).ToList() is { Count: > 0 } held)
             throw new LabViolation($"Locks stay held after Dispose: {string.Join(", ", held)}");
+    }
+
+    private sealed class EqualBytes : IEqualityComparer<byte[]>
+    {
+        public static readonly EqualBytes Instance = new();
+
+        public bool Equals(byte[]? x, byte[]? y) => x.AsSpan().SequenceEqual(y);
+
+        public int GetHashCode(byte[] obj) => obj.Length;
     }
 }

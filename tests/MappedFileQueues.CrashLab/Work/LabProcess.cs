@@ -18,6 +18,9 @@ internal sealed class LabProcess(SimServices os, MappedFileQueue queue)
     /// <summary>Where its consumer stands among the model's entries.</summary>
     public int ReadPosition { get; set; }
 
+    /// <summary>What its consumer was told to have skipped, and nobody has looked at.</summary>
+    public Queue<MessagesSkippedEventArgs> Skipped { get; } = [];
+
     /// <summary>It has a claim open.</summary>
     public bool IsClaiming { get; set; }
 
@@ -27,6 +30,8 @@ internal sealed class LabProcess(SimServices os, MappedFileQueue queue)
     {
         var os = new SimServices(disk, bootId, plan.HasFence);
         CurrentPlatform.Services = os;
-        return new LabProcess(os, new MappedFileQueue(plan.Options(SimDisk.Root, storeId, isExclusive)));
+        var process = new LabProcess(os, new MappedFileQueue(plan.Options(SimDisk.Root, storeId, isExclusive)));
+        process.Queue.MessagesSkipped += (_, skipped) => process.Skipped.Enqueue(skipped);
+        return process;
     }
 }

@@ -45,6 +45,7 @@ internal readonly record struct EntryPicture(LogEntry Entry, EntryState State, i
 /// <param name="Cursors">All offsets that each consumer has committed, the last one last; one under way is there already.</param>
 /// <param name="DurableCursors">The number of a consumer's first commit that a cut may not take back; missing: none.</param>
 /// <param name="IsCommitUnderWay">The last offset of a cursor may not be stored yet.</param>
+/// <param name="Removal">What was removed by then.</param>
 /// <param name="Where">The step or call at which it was taken.</param>
 internal sealed record ModelPicture(
     int Seed,
@@ -52,7 +53,16 @@ internal sealed record ModelPicture(
     IReadOnlyDictionary<string, long[]> Cursors,
     IReadOnlyDictionary<string, int> DurableCursors,
     bool IsCommitUnderWay,
+    RemovalPicture Removal,
     string Where);
+
+/// <summary>What was removed at the moment of a picture.</summary>
+/// <param name="Done">All before it, for good.</param>
+/// <param name="UnderWay">All before it, perhaps: what low water is.</param>
+/// <param name="LowWaters">Each low water that there was: a consumer that is dropped goes on there.</param>
+/// <param name="MayBeDropped">Consumers that moved to what was removed.</param>
+internal sealed record RemovalPicture(
+    long Done, long UnderWay, IReadOnlySet<long> LowWaters, IReadOnlySet<string> MayBeDropped);
 
 /// <summary>
 /// What the log must hold. The workload runs on one thread, so the order in which it begins its appends is the log's.
@@ -62,6 +72,8 @@ internal sealed class LogModel(int seed)
     private readonly List<LogEntry> _entries = [];
     private readonly SortedDictionary<string, List<long>> _cursors = new(StringComparer.Ordinal);
     private readonly Dictionary<string, int> _durableCursors = new(StringComparer.Ordinal);
+    private readonly HashSet<long> _lowWaters = [0];
+    private readonly HashSet<string> _mayBeDropped = new(StringComparer.Ordinal);
     private int _units;
 
     public int Seed => seed;
@@ -73,7 +85,34 @@ internal sealed class LogModel(int seed)
 
     public bool IsCommitUnderWay { get; set; }
 
+    /// <summary>All before it was removed, by a removal that has ended.</summary>
+    public long LowWater { get; private set; }
+
+    /// <summary>Where each consumer has committed last.</summary>
+    public IEnumerable<(string Name, long Offset)> LastCommits => _cursors.Select(pair => (pair.Key, pair.Value[^1]));
+
     public int NewUnit() => ++_units;
+
+    /// <summary>A removal has ended.</summary>
+    public void Remove(long lowWater)
+    {
+        LowWater = lowWater;
+        _lowWaters.Add(lowWater);
+    }
+
+    /// <summary>Whether a consumer may be dropped, whatever the policy says: it has moved to what was removed.</summary>
+    public bool MayBeDropped(string consumer) => _mayBeDropped.Contains(consumer);
+
+    public void LetDrop(string consumer, bool mayBeDropped)
+    {
+        if (mayBeDropped)
+            _mayBeDropped.Add(consumer);
+        else
+            _mayBeDropped.Remove(consumer);
+    }
+
+    /// <summary>The last commit was refused.</summary>
+    public void TakeBackCommit(string consumer) => _cursors[consumer].RemoveAt(_cursors[consumer].Count - 1);
 
     public LogEntry Add(LogEntry entry)
     {
@@ -95,31 +134,38 @@ internal sealed class LogModel(int seed)
     }
 
     /// <summary>What was read back from an image becomes the beginning of the next round; all of it is on the medium.</summary>
-    public void Restart(IEnumerable<LogEntry> survivors)
+    public void Restart(IEnumerable<LogEntry> survivors, long oldest)
     {
         List<LogEntry> kept = [.. survivors];
         _entries.Clear();
         _entries.AddRange(kept);
         _cursors.Clear();
         _durableCursors.Clear();
+        _mayBeDropped.Clear();
+        _lowWaters.Clear();
+        _lowWaters.Add(0);
+        Remove(oldest);
         AcknowledgedCount = kept.Count;
     }
 
-    /// <param name="confirmed">What the control page says is on disk: a promise to every process.</param>
+    /// <param name="words">What the control page promises to every process.</param>
     /// <param name="where">The moment.</param>
-    public ModelPicture Picture(long confirmed, string where)
+    public ModelPicture Picture(ControlWords words, string where)
     {
         var entries = new EntryPicture[_entries.Count];
         for (int i = 0; i < entries.Length; i++)
         {
             LogEntry entry = _entries[i];
-            bool isPromised = i < AcknowledgedCount || (entry.Offset >= 0 && entry.Offset < confirmed);
+            bool isPromised = i < AcknowledgedCount || (entry.Offset >= 0 && entry.Offset < words.Confirmed);
             entries[i] = new EntryPicture(
                 entry, entry.State, entry.Length, isPromised && entry.State == EntryState.Published);
         }
 
         return new ModelPicture(
             seed, entries, _cursors.ToDictionary(pair => pair.Key, pair => pair.Value.ToArray()),
-            new Dictionary<string, int>(_durableCursors), IsCommitUnderWay, where);
+            new Dictionary<string, int>(_durableCursors), IsCommitUnderWay,
+            new RemovalPicture(LowWater, Math.Max(LowWater, words.LowWater),
+                new HashSet<long>(_lowWaters) { words.LowWater }, new HashSet<string>(_mayBeDropped)),
+            where);
     }
 }

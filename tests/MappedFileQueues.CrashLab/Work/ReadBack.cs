@@ -12,7 +12,8 @@ internal readonly record struct ReadMessage(long Offset, byte[] Bytes);
 /// <param name="isCut">A power cut; otherwise all processes were killed.</param>
 /// <param name="isExclusive">An open claim is not in the log then.</param>
 /// <param name="isSameBoot">What is not there may be missing from the middle, if it was never flushed.</param>
-internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive, bool isSameBoot)
+/// <param name="oldest">All before it was removed.</param>
+internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive, bool isSameBoot, long oldest)
 {
     /// <summary>
     /// Whose messages the offsets are, where the workload has heard of them. Two short messages may have the same bytes: an
@@ -28,7 +29,8 @@ internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive,
         bool hasEnded = false;
         foreach (IGrouping<int, EntryPicture> unit in model.Entries.GroupBy(entry => entry.Entry.Unit))
         {
-            if (unit.First().State is EntryState.Abandoned)
+            bool isRemoved = unit.First().Entry.Offset is >= 0 and var offset && offset < oldest;
+            if (unit.First().State is EntryState.Abandoned || isRemoved)
                 continue;
             int present = CountPresent(unit, messages, matched.Count);
             bool mayBeThere = !hasEnded && unit.First().State is EntryState.Published or EntryState.UnderWay;

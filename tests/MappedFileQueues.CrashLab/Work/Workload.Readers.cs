@@ -8,11 +8,22 @@ internal sealed partial class Workload
         if (index >= _plan.ConsumerCount || process.IsClaiming)
             return;
         process.Consumer ??= OpenConsumer(process, index);
+        // It would wait for the removal under way, which this very thread makes.
+        if (_isNested && process.Consumer.Offset < ControlWords.Of(_disk).LowWater)
+            return;
         for (int i = _random.Next(1, 6); i > 0; i--)
         {
             LogEntry? expected = NextToRead(process, out bool isBlocked);
-            bool mayLag = _plan.HasDurableReader && index == 0 && expected is not null && expected.Offset >= Confirmed.In(_disk);
+            long before = process.Consumer.Offset;
+            bool mayLag = MayLag(index, expected);
             bool found = process.Consumer.TryConsume(out ReadOnlySpan<byte> message);
+            if (process.Skipped.TryDequeue(out MessagesSkippedEventArgs? skipped))
+            {
+                GoBehind(process, skipped, before, expected);
+                expected = NextToRead(process, out isBlocked);
+                mayLag = MayLag(index, expected);
+            }
+
             if (!found)
             {
                 if (expected is not null && !isBlocked && !mayLag)
@@ -27,12 +38,15 @@ internal sealed partial class Workload
                     + (expected is null ? "nothing" : $"number {expected.Number} of producer {expected.Producer}"));
             if (mayLag)
                 throw new LabViolation($"A consumer of what is on disk reads {expected.Offset}, "
-                    + $"confirmed is {Confirmed.In(_disk)}");
+                    + $"confirmed is {ControlWords.Of(_disk).Confirmed}");
             process.ReadPosition = IndexOf(expected) + 1;
             _point("message in hand");
             CommitOrAdvance(process);
         }
     }
+
+    private bool MayLag(int index, LogEntry? expected) => _plan.HasDurableReader && index == 0 && expected is not null
+        && expected.Offset >= ControlWords.Of(_disk).Confirmed;
 
     private void CommitOrAdvance(LabProcess process)
     {
@@ -57,22 +71,35 @@ internal sealed partial class Workload
             _model.CommitDurably(consumer.Name);
         if (consumer.CommittedOffset != next)
             throw new LabViolation($"Commit stored {consumer.CommittedOffset} instead of {next}");
+        if (next >= ControlWords.Of(_disk).LowWater)
+            _model.LetDrop(consumer.Name, mayBeDropped: false);
     }
 
     private MappedFileConsumer OpenConsumer(LabProcess process, int index)
     {
         // It stores where it begins, which is where the last one of the name had committed, or the beginning.
         MappedFileConsumer consumer = process.Queue.OpenConsumer(
-            $"c{index}", new ConsumerOptions { DurableOnly = _plan.HasDurableReader && index == 0 });
+            $"c{index}", new ConsumerOptions
+            {
+                DurableOnly = _plan.HasDurableReader && index == 0,
+                OnOutOfRange = OutOfRangePolicy.Earliest,
+            });
         _model.Commit(consumer.Name, consumer.Offset);
-        process.ReadPosition = 0;
+        process.ReadPosition = PositionAt(consumer.Offset);
+        return consumer;
+    }
+
+    /// <summary>Of the first entry at or behind an offset.</summary>
+    private int PositionAt(long offset)
+    {
+        int position = 0;
         for (int i = 0; i < _model.Entries.Count; i++)
         {
-            if (_model.Entries[i].Offset >= 0 && _model.Entries[i].Offset < consumer.Offset)
-                process.ReadPosition = i + 1;
+            if (_model.Entries[i].Offset >= 0 && _model.Entries[i].Offset < offset)
+                position = i + 1;
         }
 
-        return consumer;
+        return position;
     }
 
     /// <summary>What a consumer must find next; blocked when a living claim stands before it.</summary>

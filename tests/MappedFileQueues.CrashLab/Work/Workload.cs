@@ -1,6 +1,8 @@
 using System.Buffers;
 using System.Globalization;
 using MappedFileQueues.CrashLab.Sim;
+using MappedFileQueues.Log.Retention;
+using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.CrashLab.Work;
 
@@ -45,8 +47,8 @@ internal sealed partial class Workload
     public void Run(int operationCount, Action atEnd)
     {
         LabThread.Background.Clear();
-        LabThread.Point = _point;
-        _disk.Point = _point;
+        LabThread.Point = OnPoint;
+        _disk.Point = OnPoint;
         try
         {
             for (int i = 0; i < operationCount; i++)
@@ -58,10 +60,12 @@ internal sealed partial class Workload
             foreach (int index in Enumerable.Range(0, _processes.Length))
                 End(index);
             atEnd();
+            CheckShared(_disk);
         }
         finally
         {
             LabThread.Point = null;
+            LabThread.Process = null;
             _disk.Point = null;
             LabThread.Background.Clear();
             foreach (LabProcess process in _dead.Concat(_processes.OfType<LabProcess>()))
@@ -76,6 +80,17 @@ internal sealed partial class Workload
     {
         int index = _random.Next(_processes.Length);
         LabProcess process = _processes[index] ?? StartProcess(index);
+        LabProcess? outer = LabThread.Process;
+        LabThread.Process = process;
+        if (_plan.Retention is not null && _random.Next(3) == 0)
+            Retain(process, index, isNested);
+        else
+            Operate(process, index, isNested);
+        LabThread.Process = outer;
+    }
+
+    private void Operate(LabProcess process, int index, bool isNested)
+    {
         switch (_random.Next(100))
         {
             case < 40:
@@ -116,6 +131,7 @@ internal sealed partial class Workload
     {
         LabProcess process = LabProcess.Start(_disk, _plan, _bootId, _storeId, _plan.IsExclusive && index == 0);
         _processes[index] = process;
+        SetPolicy(process);
         return process;
     }
 
@@ -141,7 +157,8 @@ internal sealed partial class Workload
             return;
         LogEntry entry = Begin(index, _plan.NextLength(_random), _model.NewUnit());
         int count = _model.Entries.Count;
-        switch (_random.Next(_openClaims > 0 ? 1 : 10))
+        // What waits for the background does all that there is to do, which must not be done inside a removal.
+        switch (_random.Next(_openClaims > 0 || _isNested ? 1 : 10))
         {
             case 8:
                 entry.Offset = Completed(producer.ProduceAsync(Bytes(entry)));
@@ -306,6 +323,13 @@ internal sealed partial class Workload
         int chosen = _random.Next(LabThread.Background.Count);
         Action work = LabThread.Background[chosen];
         LabThread.Background.RemoveAt(chosen);
-        work();
+        LabProcess? outer = LabThread.Process;
+        LabThread.Process = LabThread.OwnerOf(work);
+        if (_plan.Retention is not null && work.Target is RetentionThread or SegmentPreparer)
+            LetOthersIn(work);
+        else
+            work();
+        LabThread.Process = outer;
+        CheckRemoval();
     }
 }

@@ -6,9 +6,9 @@ using MappedFileQueues.Tests.Packs;
 namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
-/// `pack-write FOLDER FIRST… [step=STEP hit=N]`: a lane (a thread) for each FIRST does operations from that number on and
-/// prints `done LANE OPERATION` after each; lane 0 compacts now and then. With a step the process kills itself when it comes
-/// there; it prints `ready` when it has opened the pack.
+/// `pack-write FOLDER FIRST… [max=BYTES] [step=STEP hit=N]`: a lane (a thread) for each FIRST does operations from that number on
+/// and prints `done LANE OPERATION` after each; lane 0 compacts now and then. With a step the process kills itself when it comes
+/// there; it prints `ready` when it has opened the pack. With `max` the pack is a cache of this length.
 /// </summary>
 internal static class PackWriteVerb
 {
@@ -24,6 +24,8 @@ internal static class PackWriteVerb
             StepTrap.Arm(Enum.Parse<ProtocolStep>(step["step=".Length..]), hit, ProcessSignals.Kill);
         }
 
+        if (arguments.FirstOrDefault(argument => argument.StartsWith("max=", StringComparison.Ordinal)) is { } max)
+            s_options.MaxBytes = long.Parse(max["max=".Length..], CultureInfo.InvariantCulture);
         using PackStore pack = PackStore.Open(arguments[0], s_options);
         Console.WriteLine("ready");
         int[] firsts =

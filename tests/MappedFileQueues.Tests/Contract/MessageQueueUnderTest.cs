@@ -133,6 +133,20 @@ internal sealed class MessageConsumerUnderTest(MappedFileConsumer consumer) : Co
             yield return Payload.Verify(bytes.Span).Number;
     }
 
+    public override async ValueTask<List<long>> ConsumeBatchAsync(
+        int countMax, TimeSpan maxWait = default, CancellationToken cancellationToken = default) =>
+    [
+        .. (await consumer.ConsumeBatchAsync(countMax, maxWait, cancellationToken))
+            .Select(bytes => Payload.Verify(bytes.Span).Number),
+    ];
+
+    public override async IAsyncEnumerable<long> ReadChannelAsync(
+        [EnumeratorCancellation] CancellationToken cancellationToken = default)
+    {
+        await foreach (long number in consumer.AsChannelReader(NumberOfPayload.Instance).ReadAllAsync(cancellationToken))
+            yield return number;
+    }
+
     public override void Advance() => consumer.Advance();
 
     public override void Commit() => consumer.Commit();
@@ -148,4 +162,12 @@ internal sealed class MessageConsumerUnderTest(MappedFileConsumer consumer) : Co
     public override void SeekToStart() => consumer.SeekToStart();
 
     public override void Dispose() => consumer.Dispose();
+}
+
+/// <summary>The number of a payload, after a look at all of it.</summary>
+internal sealed class NumberOfPayload : IMessageDeserializer<long>
+{
+    public static NumberOfPayload Instance { get; } = new();
+
+    public long Deserialize(ReadOnlySpan<byte> buffer) => Payload.Verify(buffer).Number;
 }

@@ -44,18 +44,10 @@ internal sealed class QueuePair : IDisposable
     public TempStore Store => _store;
 
     /// <summary>Whether some consumer has said that it goes to sleep: the waiters' flag in the control page.</summary>
-    public bool HasWaiter
-    {
-        get
-        {
-            using FileStream control = new(
-                _store.PathOf(StoreNames.Control), FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
-            control.Position = ControlLayout.WaiterFlagAt;
-            Span<byte> word = stackalloc byte[8];
-            control.ReadExactly(word);
-            return word.ContainsAnyExcept((byte)0);
-        }
-    }
+    public bool HasWaiter => IsSet(ControlLayout.WaiterFlagAt);
+
+    /// <summary>Whether some producer has said that it waits for consumers.</summary>
+    public bool HasRoomWaiter => IsSet(ControlLayout.RoomWaiterFlagAt);
 
     /// <summary>Closes everything and opens it again, possibly with other options.</summary>
     public void Reopen(Action<MappedFileQueueOptions>? configure = null)
@@ -91,5 +83,15 @@ internal sealed class QueuePair : IDisposable
     {
         Close();
         _store.Dispose();
+    }
+
+    private bool IsSet(int wordAt)
+    {
+        using FileStream control = new(
+            _store.PathOf(StoreNames.Control), FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
+        control.Position = wordAt;
+        Span<byte> word = stackalloc byte[8];
+        control.ReadExactly(word);
+        return word.ContainsAnyExcept((byte)0);
     }
 }

@@ -104,6 +104,12 @@ internal abstract class ConsumerUnderTest : IDisposable
 
     public abstract IAsyncEnumerable<long> ReadAllAsync(CancellationToken cancellationToken = default);
 
+    public abstract ValueTask<List<long>> ConsumeBatchAsync(
+        int countMax, TimeSpan maxWait = default, CancellationToken cancellationToken = default);
+
+    /// <summary>What the consumer gives as a channel, until it ends.</summary>
+    public abstract IAsyncEnumerable<long> ReadChannelAsync(CancellationToken cancellationToken = default);
+
     public abstract void Advance();
 
     public abstract void Commit();

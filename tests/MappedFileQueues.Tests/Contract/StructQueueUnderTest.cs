@@ -139,6 +139,21 @@ internal sealed class StructConsumerUnderTest(MappedFileConsumer<Tick> consumer)
             yield return tick.Verify();
     }
 
+    public override async ValueTask<List<long>> ConsumeBatchAsync(
+        int countMax, TimeSpan maxWait = default, CancellationToken cancellationToken = default)
+    {
+        var ticks = new Tick[countMax];
+        int count = await consumer.ConsumeBatchAsync(ticks, maxWait, cancellationToken);
+        return [.. ticks.Take(count).Select(tick => tick.Verify())];
+    }
+
+    public override async IAsyncEnumerable<long> ReadChannelAsync(
+        [EnumeratorCancellation] CancellationToken cancellationToken = default)
+    {
+        await foreach (Tick tick in consumer.AsChannelReader().ReadAllAsync(cancellationToken))
+            yield return tick.Verify();
+    }
+
     public override void Advance() => consumer.Advance();
 
     public override void Commit() => consumer.Commit();

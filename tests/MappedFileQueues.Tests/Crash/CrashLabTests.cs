@@ -25,6 +25,7 @@ public sealed class CrashLabTests(ITestOutputHelper output)
 
     [Theory]
     [InlineData("cut", "--images", "200")]
+    [InlineData("retain", "--images", "200")]
     [InlineData("kill", "--runs", "1")]
     [InlineData("fault", "--runs", "2")]
     [InlineData("hostile", "--runs", "1")]
@@ -43,6 +44,8 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     [InlineData("cut", "NoFlush")]
     [InlineData("cut", "RestNotZeroed")]
     [InlineData("cut", "DirectoryNotFlushed")]
+    [InlineData("retain", "LowWaterNotRecorded")]
+    [InlineData("retain", "MappedSegmentRecycled")]
     [InlineData("fault", "PoisonNotShared")]
     [InlineData("kill", "SilentRepair")]
     [InlineData("append", "AppendNotFlushed")]

@@ -29,10 +29,10 @@ internal sealed class CrashStore(long segmentSize = 1 << 20, ProducerMode mode =
     });
 
     /// <summary>Starts a child that has the store open.</summary>
-    public PeerAgent StartAttached(Guid? bootId = null)
+    public PeerAgent StartAttached(Guid? bootId = null, int unread = 0)
     {
         PeerAgent agent = PeerAgent.Start(bootId);
-        agent.Ask(OpenCommand);
+        agent.Ask(string.Create(CultureInfo.InvariantCulture, $"{OpenCommand} unread={unread}"));
         return agent;
     }
 

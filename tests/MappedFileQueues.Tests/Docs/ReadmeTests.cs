@@ -31,7 +31,10 @@ public sealed partial class ReadmeTests : IDisposable
         File.Copy(Repository.PathOf("README.md"), Path.Combine(_temp.Root, "README.md"));
         List<string[]> commands = [.. Commands().Where(line => line != TestCommand).Select(ToArguments)];
         Assert.Equal(
-            ["bench", "consume", "consumers", "demo", "info", "pack", "produce", "retention", "snapshot", "trim"],
+            [
+                "bench", "check", "completion", "consume", "consumers", "demo", "export", "import", "info", "pack", "produce",
+                "repair", "replay", "retention", "snapshot", "tail", "top", "trim", "verify",
+            ],
             commands.Select(command => command[0]).Distinct().Order());
 
         foreach (string[] arguments in commands)

@@ -1,10 +1,24 @@
 namespace MappedFileQueues.Tests.Files;
 
 /// <summary>A clock that stands until it is told to go on; its timers fire on the thread that tells it.</summary>
-internal sealed class ManualTime : TimeProvider
+internal sealed class ManualTime(DateTimeOffset? start = null, TimeZoneInfo? zone = null) : TimeProvider
 {
     private readonly List<ManualTimer> _timers = [];
-    private DateTimeOffset _now = DateTimeOffset.UtcNow;
+    private DateTimeOffset _now = start ?? DateTimeOffset.UtcNow;
+
+    private int _zoneLookCount;
+
+    public override TimeZoneInfo LocalTimeZone
+    {
+        get
+        {
+            Interlocked.Increment(ref _zoneLookCount);
+            return zone ?? TimeZoneInfo.Utc;
+        }
+    }
+
+    /// <summary>How often somebody has asked for the time zone.</summary>
+    public int ZoneLookCount => Volatile.Read(ref _zoneLookCount);
 
     public override long TimestampFrequency => TimeSpan.TicksPerSecond;
 

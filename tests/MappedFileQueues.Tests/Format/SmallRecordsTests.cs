@@ -86,7 +86,12 @@ public sealed class SmallRecordsTests
             ControlLayout.HasPollersAt,
         ];
         Assert.Equal(Enumerable.Range(1, words.Length).Select(i => i * 128), words);
-        Assert.True(words[^1] + 128 <= ControlLayout.Length);
+        // Behind the text; and one that is read together with low water.
+        int[] later = [ControlLayout.RoomWakeSequenceAt, ControlLayout.RoomWaiterFlagAt, ControlLayout.ConsumersChangedAt];
+        Assert.Equal([24 * 128, 25 * 128, 26 * 128], later);
+        Assert.True(ControlLayout.FlushFailureTextAt + ControlLayout.FlushFailureTextMax <= later[0]);
+        Assert.True(later[^1] + 128 <= ControlLayout.Length);
+        Assert.Equal(ControlLayout.LowWaterAt + 8, ControlLayout.ProducersMayWaitAt);
         Assert.Equal("MFQCTRL2"u8, BitConverter.GetBytes(ControlLayout.Magic));
     }
 

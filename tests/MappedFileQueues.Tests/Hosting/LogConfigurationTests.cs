@@ -30,13 +30,16 @@ public sealed class LogConfigurationTests : IDisposable
         ["File:Append"] = ("False", false),
         ["File:RollLength"] = ("1000000", 1000000L),
         ["File:RollInterval"] = ("1.00:00:00", TimeSpan.FromDays(1)),
+        ["File:RollAtMidnight"] = ("true", true),
         ["File:RetainedFileCount"] = ("5", 5),
+        ["File:RetainedAge"] = ("31.00:00:00", TimeSpan.FromDays(31)),
         ["File:ReuseOldFiles"] = ("true", true),
         ["File:UnixCreateMode"] = ("0640", UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead),
     };
 
     /// <summary>Set in code alone.</summary>
-    private static readonly string[] s_codeOnly = ["TimeProvider", "OnError", "File", "File:TimeProvider"];
+    private static readonly string[] s_codeOnly =
+        ["TimeProvider", "OnError", "OnRolled", "File", "File:TimeProvider", "File:OnRolled"];
 
     private readonly TempStore _temp = new(createStoreFolder: true);
     private readonly IConfigurationRoot _configuration = new ConfigurationBuilder().AddInMemoryCollection().Build();

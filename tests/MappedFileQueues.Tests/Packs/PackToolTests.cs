@@ -101,11 +101,38 @@ public sealed class PackToolTests : IDisposable
         ToolRun.Of("pack", "get", _temp.StorePath, "1.bin").ExpectError("1.bin");
     }
 
+    /// <summary>Two commands had no output for programs.</summary>
+    [Fact]
+    public void CreateAddGet_Json_IsOneObject()
+    {
+        JsonElement created = Json("create", "--volume-size", "4096");
+        Assert.Equal((0, 4096), (created.GetProperty("count").GetInt32(), created.GetProperty("volumeSize").GetInt32()));
+        Directory.CreateDirectory(Source);
+        for (int i = 0; i < 100; i++)
+            File.WriteAllBytes(Path.Combine(Source, $"{i:D3}"), PackBytes.Make(300, i));
+
+        JsonElement added = Json("add", Source, "--max-bytes", "16384");
+        Assert.Equal(100, added.GetProperty("added").GetInt32());
+        int left = Json("stat").GetProperty("count").GetInt32();
+        Assert.Equal(100, left + added.GetProperty("evicted").GetInt32());
+        Assert.InRange(left, 20, 48);
+        JsonElement got = Json("get", "099");
+        Assert.Equal(("099", 300), (got.GetProperty("key").GetString(), got.GetProperty("length").GetInt32()));
+        Assert.Equal(PackBytes.Make(300, 99), got.GetProperty("data").GetBytesFromBase64());
+        ToolRun.Of("pack", "get", _temp.StorePath, "000", "--output", "json").ExpectError("000");
+        Assert.Equal(
+            Enumerable.Range(90, 10).Select(i => $"300\t0{i}"),
+            ToolRun.Of("pack", "list", _temp.StorePath, "--prefix", "09").Expect(0).Lines);
+    }
+
     /// <summary>A wrong value is wrong usage, as for every other command: exit code 2, and the option's name.</summary>
     [Theory]
     [InlineData("create", "--volume-size", "4095")]
     [InlineData("create", "--volume-size", "17179869185")]
     [InlineData("create", "--volume-size", "many")]
+    [InlineData("create", "--output", "xml")]
+    [InlineData("get", "--output", "xml")]
+    [InlineData("add", "--max-bytes", "8191")]
     [InlineData("compact", "--garbage", "1.5")]
     [InlineData("compact", "--garbage", "-0.1")]
     [InlineData("stat", "--output", "xml")]

@@ -23,7 +23,7 @@ internal static class FolderLadder
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
         "Memory", "Format", "Segments",
         "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Retention",
-        "Log/Appending", "Log/Reading", "Log/Snapshots", "Log", "Queues/Options", "Inspection", "Queues",
+        "Log/Appending", "Log/Reading", "Log/Snapshots", "Log", "Queues/Options", "Queues/Serializers", "Inspection", "Queues",
     ];
 
     /// <summary>
@@ -33,7 +33,8 @@ internal static class FolderLadder
     private static readonly Dictionary<string, string[]> s_besideLadder = new()
     {
         ["Files/Names"] = [],
-        ["Files/Appending"] = ["Files/Names"],
+        ["Files/Rolling"] = [],
+        ["Files/Appending"] = ["Files/Names", "Files/Rolling"],
         ["Files/Reading/Blocks"] = ["Files/Names"],
         ["Files/Reading"] = ["Files/Names", "Files/Reading/Blocks"],
         ["Packs/Format"] = [],
@@ -50,7 +51,7 @@ internal static class FolderLadder
     private static readonly string[] s_ownNamespaces = ["Files", "Packs"];
 
     /// <summary>The folders whose types are mostly public, and therefore in the namespace that users import.</summary>
-    private static readonly string[] s_publicFolders = ["Errors", "Queues/Options", "Queues"];
+    private static readonly string[] s_publicFolders = ["Errors", "Queues/Options", "Queues/Serializers", "Queues"];
 
     /// <summary>Every use that goes up or sideways, each as `path(line): what`.</summary>
     public static IReadOnlyList<string> FindViolations(CSharpCompilation compilation)

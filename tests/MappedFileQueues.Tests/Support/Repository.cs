@@ -15,6 +15,9 @@ internal static class Repository
     /// <summary>The child process of the tests, as built beside them.</summary>
     public static string TestPeerPath => BuiltProgram("tests/MappedFileQueues.TestPeer", "MappedFileQueues.TestPeer.dll");
 
+    /// <summary>The consuming application of the tests, as built beside them.</summary>
+    public static string HostPeerPath => BuiltProgram("tests/MappedFileQueues.HostPeer", "MappedFileQueues.HostPeer.dll");
+
     /// <summary>The crash laboratory, as built beside the tests.</summary>
     public static string CrashLabPath => BuiltProgram("tests/MappedFileQueues.CrashLab", "MappedFileQueues.CrashLab.dll");
 

@@ -57,6 +57,30 @@ public sealed class ProduceConsumeTests : IDisposable
     }
 
     [Fact]
+    public async Task Produce_MaxUnconsumed_WaitsForTheConsumer()
+    {
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        using MappedFileConsumer consumer = queue.OpenConsumer("slow");
+        const int countOfLimit = 1000 / 72;
+        Task<ToolRun> run = Task.Run(
+            () => ToolRun.Of("produce", _temp.StorePath, "--messages", "100", "--max-unconsumed", "1000"));
+        for (int i = 0; i < countOfLimit; i++)
+        {
+            consumer.Consume();
+            consumer.Advance();
+        }
+
+        Assert.False(consumer.TryConsume(out _, TimeSpan.FromMilliseconds(100)));
+        for (int i = countOfLimit; i < 100; i++)
+        {
+            consumer.Commit();
+            consumer.Consume();
+        }
+
+        (await run).Expect(0);
+    }
+
+    [Fact]
     public void ConsumeHex_AllByteValues_TwoLowerCaseDigitsEach()
     {
         byte[] message = [.. Enumerable.Range(0, 256).Select(value => (byte)value).Where(value => value != (byte)'\n')];

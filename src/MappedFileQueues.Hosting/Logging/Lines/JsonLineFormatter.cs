@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Text.Json;
 using Microsoft.Extensions.Logging;
 
@@ -14,6 +15,8 @@ internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvide
     private static readonly JsonEncodedText s_category = JsonEncodedText.Encode("category");
     private static readonly JsonEncodedText s_id = JsonEncodedText.Encode("id");
     private static readonly JsonEncodedText s_event = JsonEncodedText.Encode("event");
+    private static readonly JsonEncodedText s_traceId = JsonEncodedText.Encode("traceId");
+    private static readonly JsonEncodedText s_spanId = JsonEncodedText.Encode("spanId");
     private static readonly JsonEncodedText s_template = JsonEncodedText.Encode("template");
     private static readonly JsonEncodedText s_values = JsonEncodedText.Encode("values");
     private static readonly JsonEncodedText s_scopes = JsonEncodedText.Encode("scopes");
@@ -38,6 +41,7 @@ internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvide
             json.WriteNumber(s_id, entry.Id.Id);
         if (entry.Id.Name is { } name)
             json.WriteString(s_event, name);
+        WriteTrace(json);
         json.WriteString(MessageName, writer.Message.Written);
         if (reader is not null)
             WriteState(writer, json, reader, in state);
@@ -67,6 +71,18 @@ internal sealed class JsonLineFormatter(TimeProvider time, IExternalScopeProvide
         }
 
         json.WriteEndObject();
+    }
+
+    /// <summary>
+    /// The ids by which a tracing system finds the line. Those of the older, hierarchical format are of no use there. The
+    /// activity holds them as strings, so nothing is allocated.
+    /// </summary>
+    private static void WriteTrace(Utf8JsonWriter json)
+    {
+        if (Activity.Current is not { IdFormat: ActivityIdFormat.W3C } activity)
+            return;
+        json.WriteString(s_traceId, activity.TraceId.ToHexString());
+        json.WriteString(s_spanId, activity.SpanId.ToHexString());
     }
 
     private static void WriteState<TState>(

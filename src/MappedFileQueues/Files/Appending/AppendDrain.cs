@@ -56,8 +56,11 @@ internal sealed class AppendDrain : IDisposable
 
     /// <summary>Under the gate: whether the current file is older than a file may become.</summary>
     public bool IsRollDue() =>
-        _options.RollInterval != Timeout.InfiniteTimeSpan
-        && _options.TimeProvider.GetUtcNow().UtcTicks - _files.BegunTicks >= _options.RollInterval.Ticks;
+        _options.RollsByTime && _options.TimeProvider.GetUtcNow().UtcTicks >= _files.DueTicks;
+
+    /// <summary>Whether a closed file has been kept long enough.</summary>
+    public bool IsExpiryDue() =>
+        _options.RetainedAge is not null && _options.TimeProvider.GetUtcNow().UtcTicks >= _files.ExpiryTicks;
 
     /// <summary>Under the gate: whether a tick of the timer has something to do.</summary>
     public bool IsBehind() => _buffers.Accepted > _written || (IsDurable && _written > _flushed);
@@ -99,6 +102,8 @@ internal sealed class AppendDrain : IDisposable
         drain.WriteUpTo(drain.Accepted);
         if (drain.TrySealLastOfFile())
             _ = drain.DrainSealed(everything: true);
+        if (drain.IsExpiryDue())
+            drain._files.DeleteExpired();
         if (drain.IsDurable && drain._written > drain._flushed)
             drain.Sync();
     });
@@ -171,8 +176,15 @@ internal sealed class AppendDrain : IDisposable
     {
         lock (_gate)
         {
-            if (!IsRollDue() || !_buffers.HasBytesInFile)
+            if (!IsRollDue())
                 return false;
+            if (!_buffers.HasBytesInFile)
+            {
+                // Otherwise the first write of the day would be rolled at the next tick.
+                _files.BeginDay();
+                return false;
+            }
+
             return _buffers.TrySwap(endsFile: true);
         }
     }

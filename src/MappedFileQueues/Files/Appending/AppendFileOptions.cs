@@ -11,6 +11,8 @@ public sealed record AppendFileOptions
     private const int BufferLengthMax = 256 * 1024 * 1024;
     private const long PreallocationLengthDefault = 16L * 1024 * 1024;
 
+    private static readonly TimeSpan s_midnightLook = TimeSpan.FromMinutes(1);
+
     /// <summary>A timer takes 49.7 days, 2^32 - 2 ms, at most.</summary>
     internal static readonly TimeSpan TimerIntervalMax = TimeSpan.FromDays(49);
 
@@ -67,9 +69,31 @@ public sealed record AppendFileOptions
     public TimeSpan RollInterval { get; init; } = Timeout.InfiniteTimeSpan;
 
     /// <summary>
+    /// Whether the stream also begins the next file when a new day begins in the local time zone of <see cref="TimeProvider"/>,
+    /// unless the file is empty; default false. The stream checks it each <see cref="FlushInterval"/>, so writes of that time may
+    /// still go to the file of the day before. Where that is infinite, it checks each minute, and then also hands what was
+    /// written to the system. A file of an earlier day that is opened again is rolled at the first check.
+    /// </summary>
+    public bool RollAtMidnight { get; init; }
+
+    /// <summary>
     /// How many closed files to keep beside the one being written; the oldest are deleted. Default null: all are kept.
     /// </summary>
     public int? RetainedFileCount { get; init; }
+
+    /// <summary>
+    /// How long to keep closed files after the last write to them, as the file system tells it. Older ones are deleted at the
+    /// opening, when the stream rolls, and when the time has come. Default null: the age does not count. The file that is being
+    /// written stays.
+    /// </summary>
+    public TimeSpan? RetainedAge { get; init; }
+
+    /// <summary>
+    /// Called with each file that the stream has rolled and keeps, in their order, by one thread of the pool at a time; default
+    /// null. Writes do not wait for it, nor does Dispose. What it throws is dropped. When the process dies first it is not
+    /// called. Closing the stream rolls nothing.
+    /// </summary>
+    public Action<RolledFile>? OnRolled { get; init; }
 
     /// <summary>
     /// Whether the oldest closed file, instead of being deleted, is renamed, overwritten with zeros in the background and written
@@ -86,12 +110,35 @@ public sealed record AppendFileOptions
     /// </summary>
     public UnixFileMode? UnixCreateMode { get; init; }
 
-    /// <summary>The clock of <see cref="FlushInterval"/> and <see cref="RollInterval"/>; default the system's.</summary>
+    /// <summary>
+    /// The clock of <see cref="FlushInterval"/>, <see cref="RollInterval"/> and <see cref="RetainedAge"/>, and the time zone of
+    /// <see cref="RollAtMidnight"/>; default the system's.
+    /// </summary>
     public TimeProvider TimeProvider { get; init; } = TimeProvider.System;
 
     internal bool RollsByLength => RollLength > 0;
 
-    internal bool Rolls => RollsByLength || RollInterval != Timeout.InfiniteTimeSpan;
+    internal bool RollsByTime => RollAtMidnight || RollInterval != Timeout.InfiniteTimeSpan;
+
+    internal bool Rolls => RollsByLength || RollsByTime;
+
+    /// <summary>How often a timer looks for what is due; infinite when nothing ever is.</summary>
+    internal TimeSpan TickInterval
+    {
+        get
+        {
+            if (FlushInterval != Timeout.InfiniteTimeSpan)
+                return FlushInterval;
+            TimeSpan shortest = TimerIntervalMax;
+            if (RollInterval != Timeout.InfiniteTimeSpan && RollInterval < shortest)
+                shortest = RollInterval;
+            if (RollAtMidnight && s_midnightLook < shortest)
+                shortest = s_midnightLook;
+            if (RetainedAge < shortest)
+                shortest = RetainedAge.Value;
+            return RollsByTime || RetainedAge is not null ? shortest : Timeout.InfiniteTimeSpan;
+        }
+    }
 
     internal long PreallocationStep =>
         PreallocationLength > 0 ? PreallocationLength : RollsByLength ? RollLength : PreallocationLengthDefault;
@@ -114,6 +161,7 @@ public sealed record AppendFileOptions
         Check(PreallocationLength >= 0, nameof(PreallocationLength), PreallocationLength, "0 or more");
         Check(RollLength >= 0, nameof(RollLength), RollLength, "0 or more");
         Check(RetainedFileCount is null or >= 0, nameof(RetainedFileCount), RetainedFileCount!, "0 or more, or null");
+        Check(RetainedAge is null || RetainedAge > TimeSpan.Zero, nameof(RetainedAge), RetainedAge!, "more than zero, or null");
         if (Content == FileContent.Binary && LeavesZeros)
         {
             throw new ArgumentException(

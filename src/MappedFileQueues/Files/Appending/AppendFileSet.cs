@@ -1,4 +1,5 @@
 using MappedFileQueues.Files.Names;
+using MappedFileQueues.Files.Rolling;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
@@ -28,8 +29,11 @@ internal sealed class AppendFileSet : IDisposable
     private readonly List<string> _unsynced = [];
     private Task<AppendFile>? _next;
     private string? _spare;
+    private readonly RollNotices? _notices;
     private bool _areEntriesDirty;
-    private long _begunTicks;
+    private DateTimeOffset _begun;
+    private long _dueTicks;
+    private long _expiryTicks = long.MaxValue;
 
     private AppendFileSet(HeldDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
     {
@@ -38,6 +42,7 @@ internal sealed class AppendFileSet : IDisposable
         _nextName = names.Next;
         _rolled = new RolledFiles(directory, names);
         _room = new RoomMark(directory, name);
+        _notices = options.OnRolled is { } handler ? new RollNotices(handler) : null;
         Current = null!;
     }
 
@@ -47,12 +52,11 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>The length that the current file had when it was opened.</summary>
     public long OpenedLength { get; private set; }
 
-    /// <summary>When it was begun, in ticks of UTC; may be read by any thread.</summary>
-    public long BegunTicks
-    {
-        get => Volatile.Read(ref _begunTicks);
-        private set => Volatile.Write(ref _begunTicks, value);
-    }
+    /// <summary>When it becomes too old, in ticks of UTC; may be read by any thread.</summary>
+    public long DueTicks => Volatile.Read(ref _dueTicks);
+
+    /// <summary>When the oldest closed file has been kept long enough, in ticks of UTC; may be read by any thread.</summary>
+    public long ExpiryTicks => Volatile.Read(ref _expiryTicks);
 
     private bool IsDurable => _options.Durability != AppendDurability.PageCache;
 
@@ -109,12 +113,14 @@ internal sealed class AppendFileSet : IDisposable
         Current.Cut();
         if (IsDurable)
             Current.Sync();
+        long length = Current.End;
+        string? rolled = null;
         Current.Dispose();
 
         // Missing: another program has moved or deleted it while it was written, which it may.
         if (_directory.Identify(_name) is not null)
         {
-            string rolled = _rolled.Add(_name);
+            rolled = _rolled.Add(_name);
             if (!IsDurable)
                 _unsynced.Add(rolled);
 
@@ -136,8 +142,31 @@ internal sealed class AppendFileSet : IDisposable
         _areEntriesDirty = true;
         if (IsDurable)
             _directory.FlushEntries("");
-        BegunTicks = _options.TimeProvider.GetUtcNow().UtcTicks;
+        Announce(rolled, length);
+        _begun = _options.TimeProvider.GetUtcNow();
+        BeginDay();
         BeginNext(spare);
+    }
+
+    /// <summary>The current file is one of today: it was begun now, or nothing is in it yet.</summary>
+    public void BeginDay() => Volatile.Write(ref _dueTicks, DueAfter(_begun, _options.TimeProvider.GetUtcNow()));
+
+    /// <summary>Deletes the closed files that have been kept long enough.</summary>
+    public void DeleteExpired()
+    {
+        if (_options.RetainedAge is not { } age)
+            return;
+        long expiry = long.MaxValue;
+        while (_rolled.Count > 0)
+        {
+            expiry = ExpiryOf(_rolled.Oldest, age);
+            if (expiry > _options.TimeProvider.GetUtcNow().UtcTicks)
+                break;
+            Delete(_rolled.TakeOldest());
+            expiry = long.MaxValue;
+        }
+
+        Volatile.Write(ref _expiryTicks, expiry);
     }
 
     /// <summary>Ends the current file behind its last byte; best effort after a failure, whose error is thrown already.</summary>
@@ -180,6 +209,7 @@ internal sealed class AppendFileSet : IDisposable
         _ = _directory.Delete(_nextName);
         bool isThere = _directory.Identify(_name) is not null;
         PlatformFile file = _directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
+        DateTimeOffset lastWritten;
         try
         {
             TakeAlone(file);
@@ -188,6 +218,7 @@ internal sealed class AppendFileSet : IDisposable
             if (Memory.PlantedFaults.Has(Memory.PlantedFault.ZeroTailKept))
                 OpenedLength = file.Length;
 #endif
+            lastWritten = file.LastWritten;
             if (file.Length != OpenedLength)
                 file.SetLength(OpenedLength);
             EndTornLine(file);
@@ -205,7 +236,13 @@ internal sealed class AppendFileSet : IDisposable
         else
             _room.Clear();
         Current.MakeRoom(OpenedLength + 1);
-        BegunTicks = BirthOf(file, isThere).UtcTicks;
+        DateTimeOffset now = _options.TimeProvider.GetUtcNow();
+        DateTimeOffset? birth = isThere && OpenedLength > 0 ? BirthOf(file, now) : now;
+        _begun = birth ?? now;
+
+        // What was written on an earlier day belongs to it, even where the birth is unknown.
+        Volatile.Write(ref _dueTicks, DueAfter(_begun, birth ?? (lastWritten < now ? lastWritten : now)));
+        DeleteExpired();
 
         // Also when the file was there: the process that created or renamed it may have been killed before it flushed that.
         _areEntriesDirty = true;
@@ -248,12 +285,47 @@ internal sealed class AppendFileSet : IDisposable
         OpenedLength++;
     }
 
-    private DateTimeOffset BirthOf(PlatformFile file, bool isThere)
+    /// <summary>Null where it is unknown: a file that is used again was born long before its content.</summary>
+    private DateTimeOffset? BirthOf(PlatformFile file, DateTimeOffset now) =>
+        !_options.ReuseOldFiles && file.Birth is { } birth ? (birth < now ? birth : now) : null;
+
+    /// <summary>When a file becomes too old.</summary>
+    private long DueAfter(DateTimeOffset begun, DateTimeOffset ofDay)
     {
-        DateTimeOffset now = _options.TimeProvider.GetUtcNow();
-        if (!isThere || _options.ReuseOldFiles || OpenedLength == 0)
-            return now;
-        return file.Birth is { } birth && birth < now ? birth : now;
+        long due = long.MaxValue;
+        if (_options.RollInterval != Timeout.InfiniteTimeSpan && _options.RollInterval.Ticks < long.MaxValue - begun.UtcTicks)
+            due = begun.UtcTicks + _options.RollInterval.Ticks;
+        return _options.RollAtMidnight
+            ? Math.Min(due, Midnight.After(ofDay, _options.TimeProvider.LocalTimeZone).UtcTicks)
+            : due;
+    }
+
+    /// <summary>When a closed file has been kept long enough; at once if it is gone.</summary>
+    private long ExpiryOf(string name, TimeSpan age)
+    {
+        using PlatformFile? file = _directory.Open(name, FileOpening.Read);
+        long last = file?.LastWritten.UtcTicks ?? 0;
+        return age.Ticks < long.MaxValue - last ? last + age.Ticks : long.MaxValue;
+    }
+
+    private void Announce(string? rolled, long length)
+    {
+        if (_notices is null || rolled is null || _rolled.Count == 0)
+            return;
+        _notices.Add(new RolledFile
+        {
+            Path = Path.Combine(_directory.Path, rolled),
+            Length = length,
+            Begun = _begun,
+            Ended = _options.TimeProvider.GetUtcNow(),
+        });
+    }
+
+    private void Delete(string rolled)
+    {
+        _unsynced.Remove(rolled);
+        _ = _directory.Delete(rolled);
+        _areEntriesDirty = true;
     }
 
     /// <summary>Deletes the oldest files beyond those to keep. One of them may be reused instead: its name is returned.</summary>
@@ -263,13 +335,18 @@ internal sealed class AppendFileSet : IDisposable
         while (_rolled.Count > _options.RetainedFileCount)
         {
             string oldest = _rolled.TakeOldest();
-            _unsynced.Remove(oldest);
             if (_options.ReuseOldFiles && spare is null)
+            {
+                _unsynced.Remove(oldest);
                 spare = oldest;
+            }
             else
-                _ = _directory.Delete(oldest);
+            {
+                Delete(oldest);
+            }
         }
 
+        DeleteExpired();
         return spare;
     }
 

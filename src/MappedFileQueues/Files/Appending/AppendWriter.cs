@@ -40,9 +40,7 @@ internal sealed class AppendWriter : IDisposable
 
     private ITimer? MakeTimer(AppendFileOptions options)
     {
-        TimeSpan period = options.FlushInterval;
-        if (period == Timeout.InfiniteTimeSpan && options.RollInterval != Timeout.InfiniteTimeSpan)
-            period = TimeSpan.FromTicks(Math.Min(options.RollInterval.Ticks, AppendFileOptions.TimerIntervalMax.Ticks));
+        TimeSpan period = options.TickInterval;
         if (period == Timeout.InfiniteTimeSpan)
             return null;
 
@@ -55,7 +53,7 @@ internal sealed class AppendWriter : IDisposable
     {
         lock (_gate)
         {
-            if (_hasTicked || (!_drain.IsBehind() && !_drain.IsRollDue()))
+            if (_hasTicked || (!_drain.IsBehind() && !_drain.IsRollDue() && !_drain.IsExpiryDue()))
                 return;
             _hasTicked = true;
             Monitor.PulseAll(_gate);

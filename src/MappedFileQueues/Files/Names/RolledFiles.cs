@@ -10,6 +10,9 @@ internal sealed class RolledFiles(HeldDirectory directory, RolledNames names)
     /// <summary>How many there are.</summary>
     public int Count => _numbers.Count;
 
+    /// <summary>The name of the oldest one.</summary>
+    public string Oldest => names.NameOf(_numbers[0]);
+
     /// <summary>Gives a file the next number, and returns its new name.</summary>
     public string Add(string name)
     {
@@ -25,7 +28,7 @@ internal sealed class RolledFiles(HeldDirectory directory, RolledNames names)
     /// <summary>Removes the oldest one from the list, and returns its name; the file stays.</summary>
     public string TakeOldest()
     {
-        string name = names.NameOf(_numbers[0]);
+        string name = Oldest;
         _numbers.RemoveAt(0);
         return name;
     }

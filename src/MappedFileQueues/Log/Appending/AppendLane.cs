@@ -5,8 +5,8 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// One thread's place in the log: where it will try its next frame, and the one private bound against which the append path
-/// compares. The bound stands for the end of the segment, for what is allocated, for an open claim and for a disposed producer;
-/// it is null whenever the rare path has something to do.
+/// compares. The bound stands for the end of the segment, for what is allocated, for an open claim, for consumers that
+/// are too far behind, and for a disposed producer; it is null whenever the rare path has something to do.
 /// <para>Only its own thread moves a lane; the lane of an Exclusive producer belongs to the thread that called last. Dispose
 /// takes the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible
 /// then, or the thread finds the bound gone.</para>
@@ -60,6 +60,12 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
 
     /// <summary>The lane notifies the preparer again when it reaches this offset.</summary>
     public long NoticeFrom;
+
+    /// <summary>No frame of this lane may end beyond it: consumers are too far behind.</summary>
+    public long Ceiling;
+
+    /// <summary>The ceiling is looked up again when the lane reaches this offset.</summary>
+    public long CeilingUntil;
 
     /// <summary>The appender that this lane belongs to.</summary>
     public object Owner => owner;

@@ -24,6 +24,10 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 {
     private readonly AppendLane _lane;
 
+    /// <summary>Odd while the thread of <see cref="PendingAppends"/> appends here.</summary>
+    private int _appendsForWaiting;
+    private int _threadForWaiting;
+
     public ExclusiveAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, bool waitersFence)
         : base(store, flusher, roller)
     {
@@ -41,7 +45,41 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     public override long TailOffset => _lane.Offset;
 
-    /// <summary>Appends one message; returns its offset. One thread at a time.</summary>
+    public override long TryAppend(ref byte payload, int length) => Append(ref payload, length);
+
+    /// <inheritdoc/>
+    /// <remarks>A caller that comes meanwhile waits for this append, which is no call of the user.</remarks>
+    public override bool TryAppendForWaiting(ref byte payload, int length, out long offset)
+    {
+        _threadForWaiting = Environment.CurrentManagedThreadId;
+        Interlocked.Increment(ref _appendsForWaiting); // P39 full: before the lane is taken; pairs with P39 acquire in TakeOver.
+        try
+        {
+            byte here;
+            if (!_lane.Calls.TryBegin(&here) && !_lane.Calls.Take(&here))
+            {
+                offset = Full;
+                return false;
+            }
+
+            offset = AppendRarely(ref payload, length);
+            return true;
+        }
+        catch (InvalidOperationException error) when (error is not ObjectDisposedException)
+        {
+            // Between the two marks the caller came.
+            offset = Full;
+            return false;
+        }
+        finally
+        {
+            Interlocked.Increment(ref _appendsForWaiting); // P39 full: the lane is free; pairs with P39 acquire in TakeOver.
+        }
+    }
+
+    /// <summary>
+    /// Appends one message; returns its offset, or <see cref="LogAppender.Full"/>. One thread at a time.
+    /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     [SkipLocalsInit]
     public long Append(ref byte payload, int length)
@@ -92,11 +130,12 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         }
     }
 
-    public override AppendLane Claim(int payloadLength)
+    public override AppendLane? Claim(int payloadLength)
     {
         ThrowIfTooLong(payloadLength);
         long frameLength = FrameHeader.FrameLength(payloadLength);
-        BeginCall(_lane, frameLength);
+        if (!TryBeginCall(_lane, frameLength))
+            return null;
         _lane.DirtyTo = Math.Max(_lane.DirtyTo, _lane.Offset + frameLength);
         return OpenClaim(_lane, frameLength);
     }
@@ -128,7 +167,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         long total = checked(FrameHeader.FrameLength(messageLength) * count);
         ThrowIfTooLong(total - FrameHeader.Size);
-        BeginCall(_lane, total);
+        if (!TryBeginCall(_lane, total))
+            return Full;
         long offset = _lane.Offset;
         Publish(_lane, WriteBatch(_lane.Next, offset, ref messages, messageLength, count), total);
         return offset;
@@ -172,6 +212,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
         // The lane stays where it is: the claim's thread may be about to read where it may write.
         Store.Wake.WakeIfAwaited();
+        Store.RoomWake.WakeIfAwaited();
     }
 
     protected override void MarkCall(AppendLane lane)
@@ -185,10 +226,18 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void TakeOver(AppendLane lane, byte* stack)
     {
-        if (!lane.Calls.Take(stack))
-            throw new InvalidOperationException("Two threads call an Exclusive producer at once; nothing was appended by this "
-                + $"call: path={Store.Path}. "
-                + "Let them take turns, or use ProducerMode.Shared.");
+        var spinner = new SpinWait();
+        while (true)
+        {
+            int before = Volatile.Read(ref _appendsForWaiting); // P39 acquire: pairs with P39 full in TryAppendForWaiting.
+            if (lane.Calls.Take(stack))
+                return;
+            int now = Volatile.Read(ref _appendsForWaiting); // P39 acquire: pairs with P39 full in TryAppendForWaiting.
+            if (before == now && ((now & 1) == 0 || _threadForWaiting == Environment.CurrentManagedThreadId))
+                throw new InvalidOperationException("Two threads call an Exclusive producer at once; nothing was appended by "
+                    + $"this call: path={Store.Path}. Let them take turns, or use ProducerMode.Shared.");
+            spinner.SpinOnce();
+        }
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -216,7 +265,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         AppendLane lane = _lane;
         ThrowIfTooLong(length);
         long frameLength = FrameHeader.FrameLength(length);
-        BeginCall(_lane, frameLength);
+        if (!TryBeginCall(_lane, frameLength))
+            return Full;
         long offset = lane.Offset;
         Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
         return offset;

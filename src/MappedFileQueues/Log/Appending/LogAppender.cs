@@ -15,6 +15,9 @@ namespace MappedFileQueues.Log.Appending;
 /// </summary>
 internal abstract unsafe class LogAppender : IProducerLanes
 {
+    /// <summary>The result of an append that would go too far beyond the slowest consumer; nothing was written.</summary>
+    public const long Full = -1;
+
     private readonly ulong* _waiterFlag;
     private volatile bool _disposed;
     private volatile bool _mustStayMapped;
@@ -46,13 +49,16 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     protected bool WritesChecksum { get; }
 
-    protected bool IsDisposed => _disposed;
+    /// <summary>No call begins any more.</summary>
+    public bool IsDisposed => _disposed;
 
     /// <summary>For waits; they check the end of the queue separately.</summary>
     protected void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
 
-    /// <summary>Reserves a frame for filling in place; the caller publishes or abandons it on the same thread.</summary>
-    public abstract AppendLane Claim(int payloadLength);
+    /// <summary>
+    /// Reserves a frame for filling in place; the caller publishes or abandons it on the same thread. Null: <see cref="Full"/>.
+    /// </summary>
+    public abstract AppendLane? Claim(int payloadLength);
 
     /// <summary>
     /// Publishes the first <paramref name="payloadLength"/> bytes of the open claim; returns the message's offset.
@@ -61,6 +67,15 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     /// <summary>Ends the open claim so that no reader sees any of it.</summary>
     public abstract void AbandonClaim(AppendLane lane);
+
+    /// <summary>Appends one message; returns its offset, or <see cref="Full"/>.</summary>
+    public abstract long TryAppend(ref byte payload, int length);
+
+    /// <summary>
+    /// As <see cref="TryAppend"/>, on a thread that is not the caller's, for a call that waits. False while the caller is in
+    /// another call of the producer.
+    /// </summary>
+    public abstract bool TryAppendForWaiting(ref byte payload, int length, out long offset);
 
     /// <summary>Appends messages of one size that become readable all at once; returns the first one's offset.</summary>
     public abstract long AppendBatch(ref byte messages, int messageLength, int count);
@@ -73,7 +88,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
     {
         long total = BatchLayout.Length(messages);
         ThrowIfTooLong(total - FrameHeader.Size);
-        AppendLane lane = Claim((int)(total - FrameHeader.Size));
+        if (Claim((int)(total - FrameHeader.Size)) is not { } lane)
+            return Full;
         int number = lane.ClaimNumber;
         long offset = lane.Offset;
         ulong header;
@@ -171,6 +187,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
     public bool Close()
     {
         _disposed = true;
+        if (Store.Settings.UnconsumedBytesMax > 0)
+            Store.RoomWake.Interrupt();
         FenceOwnClaim();
         bool clean = LaneDrain.Drain(Lanes(), Store.Settings.LockTimeout, TryFence);
         return clean && !_mustStayMapped;
@@ -180,9 +198,18 @@ internal abstract unsafe class LogAppender : IProducerLanes
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected static void EndCall(AppendLane lane) => lane.Calls.End();
 
-    /// <summary>Marks a call of the rare kind and makes room for it. If it throws, the call is over.</summary>
-    protected void BeginCall(AppendLane lane, long frameLength)
+    /// <summary>
+    /// Marks a call of the rare kind and makes room for something that is no message. If it throws, the call is over.
+    /// </summary>
+    protected void BeginCall(AppendLane lane, long frameLength) => _ = TryBeginCall(lane, frameLength, isForMessage: false);
+
+    /// <summary>
+    /// As <see cref="BeginCall"/>, for a message or a batch. False when it would go too far beyond the slowest consumer: the
+    /// call is over.
+    /// </summary>
+    protected bool TryBeginCall(AppendLane lane, long frameLength, bool isForMessage = true)
     {
+        bool hasRoom;
         ThrowIfNotReady(lane);
         ProtocolSteps.Reach(ProtocolStep.CallChecked);
         MarkCall(lane);
@@ -194,7 +221,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
                 throw Store.Poisoned();
             try
             {
-                Roller.MakeRoom(lane, frameLength);
+                hasRoom = Roller.MakeRoom(lane, frameLength, isForMessage);
             }
             catch (QueueDiskException)
             {
@@ -215,6 +242,10 @@ internal abstract unsafe class LogAppender : IProducerLanes
             EndCall(lane);
             throw;
         }
+
+        if (!hasRoom)
+            EndCall(lane);
+        return hasRoom;
     }
 
     /// <summary>Marks a call of the rare kind.</summary>
@@ -254,7 +285,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected void WakeWaiters(AppendLane lane)
     {
-        // P9 acquire: pairs with P9 full in WakeSignal.Prepare.
+        // P9 acquire: pairs with P9 full in WakeSignal.Raise.
         ulong flag = SharedWord.ReadAcquire(_waiterFlag);
         if (flag != 0)
             WakeRarely(lane, flag);

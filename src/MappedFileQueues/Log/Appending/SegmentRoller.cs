@@ -16,7 +16,8 @@ namespace MappedFileQueues.Log.Appending;
 /// low water again, because retention may have removed the segment while this producer was stopped; below low water, start again
 /// at the tail hint.</para>
 /// </summary>
-internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, FlushThread flushThread)
+internal sealed unsafe class SegmentRoller(
+    LogStore store, LogOrigin origin, FlushThread flushThread, ConsumerLimit? consumerLimit = null)
 {
     /// <summary>
     /// The largest step of the bound: each time it is reached, the preparer is notified and the tail hint is raised.
@@ -31,7 +32,11 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
     /// <summary>
     /// Moves the lane to a header that was free when it was read, with room and blocks for the frame in its segment.
     /// </summary>
-    public void MakeRoom(AppendLane lane, long frameLength)
+    /// <param name="lane">The lane.</param>
+    /// <param name="frameLength">The frame's length, or that of a whole batch.</param>
+    /// <param name="isForMessage">False: what is to stand there adds nothing that a consumer has to read.</param>
+    /// <returns>False when a message would be too far beyond the slowest consumer.</returns>
+    public bool MakeRoom(AppendLane lane, long frameLength, bool isForMessage = false)
     {
         if (lane.Segment is null)
             MapAt(lane, SharedWord.ReadAcquire(store.Control.TailHint)); // P14 acquire: pairs with P14 full in Raise.
@@ -54,6 +59,13 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             if (!hasBlock)
                 store.Maker.EnsureAllocated(segment.Start + position + FrameHeader.Size, lane.LookWhileWaiting);
             long end = position + frameLength;
+            long endInLog = segment.Start + end + (end > segment.SegmentLength ? segment.SegmentLength - position : 0);
+            if (consumerLimit is not null && !IsBelowCeiling(lane, segment.Start + position, endInLog) && isForMessage)
+            {
+                lane.Bound = null;
+                return false;
+            }
+
             if (end > segment.SegmentLength || !TryEnsureAllocated(lane, segment, Math.Min(end + 8, segment.SegmentLength)))
             {
                 if (TryPadRest(lane, segment, position))
@@ -62,7 +74,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             }
 
             SetBound(lane, segment, position, frameLength);
-            return;
+            return true;
         }
     }
 
@@ -78,6 +90,9 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             // P16 acquire: read after the segment was opened; pairs with P16 release in LogOrigin, which raises it before a
             // segment is unlinked.
             bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
+#if MFQ_PLANTED
+            isBelowLowWater &= !PlantedFaults.Has(PlantedFault.LowWaterNotReadAgain);
+#endif
             if (segment is null && !isBelowLowWater)
             {
                 store.Maker.Make(start, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);
@@ -108,6 +123,8 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             // raised this; pairs with P20 acquire in SegmentMaker.
             SharedWord.RaiseTo(store.Control.Allocated, start);
             bool hasRolled = lane.Segment is not null;
+            if (hasRolled && lane.Segment!.End == start)
+                NoteCompleted(lane.Segment);
             Unmap(lane);
             lane.MoveTo(segment!, offset - start);
             ProtocolSteps.Reach(ProtocolStep.SegmentEntered);
@@ -135,9 +152,33 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             store.Window.Release(left);
     }
 
+    /// <summary>
+    /// The first producer that goes on in the next segment says when this one was completed: retention by age depends on it. The
+    /// system itself notices stores into a mapped page only when the page was clean before. Before the hint, so that a producer
+    /// that dies in between leaves it to the next one.
+    /// </summary>
+    private void NoteCompleted(SegmentMapping segment)
+    {
+        // P14 acquire: pairs with P14 full in Raise.
+        if (SharedWord.ReadAcquire(store.Control.TailHint) < segment.End)
+            segment.File.NoteWritten();
+    }
+
     /// <summary>Raises the tail hint to a frame's start that a walker reached.</summary>
     // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom.
     public static void Raise(LogStore store, long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
+
+    /// <summary>
+    /// Looks at the consumers when the lane reaches its ceiling, and once a step: one may have appeared, or moved back.
+    /// </summary>
+    private bool IsBelowCeiling(AppendLane lane, long place, long end)
+    {
+        if (place < lane.CeilingUntil && end <= lane.Ceiling)
+            return true;
+        bool allows = consumerLimit!.Allows(place, end, out lane.Ceiling);
+        lane.CeilingUntil = place + BoundStep;
+        return allows;
+    }
 
     /// <summary>False when the segment cannot grow so far (for example Portable, in a segment that Linux made).</summary>
     private bool TryEnsureAllocated(AppendLane lane, SegmentMapping segment, long position) =>
@@ -218,7 +259,12 @@ internal sealed unsafe class SegmentRoller(LogStore store, LogOrigin origin, Flu
             lane.WritableTo = segment.Start + there;
         }
 
-        lane.Bound = lane.MayHaveBound ? segment.Pointer + Math.Min(limit, there) : null;
+        // A frame may end at the ceiling; the bound leaves room for a header behind it.
+        long bound = consumerLimit is null
+            ? limit
+            : Math.Clamp(Math.Min(lane.Ceiling, lane.CeilingUntil) - segment.Start, 0, limit - FrameHeader.Size)
+                + FrameHeader.Size;
+        lane.Bound = lane.MayHaveBound ? segment.Pointer + Math.Min(bound, there) : null;
         Raise(store, segment.Start + position);
         // From the frame's end on: the frame itself, perhaps a megabyte, is not room for the next one. Not at each page that was
         // not ready: a lead that doubles with each notice would take all available room.

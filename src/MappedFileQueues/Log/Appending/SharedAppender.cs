@@ -53,7 +53,16 @@ internal sealed unsafe class SharedAppender : LogAppender
         }
     }
 
-    /// <summary>Appends one message; returns its offset. Any thread.</summary>
+    public override long TryAppend(ref byte payload, int length) => Append(ref payload, length);
+
+    /// <summary>The thread has a lane of its own.</summary>
+    public override bool TryAppendForWaiting(ref byte payload, int length, out long offset)
+    {
+        offset = Append(ref payload, length);
+        return true;
+    }
+
+    /// <summary>Appends one message; returns its offset, or <see cref="LogAppender.Full"/>. Any thread.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public long Append(ref byte payload, int length)
     {
@@ -85,13 +94,12 @@ internal sealed unsafe class SharedAppender : LogAppender
     {
     }
 
-    public override AppendLane Claim(int payloadLength)
+    public override AppendLane? Claim(int payloadLength)
     {
         ThrowIfTooLong(payloadLength);
         AppendLane lane = OwnLane();
         long frameLength = FrameHeader.FrameLength(payloadLength);
-        ClaimFrames(lane, frameLength);
-        return OpenClaim(lane, frameLength);
+        return TryClaimFrames(lane, frameLength) ? OpenClaim(lane, frameLength) : null;
     }
 
     public override long PublishClaim(AppendLane lane, int payloadLength)
@@ -117,7 +125,8 @@ internal sealed unsafe class SharedAppender : LogAppender
         long total = checked(FrameHeader.FrameLength(messageLength) * count);
         ThrowIfTooLong(total - FrameHeader.Size);
         AppendLane lane = OwnLane();
-        ClaimFrames(lane, total);
+        if (!TryClaimFrames(lane, total))
+            return Full;
         long offset = lane.Offset;
         Publish(lane, WriteBatch(lane.Next, offset, ref messages, messageLength, count), total);
         return offset;
@@ -211,18 +220,23 @@ internal sealed unsafe class SharedAppender : LogAppender
             EndCall(lane);
         ThrowIfTooLong(length);
         long frameLength = FrameHeader.FrameLength(length);
-        ClaimFrames(lane, frameLength);
+        if (!TryClaimFrames(lane, frameLength))
+            return Full;
         long offset = lane.Offset;
         Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
         return offset;
     }
 
-    /// <summary>Walks until the claim succeeds. On return the lane is in a call and stands at its claim.</summary>
-    private void ClaimFrames(AppendLane lane, long totalLength)
+    /// <summary>
+    /// Walks until the claim succeeds. On return the lane is in a call and stands at its claim; false when the consumers are too
+    /// far behind.
+    /// </summary>
+    private bool TryClaimFrames(AppendLane lane, long totalLength)
     {
         while (true)
         {
-            BeginCall(lane, totalLength);
+            if (!TryBeginCall(lane, totalLength))
+                return false;
             uint low = FrameHeader.LowHalf((int)(totalLength - FrameHeader.Size), FrameState.Claimed);
             lane.Claim = FrameHeader.Make(low, _owner);
             if (!IsBlank(lane, lane.Next))
@@ -231,7 +245,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             if (SharedWord.CompareExchange((ulong*)lane.Next, 0, lane.Claim))
             {
                 ProtocolSteps.Reach(ProtocolStep.Claimed);
-                return;
+                return true;
             }
 
             // Another producer was faster. The call begins again: BeginCall may throw after a Dispose in between, and that
@@ -246,13 +260,13 @@ internal sealed unsafe class SharedAppender : LogAppender
     /// </summary>
     private static bool IsBlank(AppendLane lane, byte* at) =>
         at + (2 * FrameHeader.Size) > lane.Segment!.Pointer + lane.Segment.SegmentLength
-        // P2 acquire: a payload comes after its claim; pairs with P2 full in ClaimFrames.
+        // P2 acquire: a payload comes after its claim; pairs with P2 full in TryClaimFrames.
         || SharedWord.ReadAcquire((ulong*)(at + FrameHeader.Size)) == 0;
 
     /// <summary>Throws when the place is still free: another producer's claim would be visible before its payload.</summary>
     private void ThrowIfDamaged(AppendLane lane)
     {
-        // P2 acquire: after the word that is not zero; pairs with P2 full in ClaimFrames.
+        // P2 acquire: after the word that is not zero; pairs with P2 full in TryClaimFrames.
         if (SharedWord.ReadAcquire((ulong*)lane.Next) != 0)
             return;
         long offset = lane.Offset;

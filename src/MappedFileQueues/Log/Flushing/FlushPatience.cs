@@ -16,6 +16,9 @@ internal readonly struct FlushPatience(TimeSpan timeout, CancellationToken cance
 
     public CancellationToken CancellationToken => cancellationToken;
 
+    /// <summary>True when the time is up.</summary>
+    public bool IsOver => _deadline.IsOver;
+
     /// <summary>Throws when the time is up or the call was cancelled.</summary>
     public void ThrowIfOver(LogStore store, long goal)
     {

@@ -14,6 +14,9 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
 
     private long _lastCheckpoint;
 
+    /// <summary>How long this queue's own flushes took.</summary>
+    public FlushTimes Times { get; } = new(store.Settings.TimeProvider);
+
     /// <summary>True if the last checkpoint of this queue is older than a second.</summary>
     public bool IsCheckpointDue => Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
 
@@ -39,7 +42,9 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         if (PlantedFaults.Has(PlantedFault.CheckpointBeforeSync))
             WriteCheckpoint(to);
 #endif
+        long began = Stopwatch.GetTimestamp();
         Sync(from, to);
+        Times.Note(began);
         ProtocolSteps.Reach(ProtocolStep.FlushSynced);
         if (checkpoint || walk.SawUnchecked)
             WriteCheckpoint(to);

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
@@ -45,6 +46,8 @@ internal sealed class FlushThread : IDisposable
     private bool _waitsForPublish;
     private int _notices;
     private long _seenConfirmed;
+    private long _seenLimit;
+    private long _seenCompleted;
 
     public FlushThread(LogStore store, LogFlusher flusher)
     {
@@ -256,6 +259,13 @@ internal sealed class FlushThread : IDisposable
             return;
         _rolled = false;
         _lastRoll = Stopwatch.GetTimestamp();
+        if (WasRemoved())
+        {
+            // What was completed since may stay.
+            _rolled = true;
+            return;
+        }
+
         try
         {
             _flusher.FlushCompletedSegments();
@@ -273,8 +283,8 @@ internal sealed class FlushThread : IDisposable
         if (!_ticks || Left(_lastTick, Tick) > TimeSpan.Zero)
             return;
         _lastTick = Stopwatch.GetTimestamp();
-        // After half an interval another process's flush is recent enough; after a whole interval it may be too old.
-        bool isRecent = !_isIdle && _store.ConfirmedOffset != _seenConfirmed;
+        bool isRecent = !_isIdle && IsRecent();
+        _seenLimit = new FrameWalk(_store).NowLimit;
         _isIdle = false;
         if (isRecent)
         {
@@ -293,6 +303,27 @@ internal sealed class FlushThread : IDisposable
             _store.Producers.TakeBoundsBelow(confirmed);
         _seenConfirmed = confirmed;
         _flusher.CheckpointIfDue();
+    }
+
+    /// <summary>
+    /// After half an interval another process's flush is recent enough; after a whole interval it may be too old. Retention
+    /// raises the confirmed offset too, to low water, and flushes nothing. But when it has removed all that was published
+    /// before the last tick, the next tick is early enough for the rest: where messages live for less than half an interval,
+    /// none is flushed only to be thrown away.
+    /// </summary>
+    private bool IsRecent()
+    {
+        long confirmed = _store.ConfirmedOffset;
+        return confirmed >= _seenLimit || (confirmed != _seenConfirmed && confirmed > _store.LowWater);
+    }
+
+    /// <summary>Whether retention has removed all segments that were complete when this was last asked.</summary>
+    private unsafe bool WasRemoved()
+    {
+        long completed = _seenCompleted;
+        // P14 acquire: pairs with P14 full in SegmentRoller.
+        _seenCompleted = _store.Window.StartOf(SharedWord.ReadAcquire(_store.Control.TailHint));
+        return _store.KeepsLittle && _store.LowWater >= completed;
     }
 
     /// <summary>The interval's flush.</summary>

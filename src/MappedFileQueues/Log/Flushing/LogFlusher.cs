@@ -68,6 +68,9 @@ internal sealed unsafe class LogFlusher : IDisposable
     /// <summary>Why background flushes fail, if they do.</summary>
     public FlushFailure Failure { get; }
 
+    /// <inheritdoc cref="FlushRound.Times"/>
+    public FlushTimes Times => _round.Times;
+
     /// <summary>
     /// Flushes everything that was published before the call; returns the new confirmed offset. Waits for frames below that end
     /// which living producers have claimed; claims of dead producers become padding.

@@ -12,6 +12,7 @@ namespace MappedFileQueues.Log.Frames;
 internal unsafe struct FrameWalk(LogStore store)
 {
     private PageSteps _steps = new(PageSteps.ForWalking);
+    private bool _stopsAtMessages;
 
     /// <summary>What a walk does at a claimed frame.</summary>
     private enum AtClaim
@@ -25,6 +26,9 @@ internal unsafe struct FrameWalk(LogStore store)
 
     /// <summary>The walk met messages without checksums: recovery trusts those only below the checkpoint.</summary>
     public bool SawUnchecked { get; private set; }
+
+    /// <summary>A living owner's claim ended the walk.</summary>
+    public bool EndedAtClaim { get; private set; }
 
     /// <summary>
     /// No frame that is published now begins at or above this. Without a limit, a walk behind a faster producer would never end.
@@ -56,6 +60,16 @@ internal unsafe struct FrameWalk(LogStore store)
     {
         long published = from;
         return Walk(from, limit, AtClaim.Repair, ref published);
+    }
+
+    /// <summary>
+    /// The first frame from an offset on that is not padding, or the free place, but not beyond the limit. Dead claims on the way
+    /// become padding.
+    /// </summary>
+    public long FindMessage(long from, long limit)
+    {
+        _stopsAtMessages = true;
+        return FindContiguousEnd(from, limit);
     }
 
     /// <summary>Whether an offset is the start of a frame or the tail, found by walking from its segment's first byte.</summary>
@@ -149,7 +163,8 @@ internal unsafe struct FrameWalk(LogStore store)
             {
                 if (atClaim == AtClaim.Repair)
                 {
-                    if (!IsOutOfTheWay(segment, position, header))
+                    EndedAtClaim = !IsOutOfTheWay(segment, position, header);
+                    if (EndedAtClaim)
                         return false;
                     continue;
                 }
@@ -161,6 +176,8 @@ internal unsafe struct FrameWalk(LogStore store)
                 continue;
             }
 
+            if (_stopsAtMessages && state != FrameState.Padding)
+                return false;
             SawUnchecked |= state is FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked;
             position += FrameHeader.FrameLength(FrameHeader.Length(header));
             published = offset = segment.Start + position;

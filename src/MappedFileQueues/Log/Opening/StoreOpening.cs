@@ -49,7 +49,8 @@ internal static unsafe class StoreOpening
                 directory.CreateSubdirectory(StoreNames.Locks);
             }
 
-            using PlatformLock open = OpenLock.Take(directory, settings.LockTimeout);
+            using PlatformLock open = OpenLock.Take(
+                directory, settings.LockTimeout, waits: settings.LockWaits);
             ProtocolSteps.Reach(ProtocolStep.OpenLocked);
             ThrowIfLocksDoNotWork(directory);
             meta = StoreMetaFile.Read(directory);
@@ -85,10 +86,11 @@ internal static unsafe class StoreOpening
             control = ControlPage.Open(directory, isAlone);
             slots = new SlotTable(directory, os, isAlone);
             var checkpoints = new CheckpointFile(directory, meta.StoreId);
+            OpeningRecovery recovery = default;
             if (isAlone)
             {
                 ProtocolSteps.Reach(ProtocolStep.AttachedAlone);
-                new StoreRecovery(os, directory, meta, control, slots, checkpoints).Run();
+                recovery = new StoreRecovery(os, directory, meta, control, slots, checkpoints).Run();
                 ProtocolSteps.Reach(ProtocolStep.Recovered);
                 attached.Downgrade();
             }
@@ -98,7 +100,8 @@ internal static unsafe class StoreOpening
                 SharedWord.WriteRelease(control.HasPollers, 1); // P35 release: pairs with P35 acquire in LogStore.HasPollers.
             RemoveDeadTemporaries(directory, slots);
             // Last: nothing after it can fail.
-            return new OpenedStore(os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached);
+            return new OpenedStore(
+                os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached, recovery);
         }
         catch
         {
@@ -187,6 +190,8 @@ internal static unsafe class StoreOpening
     /// </summary>
     private static void RemoveDeadTemporaries(HeldDirectory directory, SlotTable slots)
     {
+        // Written under `open`.
+        directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
             if (!name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))

@@ -52,11 +52,12 @@ internal sealed unsafe class StoreRecovery(
     public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
 
     /// <summary>Recovers. The control page records an impossible frame afterwards.</summary>
-    public void Run()
+    /// <returns>What it found.</returns>
+    public OpeningRecovery Run()
     {
         try
         {
-            Recover();
+            return Recover();
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
@@ -66,7 +67,7 @@ internal sealed unsafe class StoreRecovery(
         }
     }
 
-    private void Recover()
+    private OpeningRecovery Recover()
     {
         Guid boot = BootOf(os);
         checkpoints.Sync();
@@ -95,6 +96,7 @@ internal sealed unsafe class StoreRecovery(
         // An unfinished cut in the same boot: the evidence of the loss may be gone by now.
         bool goesOnCutting = wasCutting && boot != Guid.Empty && recoveredIn == boot && !isPoisoned;
         long uncheckedTo = 0;
+        int repairedClaims = 0;
         TailSearchResult tail = default;
         if (!isCut || goesOnCutting)
         {
@@ -108,7 +110,7 @@ internal sealed unsafe class StoreRecovery(
             if (isCut)
                 NoteLoss();
             else
-                search.PadClaims();
+                repairedClaims = search.PadClaims();
         }
 
         if (isPoisoned)
@@ -147,6 +149,7 @@ internal sealed unsafe class StoreRecovery(
         var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
         long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, lowWater);
         Rebuild(tail, confirmed, words, dirt, segments);
+        return new OpeningRecovery(isCut && isWholeAgain, repairedClaims);
     }
 
     /// <summary>
@@ -183,15 +186,21 @@ internal sealed unsafe class StoreRecovery(
         : checkpoint;
 
     /// <summary>
-    /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water is
-    /// unchanged, and a segment missing above it hides nothing that lies before it. But a low water above the tail belongs to a
-    /// move of the log's origin that died before its checkpoint, and no producer has appended there.
+    /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water
+    /// counts, and a segment missing above it hides nothing that lies before it. But a low water above the tail belongs to a
+    /// move of the log's origin that died before its checkpoint, and no producer has appended there. And a removal that died
+    /// before it recorded low water has removed nothing: the segments before it are there, and a consumer may have moved back
+    /// to them.
     /// </summary>
     private long FindLowWater(long tail, SegmentStarts segments, bool isTrusted)
     {
         // P16 acquire: alone; pairs with P16 release in LogOrigin.
         long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
-        return lowWater <= tail ? lowWater : OldestOffset.OfRun(directory, segments, tail, meta.SegmentLength);
+#if MFQ_PLANTED
+        if (lowWater <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLowWaterKept))
+            return lowWater;
+#endif
+        return OldestOffset.OfRun(directory, segments, Math.Min(lowWater, tail), meta.SegmentLength);
     }
 
     /// <summary>
@@ -209,6 +218,10 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private void RemoveLeftovers(long removed, SegmentStarts segments)
     {
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.LeftoversKept))
+            return;
+#endif
         foreach (long start in segments.From(0))
         {
             if (start >= removed)

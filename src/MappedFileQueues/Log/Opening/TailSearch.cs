@@ -74,10 +74,11 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     /// Alone under `open`, every claim belongs to a dead owner. One write of eight aligned bytes: a crash leaves claim or
     /// padding.
     /// </summary>
-    public void PadClaims()
+    /// <returns>How many there were.</returns>
+    public int PadClaims()
     {
         if (_claims is null)
-            return;
+            return 0;
         foreach ((long offset, ulong claim) in _claims)
         {
             long start = StartOf(offset);
@@ -91,6 +92,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             file.WriteAt(BitConverter.GetBytes(padding), offset - start);
             ProtocolSteps.Reach(ProtocolStep.HolePadded);
         }
+
+        return _claims.Count;
     }
 
     private TailSearchResult Find(long from, SegmentStarts segments)

@@ -2,55 +2,54 @@ using System.Diagnostics;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
-using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
 
 /// <summary>
-/// Asynchronous waiting: one thread per queue, started with the first wait, for any number of consumers. It performs the
-/// waiter's steps of <see cref="WakeSignal"/> for all of them together. Continuations never run on it.
+/// The asynchronous waits of a queue's consumers for one signal. A thread of the process (<see cref="WaitThread"/>) looks at them
+/// all, and reads through their readers meanwhile.
 /// </summary>
-internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposable
+internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWaits(store.Os, signal), IDisposable
 {
-    private readonly Lock _lock = new();
+    /// <summary>The longest sleep while a claim is in the way whose owner may be dead.</summary>
+    private static readonly TimeSpan HoleSleep = TimeSpan.FromMilliseconds(1);
+
     private readonly List<PendingRead> _pending = [];
-    private Thread? _thread;
+    private long _looked = Stopwatch.GetTimestamp();
     private bool _stopping;
 
-    /// <summary>Completes when the reader has something to act on. One call at a time per reader.</summary>
-    public Task WaitAsync(LogReader reader, CancellationToken cancellationToken)
+    /// <summary>
+    /// Completes with true when the reader has something to act on, with false when the time is up. One call at a time per
+    /// reader.
+    /// </summary>
+    /// <param name="reader">The reader.</param>
+    /// <param name="wait">The object of the reader's waits; replaced where it is not free.</param>
+    /// <param name="timeout">How long; negative: without end.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    public ValueTask<bool> WaitAsync(
+        LogReader reader, ref PendingRead? wait, TimeSpan timeout, CancellationToken cancellationToken)
     {
-        var wait = new PendingRead(this, reader);
-        lock (_lock)
+        lock (Waits)
         {
             // Forget comes once, right after the reader was closed: a wait added later would never end.
             if (_stopping || reader.IsClosed)
                 throw new ObjectDisposedException(PublicNames.Consumer);
-            if (_pending.Exists(other => other.Reader == reader))
+            if (reader.IsBarred)
                 throw AlreadyWaiting();
-            // First, under the lock that the thread takes before it looks at anything: if the system gives no thread, nothing
-            // has changed, and the next call tries again.
-            _thread ??= BackgroundThread.Start(Run, "async waits");
-            reader.IsAwaited = true;
+            // If the system gives no thread, nothing has changed, and the next call tries again.
+            BeginWaiting();
+            if (wait is not { IsFree: true })
+                wait = new PendingRead(this, reader);
             _pending.Add(wait);
-
+            ValueTask<bool> task = wait.Task;
+            wait.Begin(timeout, cancellationToken);
             ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
             // Under the lock: a Dispose that unmaps the words takes it first. Outside the lock this could store into an unmapped
             // page.
-            signal.Interrupt();
+            NoticeWait();
+            return task;
         }
-
-        if (cancellationToken.CanBeCanceled)
-        {
-            wait.Registration = cancellationToken.UnsafeRegister(
-                static (state, cancellationToken) => ((PendingRead)state!).Cancel(cancellationToken), wait);
-            // The wait may have ended before the registration existed.
-            if (wait.Task.IsCompleted)
-                wait.Registration.Unregister();
-        }
-
-        return wait.Task;
     }
 
     /// <summary>The error for a second call while one is waiting.</summary>
@@ -58,152 +57,121 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : IDisposab
         new("An asynchronous call of this consumer is already waiting. Only one caller at a time may use a consumer.");
 
     /// <summary>
-    /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards this thread does not touch the reader.
+    /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards no thread touches the reader.
     /// </summary>
     public void Forget(LogReader reader)
     {
-        lock (_lock)
-            FailAll(wait => wait.Reader == reader, new ObjectDisposedException(PublicNames.Consumer));
+        lock (Waits)
+        {
+            int place = _pending.FindIndex(wait => wait.Reader == reader);
+            if (place < 0)
+                return;
+            PendingRead wait = _pending[place];
+            _pending.RemoveAt(place);
+            wait.End(false, new ObjectDisposedException(PublicNames.Consumer));
+        }
     }
+
+    /// <summary>Under the lock: a wait that is over leaves the list.</summary>
+    public void Remove(PendingRead wait) => _pending.Remove(wait);
+
+    /// <summary>Takes the lock that all waits are under.</summary>
+    public Lock.Scope Enter() => Waits.EnterScope();
 
     public void Dispose()
     {
-        Thread? thread;
-        lock (_lock)
+        lock (Waits)
         {
             _stopping = true;
-            thread = _thread;
-            FailAll(static _ => true, new ObjectDisposedException(PublicNames.Queue));
+            FailAll(() => new ObjectDisposedException(PublicNames.Queue));
+            EndWaiting();
         }
-
-        if (thread is null)
-            return;
-        signal.Interrupt();
-        while (!thread.Join(TimeSpan.FromMilliseconds(20)))
-            signal.Interrupt();
     }
 
-    private void Run()
+    /// <inheritdoc/>
+    protected override TimeSpan? LookAtAll(TimeSpan sleepMax)
     {
-        long looked = Stopwatch.GetTimestamp();
-        while (true)
+        EndAllIfReplaced();
+        bool isQuiet = sleepMax == SleeperWatch.Interval;
+        bool isHole = false;
+        long endsAt = long.MaxValue;
+        for (int i = _pending.Count - 1; i >= 0; i--)
         {
-            TimeSpan sleep = signal.Prepare(out ulong sequence);
-            lock (_lock)
+            PendingRead wait = _pending[i];
+            if (TryEnd(wait))
             {
-                if (_stopping)
-                    return;
-                _pending.RemoveAll(wait => wait.TryComplete(store));
-                if (_pending.Exists(wait => wait.SawHole))
-                    sleep = TimeSpan.FromMilliseconds(1);
-                else if (sleep == SleeperWatch.Interval && _pending.TrueForAll(wait => store.IsQuiet(wait.Reader.Offset)))
-                    sleep = LogConsumer.LookAfterStore;
-                if (_pending.Count == 0)
-                {
-                    // No call waits: the next wait starts a new thread, so that an idle queue costs nothing.
-                    _thread = null;
-                    return;
-                }
+                _pending.RemoveAt(i);
+                continue;
             }
 
-            long slept = Stopwatch.GetTimestamp();
-            signal.Sleep(sequence, sleep);
-            // The sleep timed out: time to check whether the store is still the one that was opened.
-            if (Stopwatch.GetElapsedTime(slept) < sleep || Stopwatch.GetElapsedTime(looked) < LogConsumer.LookAfterStore)
-                continue;
-            EndWaitsIfReplaced();
-            looked = Stopwatch.GetTimestamp();
+            isQuiet = isQuiet && store.IsQuiet(wait.Reader.Offset);
+            isHole |= wait.SawHole;
+            endsAt = Math.Min(endsAt, wait.EndsAt);
+        }
+
+        if (_pending.Count == 0)
+            return null;
+        TimeSpan sleep = isHole ? HoleSleep : isQuiet ? LogConsumer.LookAfterStore : sleepMax;
+        return endsAt == long.MaxValue
+            ? sleep
+            : TimeSpan.FromTicks(Math.Min(sleep.Ticks, Stopwatch.GetElapsedTime(Stopwatch.GetTimestamp(), endsAt).Ticks));
+    }
+
+    private bool TryEnd(PendingRead wait)
+    {
+        LogReader reader = wait.Reader;
+        try
+        {
+            wait.SawHole = false;
+            if (reader.HasSomething())
+            {
+                wait.SawHole = !reader.TryRepairHole();
+                if (!wait.SawHole)
+                {
+                    wait.End(true);
+                    return true;
+                }
+            }
+            else
+            {
+                // HasSomething checks this only when it enters a segment, and a wait may stay in one forever.
+                store.ThrowIfReadingEnded(reader.IsClosed);
+            }
+
+            if (wait.EndsAt == long.MaxValue || Stopwatch.GetTimestamp() < wait.EndsAt)
+                return false;
+            wait.End(false);
+            return true;
+        }
+        catch (Exception error)
+        {
+            // Damage, poison, a deleted store: the consumer's own call should throw it.
+            Debug.Assert(error is MappedFileQueueException or ObjectDisposedException or InvalidOperationException);
+            wait.End(false, error);
+            return true;
         }
     }
 
-    private void EndWaitsIfReplaced()
+    /// <summary>Now and then: is the store still the one that was opened?</summary>
+    private void EndAllIfReplaced()
     {
+        if (Stopwatch.GetElapsedTime(_looked) < LogConsumer.LookAfterStore)
+            return;
+        _looked = Stopwatch.GetTimestamp();
         try
         {
             store.ThrowIfReplaced();
         }
         catch (MappedFileQueueException error)
         {
-            lock (_lock)
-                FailAll(static _ => true, error);
+            FailAll(() => error);
         }
     }
 
-    /// <summary>
-    /// Call it under the lock, like every end of a wait: outside it a cancellation could end the wait first, and this call would
-    /// lift the bar of the consumer's next wait.
-    /// </summary>
-    private void FailAll(Predicate<PendingRead> which, Exception error)
+    private void FailAll(Func<Exception> error)
     {
-        foreach (PendingRead wait in _pending.FindAll(which))
-            wait.Fail(error);
-        _pending.RemoveAll(which);
-    }
-
-    private sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
-    {
-        private readonly TaskCompletionSource _completion = new(TaskCreationOptions.RunContinuationsAsynchronously);
-
-        public LogReader Reader => reader;
-
-        public Task Task => _completion.Task;
-
-        public CancellationTokenRegistration Registration { get; set; }
-
-        public bool SawHole { get; private set; }
-
-        /// <summary>
-        /// Takes the lock, so that the waiting thread has left the reader before the cancelled caller uses it again.
-        /// </summary>
-        public void Cancel(CancellationToken cancellationToken)
-        {
-            lock (waiter._lock)
-            {
-                waiter._pending.Remove(this);
-                if (!Task.IsCompleted)
-                    reader.IsAwaited = false;
-                _completion.TrySetCanceled(cancellationToken);
-            }
-        }
-
-        /// <summary>Call it under the lock. The consumer may call again and meet the error itself.</summary>
-        public void Fail(Exception error)
-        {
-            reader.IsAwaited = false;
-            _completion.TrySetException(error);
-            Registration.Unregister();
-        }
-
-        /// <summary>True when this wait is over.</summary>
-        public bool TryComplete(LogStore store)
-        {
-            if (Task.IsCompleted)
-                return true;
-            try
-            {
-                if (!reader.HasSomething())
-                {
-                    // HasSomething checks this only when it enters a segment, and a wait may stay in one forever.
-                    store.ThrowIfReadingEnded(reader.IsClosed);
-                    return false;
-                }
-
-                SawHole = !reader.TryRepairHole();
-                if (SawHole)
-                    return false;
-                reader.IsAwaited = false;
-                _completion.TrySetResult();
-            }
-            catch (Exception error)
-            {
-                reader.IsAwaited = false;
-                // Damage, poison, a deleted store: the consumer's own call should throw it.
-                Debug.Assert(error is MappedFileQueueException or ObjectDisposedException or InvalidOperationException);
-                _completion.TrySetException(error);
-            }
-
-            Registration.Unregister();
-            return true;
-        }
+        foreach (PendingRead wait in _pending)
+            wait.End(false, error());
+        _pending.Clear();
     }
 }

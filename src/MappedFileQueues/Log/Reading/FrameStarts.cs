@@ -88,6 +88,10 @@ internal static unsafe class FrameStarts
         {
             // Nothing after this can be read, and no producer will append there.
         }
+        catch (OffsetOutOfRangeException) when (reader.Offset < log.LowWater)
+        {
+            // Retention has overtaken it: the caller sees that by the offset.
+        }
         finally
         {
             reader.PutBack();

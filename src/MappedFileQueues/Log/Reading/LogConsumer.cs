@@ -20,9 +20,11 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private readonly WakeSignal _signal;
     private readonly AsyncWaiter _asyncWaits;
+    private PendingRead? _asyncWait;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _lowWater;
+    private readonly ulong* _producersMayWait;
     private readonly Lock _disposing = new();
     private readonly Lock _interrupting = new();
     private bool _disposed;
@@ -65,8 +67,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
         Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps);
         _lowWater = store.Control.LowWater;
+        _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
-        IsInLog = TryStoreCursor(offset);
+        IsInLog = TryStoreCursor(offset) || !store.IsRemoved(offset);
     }
 
     /// <summary>False when the messages at the offset where it was to start were removed meanwhile.</summary>
@@ -147,11 +150,44 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         Reader.BeginLongCall();
         try
         {
-            return TakeBatchInCall(destination, cancellationToken);
+            return TakeBatchInCall(destination, cancellationToken, waits: true);
         }
         finally
         {
             Reader.EndCallIfBegun();
+        }
+    }
+
+    /// <summary>
+    /// Takes the messages that are there and moves past them, first past the one in hand; returns their count. If it throws, the
+    /// messages that it took are read again by the next call.
+    /// </summary>
+    public int TakeAvailable<T>(Span<T> destination)
+        where T : unmanaged
+    {
+        Reader.BeginLongCall();
+        try
+        {
+            return TakeBatchInCall(destination, CancellationToken.None, waits: false);
+        }
+        finally
+        {
+            Reader.EndCallIfBegun();
+        }
+    }
+
+    /// <summary>Moves back to a message that was read: a batch that could not be completed is read again.</summary>
+    public void GoBackTo(long offset)
+    {
+        Reader.BeginCall();
+        try
+        {
+            if (!Reader.IsBarred)
+                Reader.MoveTo(offset);
+        }
+        finally
+        {
+            Reader.EndCall();
         }
     }
 
@@ -181,6 +217,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         // P16 acquire: retention dropped this consumer; pairs with P16 full in SegmentTrimmer.
         if (offset < SharedWord.ReadAcquire(_lowWater))
             EndAndMeetGap(offset);
+        // P37 acquire: pairs with P37 full in ConsumerLimit.Announce, which fences everybody afterwards.
+        if (SharedWord.ReadAcquire(_producersMayWait) != 0)
+            WakeProducers();
         reader.EndCall();
     }
 
@@ -254,14 +293,16 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
-    /// <summary>Completes when a read would find a message, or something to throw.</summary>
-    public Task WaitAsync(CancellationToken cancellationToken)
+    /// <summary>
+    /// Completes with true when a read would find a message, or something to throw; with false when the time is up.
+    /// </summary>
+    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken)
     {
         Reader.BeginCall();
         try
         {
             ThrowIfBarred();
-            return _asyncWaits.WaitAsync(Reader, cancellationToken);
+            return _asyncWaits.WaitAsync(Reader, ref _asyncWait, timeout, cancellationToken);
         }
         finally
         {
@@ -329,7 +370,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         _cursorFile.Dispose();
     }
 
-    private int TakeBatchInCall<T>(Span<T> destination, CancellationToken cancellationToken)
+    private int TakeBatchInCall<T>(Span<T> destination, CancellationToken cancellationToken, bool waits)
         where T : unmanaged
     {
         ThrowIfBarred();
@@ -341,7 +382,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         try
         {
             while (count < destination.Length && TryTake(
-                count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
+                waits && count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
             {
                 Reader.Advance();
                 count++;
@@ -389,7 +430,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private void ThrowIfNoFrameStart(long offset)
     {
-        if (offset >= Store.LowWater && offset % FrameHeader.Size == 0
+        if (!Store.IsRemoved(offset) && offset % FrameHeader.Size == 0
             && (offset == Reader.Offset || offset == Reader.OffsetBehind || FrameStarts.Contains(Store, Policy, offset)))
             return;
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
@@ -405,12 +446,13 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     {
         StoreCursor(offset);
         Interlocked.MemoryBarrier(); // P16 full: the cursor before low water; pairs with P16 full in SegmentTrimmer.
+        Store.RoomWake.WakeIfAwaited();
         return offset >= Store.LowWater;
     }
 
     private void StoreCursorOrThrow(long offset)
     {
-        if (!TryStoreCursor(offset))
+        if (!TryStoreCursor(offset) && Store.IsRemoved(offset))
             throw Removed(offset);
     }
 
@@ -428,11 +470,18 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void EndAndMeetGap(long offset)
     {
-        if (Reader.SkipsGaps)
+        if (Reader.SkipsGaps || !Store.IsRemoved(offset))
             return;
         OffsetOutOfRangeException error = Removed(offset);
         Reader.EndCall();
         throw error;
+    }
+
+    /// <summary>A producer may wait for the cursor that was just stored.</summary>
+    private void WakeProducers()
+    {
+        Interlocked.MemoryBarrier(); // P37 full: the cursor before the flag; pairs with P37 full in ConsumerLimit.
+        Store.RoomWake.WakeIfAwaited();
     }
 
     private void StoreCursor(long offset)

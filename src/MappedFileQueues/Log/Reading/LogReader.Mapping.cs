@@ -179,7 +179,7 @@ internal sealed unsafe partial class LogReader
         // At or above low water a missing segment means "nothing yet": the next read opens it again. Below low water the messages
         // are gone, even if a file of that name exists: a slow producer may have created it again, and no producer will ever
         // append to it.
-        bool isGone = start < log.LowWater;
+        bool isGone = log.IsRemoved(start);
         if (segment is null || isGone)
         {
             if (segment is not null)

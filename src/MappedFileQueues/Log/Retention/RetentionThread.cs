@@ -46,6 +46,7 @@ internal sealed unsafe class RetentionThread : IDisposable
     private long _measuredAt = Stopwatch.GetTimestamp();
     private long _measuredTail;
     private int _sparesMax = SparesAtFirst;
+    private bool _mayHaveSpares = true;
 
     /// <param name="store">The store.</param>
     /// <param name="deleting">Called before a segment is removed; its exception keeps the segment.</param>
@@ -90,12 +91,21 @@ internal sealed unsafe class RetentionThread : IDisposable
         _noticed.Set();
     }
 
+    /// <summary>Applies the policy on the calling thread. What fails is left to the next look.</summary>
+    public void Apply() => TryLook();
+
     /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
     public long Trim(long before)
     {
-        RetentionOptions policy = ReadPolicy() ?? new RetentionOptions();
-        lock (_looking)
-            return Remove(before, policy);
+        while (true)
+        {
+            RetentionOptions? policy = ReadPolicy();
+            lock (_looking)
+            {
+                if (Remove(before, policy, policy is not null && MayRecycle(policy)) is { } oldest)
+                    return oldest;
+            }
+        }
     }
 
     /// <summary>The oldest offset that <see cref="Trim"/> would keep.</summary>
@@ -177,19 +187,32 @@ internal sealed unsafe class RetentionThread : IDisposable
         if (ReadPolicy() is not { } policy)
             return;
         Measure(policy);
+        // What waits to be used again takes the room that the disk is short of.
+        bool isShort = policy.MinFreeBytes is { } least && _store.Directory.FreeBytes < least;
+        bool recycles = MayRecycle(policy) && !isShort;
+        KeepSpares(recycles && _sparesMax > 0);
         if (!policy.HasLimit)
             return;
         RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LowWater, Tail(),
             _store.Settings.TimeProvider.GetUtcNow());
         if (plan.Limit > _store.LowWater)
-            _ = Remove(plan.Goal, policy);
+            _ = Remove(plan.Goal, policy, recycles);
+        // Also what others have removed.
+        _store.Window.DropRemoved();
     }
 
-    private long Remove(long before, RetentionOptions policy)
+    /// <summary>The first look of a queue removes them too: those who kept them may be gone.</summary>
+    private void KeepSpares(bool keeps)
     {
-        before = Announce(before, policy);
-        bool recycles = MayRecycle(policy);
-        long oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
+        if (_mayHaveSpares && !keeps)
+            _trimmer.RemoveSpares();
+        _mayHaveSpares = keeps;
+    }
+
+    private long? Remove(long before, RetentionOptions? policy, bool recycles)
+    {
+        before = Announce(before, policy ?? new RetentionOptions());
+        long? oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
         // The temporary names of a queue with producers are its own.
         if (recycles && _store.Producers.Slot is not null)
             _trimmer.UseSpares(_sparesMax);
@@ -220,7 +243,8 @@ internal sealed unsafe class RetentionThread : IDisposable
     private void Measure(RetentionOptions policy)
     {
         long segmentLength = _store.Meta.SegmentLength;
-        long sparesLimit = Math.Max(1, Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength);
+        // One less: with the small files the store takes less than twice what the policy keeps.
+        long sparesLimit = Math.Max(1, (Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength) - 1);
         long kept = policy is { Recycle: true, MaxBytes: { } most } ? (most / segmentLength) + sparesLimit : long.MaxValue;
         _store.KeepsLittle = kept <= KeptLittle / segmentLength;
         _store.Window.IdleMax = _store.KeepsLittle && kept <= MappedMax && MayRecycle(policy) ? (int)kept : 0;

@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log.Retention;
 /// step                                                killed after it
 /// 1 sync the cursors                                  -
 /// 2 raise low water: from here on no reader and no    the segments are left over: the next removal meets them below low
-///   consumer begins before it                         water; after a power cut they are back
+///   consumer begins before it                         water; a lone opener takes low water back
 /// 3 look at the cursors again; if one moved back      the same
 ///   meanwhile, low water goes back to it
 /// 4 record low water on disk                          the segments are left over: the next removal, or a lone opener,
@@ -49,12 +49,17 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     /// <summary>Removes whole segments before an offset, as far as the policy allows it.</summary>
     /// <param name="before">The offset.</param>
-    /// <param name="policy">Says which cursors count, and whether files are used again.</param>
+    /// <param name="policy">Says which cursors count, and whether files are used again; null when the store has none.</param>
     /// <param name="sparesMax">So many files may wait to be used again.</param>
-    /// <returns>The oldest offset that the log holds afterwards.</returns>
-    public long Remove(long before, RetentionOptions policy, int sparesMax)
+    /// <returns>The oldest offset that the log holds afterwards; null when the store has another policy by now: nothing is
+    /// removed by the one before once a new one is set.</returns>
+    public long? Remove(long before, RetentionOptions? policy, int sparesMax)
     {
         using PlatformLock open = store.TakeOpenLock();
+        // Policies are written under `open`.
+        if (RetentionFile.Read(store.Directory, store.Meta.StoreId) != policy)
+            return null;
+        policy ??= new RetentionOptions();
         if (store.CorruptAt >= 0 || store.Wake.IsPoisoned)
             return store.LowWater;
         long oldest = FindOldestFile();
@@ -88,6 +93,9 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     private long MoveLowWater(long limit, long before, long oldest, RetentionOptions policy)
     {
         long lowWater = store.LowWater;
+#if MFQ_PLANTED
+        if (!PlantedFaults.Has(PlantedFault.CursorsNotSynced))
+#endif
         if (policy.KeepUnconsumed)
             SyncCursors();
 #if MFQ_PLANTED
@@ -101,8 +109,15 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 #if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
 #endif
-            limit = FindLimit(before, oldest, policy);
+            // Not further than low water was raised: cursors between the two were neither synced nor warned.
+            limit = Math.Min(limit, FindLimit(before, oldest, policy));
 #if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.LimitRaisedLate))
+                limit = FindLimit(before, oldest, policy);
+#endif
+#if MFQ_PLANTED
+            if (PlantedFaults.Has(PlantedFault.LowWaterRecordedLate))
+                RemoveFiles(limit, sparesMax: 1);
             if (!PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
 #endif
             if (limit > oldest)
@@ -116,6 +131,10 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
         SetLowWater(limit);
         ProtocolSteps.Reach(ProtocolStep.LowWaterRecorded);
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.ConfirmedNotRaised))
+            return limit;
+#endif
         // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, limit);
         return limit;
@@ -157,6 +176,13 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         }
     }
 
+    /// <summary>Removes the files that wait to be used again.</summary>
+    public void RemoveSpares()
+    {
+        foreach (string name in store.Directory.List(StoreNames.CommitLog).Where(StoreNames.IsSpare))
+            store.Directory.Delete($"{StoreNames.CommitLog}/{name}");
+    }
+
     /// <summary>Makes the spares segments behind those that exist.</summary>
     public void UseSpares(int sparesMax)
     {
@@ -191,5 +217,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and P16 full in LogConsumer.
         SharedWord.Exchange((ulong*)store.Control.LowWater, (ulong)offset);
         store.Control.SealColdBlock(store.Meta.StoreId);
+        // Consumers before it are dropped: producers do not wait for them any more.
+        store.RoomWake.WakeIfAwaited();
     }
 }

@@ -15,7 +15,7 @@ namespace MappedFileQueues.Log.Store;
 /// changed.
 /// </summary>
 internal sealed unsafe class HoleRepair(
-    HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, ControlPage control)
+    HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, WakeSignal roomWake, ControlPage control)
 {
     /// <summary>Turns the claim into padding if its owner is dead; true when the header no longer holds this claim.</summary>
     /// <param name="header">Where the claim stands; mapped until this returns.</param>
@@ -42,9 +42,16 @@ internal sealed unsafe class HoleRepair(
     }
 
     /// <inheritdoc cref="LogView.IsDamage"/>
-    public bool IsDamage(ulong* header, ulong claim, long offset) =>
+    public bool IsDamage(ulong* header, ulong claim, long offset)
+    {
         // P18 acquire: everything below it was seen published; pairs with P18 full in FlushRound.
-        IsDamage(header, claim, offset, GenerationNow(claim), SharedWord.ReadAcquire(control.Confirmed));
+        long flushedTo = SharedWord.ReadAcquire(control.Confirmed);
+        // P16 acquire: a removal raises both, this one first, and claims may be open in what it removes; pairs with P16 full in
+        // SegmentTrimmer.
+        if (offset < SharedWord.ReadAcquire(control.LowWater))
+            flushedTo = 0;
+        return IsDamage(header, claim, offset, GenerationNow(claim), flushedTo);
+    }
 
     /// <summary>
     /// As <see cref="IsDamage(ulong*, ulong, long)"/>, for a caller that knows the slot's generation and how far the log was
@@ -88,6 +95,8 @@ internal sealed unsafe class HoleRepair(
             return true;
 #endif
         wake.WakeIfAwaited();
+        // A claim counts as unconsumed, padding does not.
+        roomWake.WakeIfAwaited();
         return true;
     }
 
@@ -108,7 +117,7 @@ internal sealed unsafe class HoleRepair(
 
 #endif
         if (Abandon(header, claim, offset))
-            SharedWord.Add(control.RepairCount, 1); // P13 full: a counter for info; pairs with P13 acquire in StoreStatus.Gather.
+            SharedWord.Add(control.RepairCount, 1); // P13 full: for info; pairs with P13 acquire in StoreStatus.TryGather.
         return true;
     }
 }

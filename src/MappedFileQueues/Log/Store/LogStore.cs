@@ -27,18 +27,21 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         Settings = settings;
         Slots = opened.Slots;
         Checkpoints = opened.Checkpoints;
+        Recovery = opened.Recovery;
         _attached = opened.Attached;
         _metaWatch = opened.MetaWatch;
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
+        RoomWake = new WakeSignal(Os, Control.RoomWakeSequence, Control.RoomWaiterFlag);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
             NamesLost = Poison,
             LookWhileWaiting = ThrowIfClosing,
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
+            LockWaits = settings.LockWaits,
         };
-        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, Control);
+        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, RoomWake, Control);
     }
 
     public OperatingSystemServices Os { get; }
@@ -46,6 +49,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public LogSettings Settings { get; }
 
     public ControlPage Control { get; }
+
+    /// <summary>What this queue's opening found.</summary>
+    public OpeningRecovery Recovery { get; }
 
     public override SegmentWindow Window { get; }
 
@@ -59,6 +65,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     /// <summary>Wakes the threads that wait for the confirmed offset, or for the lead of a flush.</summary>
     public WakeSignal FlushWake { get; }
+
+    /// <summary>Wakes the producers that wait for consumers.</summary>
+    public WakeSignal RoomWake { get; }
 
     public HoleRepair Holes { get; }
 
@@ -100,6 +109,20 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     // P16 acquire: pairs with P16 release in LogOrigin.
     public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
+
+    /// <summary>Waits for the removal under way; completes, or takes back, that of a process that died over it.</summary>
+    public Action? SettleRemoval { get; set; }
+
+    /// <inheritdoc/>
+    public override bool IsRemoved(long offset)
+    {
+        if (offset >= LowWater)
+            return false;
+        // Before what is recorded it is certain, and no lock is needed.
+        if (offset >= CheckpointFile.ReadLowWater(Directory, Meta))
+            SettleRemoval?.Invoke();
+        return offset < LowWater;
+    }
 
     // P20 acquire: pairs with P20 full in SegmentMaker.
     public override long Allocated => SharedWord.ReadAcquire(Control.Allocated);
@@ -144,11 +167,43 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             : Holes.TryRepair(header, claim, offset);
     }
 
+    /// <summary>
+    /// Takes a claim away from its owner, dead or alive, because an operator says so: it becomes padding by one compare-and-swap.
+    /// A living owner's publish then fails, and its Produce throws; what it still stores lands inside the padding. This queue's
+    /// own claims stay.
+    /// </summary>
+    /// <param name="offset">Where a walk has found the claim: the start of a frame.</param>
+    /// <param name="slot">The slot whose claim is meant.</param>
+    /// <returns>False when no claim of that slot stands there, any longer.</returns>
+    public bool TryFence(long offset, int slot)
+    {
+        long start = Window.StartOf(offset);
+        SegmentMapping? segment = Window.TryAcquire(start);
+        if (segment is null)
+            return false;
+        try
+        {
+            long end = offset - start + FrameHeader.Size;
+            if (end > segment.Usable || segment.MakeReadable(end - FrameHeader.Size, end, end) < end)
+                return false;
+            ulong* header = segment.HeaderAt(offset - start);
+            // P4 acquire: the claim as it stands now; pairs with P2 full in SharedAppender.
+            ulong claim = SharedWord.ReadAcquire(header);
+            return FrameHeader.State(claim) == FrameState.Claimed && SlotLayout.Slot(FrameHeader.HighHalf(claim)) == slot
+                && !Producers.Own(claim) && !IsDamage(header, claim, offset) && Holes.Abandon(header, claim, offset);
+        }
+        finally
+        {
+            Window.Release(segment);
+        }
+    }
+
     /// <summary>A sync has failed, whichever thread asked for it: nothing is confirmed any more, in any process.</summary>
     public void Poison()
     {
         Wake.Poison();
         FlushWake.Interrupt();
+        RoomWake.Interrupt();
         PoisonFile.Make(Directory);
     }
 
@@ -191,7 +246,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         + "processes, then open it again: opening checks what the disk really holds.", cause);
 
     /// <summary>Takes the `open` lock for a call of this queue; the end of the queue ends the wait.</summary>
-    public PlatformLock TakeOpenLock() => OpenLock.Take(Directory, Settings.LockTimeout, ThrowIfClosing);
+    public PlatformLock TakeOpenLock() => OpenLock.Take(
+        Directory, Settings.LockTimeout, ThrowIfClosing, Settings.LockWaits);
 
     /// <summary>
     /// Closes the files and releases the locks. A thread that still holds a span, or memory of a claim that was taken away,

@@ -57,6 +57,12 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// <summary>Offsets below it are gone.</summary>
     public abstract long LowWater { get; }
 
+    /// <summary>
+    /// Whether the messages at an offset are gone for good. Below low water they need not be: a removal raises it before it looks
+    /// at the cursors for the last time, and may take it back.
+    /// </summary>
+    public virtual bool IsRemoved(long offset) => offset < LowWater;
+
     /// <summary>Blocks exist up to here, according to the control page.</summary>
     public abstract long Allocated { get; }
 

@@ -22,6 +22,12 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal static unsafe class ConsumerRemoval
 {
+    /// <summary>
+    /// Retention holds `open` for a moment at each roll. When others hold it for longer, the lock's file stays, which does no
+    /// harm.
+    /// </summary>
+    private static readonly TimeSpan OpenWaitMax = TimeSpan.FromSeconds(1);
+
     /// <summary>Whether there is anything to remove, so that a look for a wrong name makes no lock's file.</summary>
     public static bool HasTraces(HeldDirectory directory, string name) =>
         directory.Identify(StoreNames.Cursor(name)) is not null
@@ -34,7 +40,10 @@ internal static unsafe class ConsumerRemoval
     /// <param name="name">The consumer's name, which the caller holds.</param>
     public static bool Remove(HeldDirectory directory, ControlPage control, bool isPortable, string name)
     {
-        bool existed = directory.Delete(StoreNames.Cursor(name));
+        // An opening or a reset that failed may have left a cursor without an offset: that is no consumer yet.
+        bool existed = CursorFile.Read(directory, StoreNames.Cursor(name)) is not null;
+        _ = directory.Delete(StoreNames.Cursor(name));
+        ConsumerCursors.NoteChange(control);
         ProtocolSteps.Reach(ProtocolStep.CursorDeleted);
         // Also when it was gone: its remover may have died before the flush.
         directory.FlushEntries(CursorFile.FolderOf(name));
@@ -46,7 +55,7 @@ internal static unsafe class ConsumerRemoval
 
     private static void TryRemoveLock(HeldDirectory directory, ControlPage control, string name)
     {
-        using PlatformLock? open = OpenLock.TryTake(directory, TimeSpan.Zero);
+        using PlatformLock? open = OpenLock.TryTake(directory, OpenWaitMax);
         // P35 acquire: set under `open`; pairs with P35 release in StoreOpening.
         if (open is null || SharedWord.ReadAcquire(control.HasPollers) != 0)
             return;

@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.StoreFiles;
 
@@ -77,7 +78,7 @@ internal sealed unsafe class CursorFile : IDisposable
     }
 
     /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
-    public static CursorFile? TryOpen(HeldDirectory directory, string name)
+    public static CursorFile? TryOpen(HeldDirectory directory, ControlPage control, string name)
     {
         PlatformLock? held = directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive);
         if (held is null)
@@ -94,6 +95,8 @@ internal sealed unsafe class CursorFile : IDisposable
                 directory.FlushEntries(folder);
             }
 
+            // Each time, and before an offset is stored: the process that made the file may have died before it said so.
+            ConsumerCursors.NoteChange(control);
             return new CursorFile(directory, folder, held, file);
         }
         catch

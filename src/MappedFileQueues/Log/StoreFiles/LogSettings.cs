@@ -1,3 +1,5 @@
+using MappedFileQueues.Threads;
+
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>The user's options as the engine sees them: copied when a queue is created, and never changed.</summary>
@@ -25,11 +27,20 @@ internal sealed record LogSettings
 
     public required bool VerifyChecksum { get; init; }
 
+    /// <summary>How far producers may go beyond the slowest consumer; 0: without limit.</summary>
+    public required long UnconsumedBytesMax { get; init; }
+
+    /// <summary>A producer that would go further throws; otherwise it waits.</summary>
+    public required bool ThrowsWhenFull { get; init; }
+
     public required TimeSpan LockTimeout { get; init; }
 
     public required UnixFileMode? UnixCreateMode { get; init; }
 
     public required TimeProvider TimeProvider { get; init; }
+
+    /// <summary>The long waits of this queue for locks, from its opening on.</summary>
+    public LockWaits LockWaits { get; } = new();
 
     /// <summary>For tests that compare bytes: the identity of a new store. Otherwise null, for a random identity.</summary>
     public Guid? StoreId { get; init; }

@@ -13,7 +13,13 @@ internal sealed record OpenedStore(
     SlotTable Slots,
     CheckpointFile Checkpoints,
     MetaWatch MetaWatch,
-    PlatformLock Attached);
+    PlatformLock Attached,
+    OpeningRecovery Recovery);
+
+/// <summary>What opening a store found.</summary>
+/// <param name="IsAfterCut">It recovered after a power cut, a lost memory or poison; nothing else had the store open.</param>
+/// <param name="RepairedClaims">So many claims of dead producers became padding.</param>
+internal readonly record struct OpeningRecovery(bool IsAfterCut, int RepairedClaims);
 
 /// <summary>The store that an opener requests.</summary>
 /// <param name="Path">The store's directory.</param>

@@ -30,7 +30,7 @@ internal sealed unsafe class WakeSignal
     public static TimeSpan SleepMax { get; set; } = SleeperWatch.Interval;
 
     /// <summary>The longest sleep when a producer that publishes without a fence cannot be fenced from here.</summary>
-    private static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
+    public static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
 
     private readonly OperatingSystemServices _os;
     private readonly ulong* _sequence;
@@ -69,7 +69,13 @@ internal sealed unsafe class WakeSignal
     /// <summary>Waiter's steps 1 to 3. The caller looks again, then calls <see cref="Sleep"/> with the result.</summary>
     /// <param name="sequence">The sequence, for <see cref="Sleep"/>.</param>
     /// <returns>The longest time that one sleep may last.</returns>
-    public TimeSpan Prepare(out ulong sequence)
+    public TimeSpan Prepare(out ulong sequence) =>
+        // Also when the flag was high enough: the waiter that raised it may not have reached its own fence yet.
+        !Raise(out sequence) || _os.FenceOtherProcesses() ? SleepMax : UnfencedSleepMax;
+
+    /// <summary>Waiter's steps 1 and 2; true if step 3 is needed, which one fence makes for any number of signals.</summary>
+    /// <param name="sequence">The sequence, for <see cref="Sleep"/>.</param>
+    public bool Raise(out ulong sequence)
     {
         // P10 acquire: read before the flag is raised; pairs with P10 full in Wake.
         sequence = SharedWord.ReadAcquire(_sequence);
@@ -86,11 +92,7 @@ internal sealed unsafe class WakeSignal
 
         ProtocolSteps.Reach(ProtocolStep.WaiterFlagRaised);
         // P8 acquire: an Exclusive producer may publish without a fence; pairs with P8 full in ProducerAdmission.
-        if (_fenceNeeded == null || SharedWord.ReadAcquire(_fenceNeeded) == 0)
-            return SleepMax;
-
-        // Also when the flag was high enough: the waiter that raised it may not have reached its own fence yet.
-        return _os.FenceOtherProcesses() ? SleepMax : UnfencedSleepMax;
+        return _fenceNeeded != null && SharedWord.ReadAcquire(_fenceNeeded) != 0;
     }
 
     /// <summary>Waiter's step 5; may return early.</summary>
@@ -121,13 +123,13 @@ internal sealed unsafe class WakeSignal
     /// </summary>
     public void Wake(ulong flag)
     {
-        // P10 full: the publish is visible before the sequence moves; pairs with P10 acquire in Prepare.
+        // P10 full: the publish is visible before the sequence moves; pairs with P10 acquire in Raise.
         SharedWord.Add(_sequence, 1);
         ProtocolSteps.Reach(ProtocolStep.SequenceRaised);
         _os.WakeWord((uint*)_sequence);
         ProtocolSteps.Reach(ProtocolStep.SleepersWoken);
         // P9 full: clears only the value that was read, so a waiter that has raised it since keeps its flag;
-        // pairs with P9 acquire in Prepare.
+        // pairs with P9 acquire in Raise.
         ulong poison = flag & ControlLayout.PoisonBit;
         SharedWord.CompareExchange(_flag, flag, poison);
     }
@@ -135,7 +137,7 @@ internal sealed unsafe class WakeSignal
     /// <summary>The check after a change that may free a waiter. The change ended with a full fence of its own.</summary>
     public void WakeIfAwaited()
     {
-        // P9 acquire: after the fence of the change; pairs with P9 full in Prepare.
+        // P9 acquire: after the fence of the change; pairs with P9 full in Raise.
         ulong flag = SharedWord.ReadAcquire(_flag);
         if ((flag & ~ControlLayout.PoisonBit) != 0)
             Wake(flag);
@@ -144,7 +146,7 @@ internal sealed unsafe class WakeSignal
     /// <summary>Makes every sleeper look again: cancellation, Dispose, poison.</summary>
     public void Interrupt()
     {
-        // P10 full: what the sleepers must see was stored before; pairs with P10 acquire in Prepare.
+        // P10 full: what the sleepers must see was stored before; pairs with P10 acquire in Raise.
         SharedWord.Add(_sequence, 1);
         _os.WakeWord((uint*)_sequence);
     }

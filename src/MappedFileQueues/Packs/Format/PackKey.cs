@@ -39,6 +39,13 @@ internal ref struct PackKey : IDisposable
 
     public ReadOnlySpan<byte> Bytes { get; }
 
+    /// <summary>A copy of the bytes, for calls that outlive their caller's stack.</summary>
+    public static byte[] ToBytes(string key)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[StackLength]);
+        return bytes.Bytes.ToArray();
+    }
+
     public void Dispose()
     {
         if (_rented is not null)

@@ -93,17 +93,23 @@ internal sealed class PackIndex
             shard.Load(entries);
     }
 
-    /// <summary>Removes all entries that point into a lost volume.</summary>
-    public void RemoveSlot(int slot)
+    /// <summary>
+    /// Removes all entries that point into volumes which are gone. The caller lets nobody else change the index.
+    /// </summary>
+    public void RemoveSlots(IReadOnlySet<int> slots)
     {
         for (int number = 0; number < ShardCount; number++)
         {
             ulong[] entries = CopyShard(number);
-            ulong[] kept = [.. entries.Where(entry => Layout.Slot(entry) != slot)];
+            ulong[] kept = Without(entries, slots);
             if (kept.Length < entries.Length)
                 Load(number, kept);
         }
     }
+
+    /// <summary>The entries that do not point into these volumes.</summary>
+    public ulong[] Without(ulong[] entries, IReadOnlySet<int> slots) =>
+        [.. entries.Where(entry => !slots.Contains(Layout.Slot(entry)))];
 
     private long Sum(Func<IndexShard, long> part)
     {

@@ -201,7 +201,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     {
         if (TryOpen(covered.Name, writable) is not { } volume)
         {
-            _core.Index.RemoveSlot(covered.Slot);
+            _core.Index.RemoveSlots(new HashSet<int> { covered.Slot });
             _core.Hide(new HiddenStretch(covered.Name, HiddenStretch.WholeVolume, 0, Trace: null));
             return false;
         }

@@ -26,6 +26,40 @@ internal static class PackQueries
         }
     }
 
+    public static bool TryGetLength(PackCore core, ReadOnlySpan<byte> key, out int length)
+    {
+        length = 0;
+        var read = new NeedleRead(stackalloc byte[256]);
+        try
+        {
+            if (!core.Lookup.TryFind(key, core.Lookup.HashOf(key), wholeNeedle: false, passDamage: false, ref read, out _))
+                return false;
+            length = read.Needle.DataLength;
+            return true;
+        }
+        finally
+        {
+            read.Dispose();
+        }
+    }
+
+    public static bool TryOpenRead(PackCore core, ReadOnlySpan<byte> key, [NotNullWhen(true)] out Stream? stream)
+    {
+        stream = null;
+        var read = new NeedleRead(stackalloc byte[256]);
+        try
+        {
+            if (!core.Lookup.TryFind(key, core.Lookup.HashOf(key), wholeNeedle: false, passDamage: false, ref read, out _))
+                return false;
+            stream = PackObjectStream.Open(ref read);
+            return true;
+        }
+        finally
+        {
+            read.Dispose();
+        }
+    }
+
     [SkipLocalsInit]
     public static bool TryGet(PackCore core, ReadOnlySpan<byte> key, IBufferWriter<byte> destination)
     {
@@ -79,9 +113,11 @@ internal static class PackQueries
 
     /// <summary>
     /// The objects in the order in which they lie on disk. The enumeration holds references on the volumes until it ends,
-    /// whatever a compaction does meanwhile. It reports first what hides needles.
+    /// whatever a compaction does meanwhile. It reports first what hides needles. Keys stand only in the volumes: it looks at
+    /// each object, and returns those whose key begins with the prefix.
     /// </summary>
-    public static IEnumerable<PackEntry> Enumerate(PackCore core, Action<PackDamage>? onDamage)
+    public static IEnumerable<PackEntry> Enumerate(
+        PackCore core, ReadOnlyMemory<byte> keyPrefix, Action<PackDamage>? onDamage)
     {
         var held = new Volume?[IndexEntry.SlotCount];
         try
@@ -97,7 +133,7 @@ internal static class PackQueries
 
             foreach (ulong entry in Snapshot(core, held))
             {
-                if (TryLook(core, entry, held, onDamage) is { } found)
+                if (TryLook(core, entry, held, keyPrefix.Span, onDamage) is { } found)
                     yield return found;
             }
         }
@@ -166,7 +202,8 @@ internal static class PackQueries
         Array.Clear(held);
     }
 
-    private static PackEntry? TryLook(PackCore core, ulong entry, Volume?[] held, Action<PackDamage>? onDamage)
+    private static PackEntry? TryLook(
+        PackCore core, ulong entry, Volume?[] held, ReadOnlySpan<byte> keyPrefix, Action<PackDamage>? onDamage)
     {
         Volume volume = held[core.Layout.Slot(entry)]!;
         long position = core.Layout.Position(entry);
@@ -176,6 +213,9 @@ internal static class PackQueries
         {
             if (read.LookAtAny(volume, position) && read.Needle.Kind == NeedleKind.Value)
             {
+                if (!read.Key.StartsWith(keyPrefix))
+                    return null;
+
                 // The newer value of this key is damaged, which was reported already.
                 bool isHidden = !core.Hidden.IsEmpty && !core.Hidden.IsIgnored && core.Hidden.Find(
                     read.Key, core.Lookup.HashOf(read.Key), new NeedlePosition(volume.Name.Last, position))

@@ -149,13 +149,77 @@ public sealed class PackReader : IDisposable
         return Contains(bytes.Bytes);
     }
 
-    /// <inheritdoc cref="PackStore.Enumerate"/>
-    public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null)
+    /// <inheritdoc cref="PackStore.TryGetLength(ReadOnlySpan{byte}, out int)"/>
+    public bool TryGetLength(ReadOnlySpan<byte> key, out int length)
     {
         while (true)
         {
             PackCore core = Follow();
-            using IEnumerator<PackEntry> entries = PackQueries.Enumerate(core, onDamage).GetEnumerator();
+            try
+            {
+                return PackQueries.TryGetLength(core, key, out length);
+            }
+            catch (ObjectDisposedException) when (IsReplaced(core))
+            {
+                // As above.
+            }
+        }
+    }
+
+    /// <inheritdoc cref="PackStore.TryGetLength(ReadOnlySpan{byte}, out int)"/>
+    public bool TryGetLength(string key, out int length)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGetLength(bytes.Bytes, out length);
+    }
+
+    /// <inheritdoc cref="PackStore.TryOpenRead(ReadOnlySpan{byte}, out Stream?)"/>
+    public bool TryOpenRead(ReadOnlySpan<byte> key, [NotNullWhen(true)] out Stream? stream)
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            try
+            {
+                return PackQueries.TryOpenRead(core, key, out stream);
+            }
+            catch (ObjectDisposedException) when (IsReplaced(core))
+            {
+                // As above.
+            }
+        }
+    }
+
+    /// <inheritdoc cref="PackStore.TryOpenRead(ReadOnlySpan{byte}, out Stream?)"/>
+    public bool TryOpenRead(string key, [NotNullWhen(true)] out Stream? stream)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryOpenRead(bytes.Bytes, out stream);
+    }
+
+    /// <inheritdoc cref="PackStore.GetAsync(ReadOnlyMemory{byte}, CancellationToken)"/>
+    public ValueTask<IMemoryOwner<byte>?> GetAsync(ReadOnlyMemory<byte> key, CancellationToken cancellationToken = default) =>
+        new(Task.Run(() => TryGet(key.Span, out IMemoryOwner<byte>? data) ? data : null, cancellationToken));
+
+    /// <inheritdoc cref="PackStore.GetAsync(ReadOnlyMemory{byte}, CancellationToken)"/>
+    public ValueTask<IMemoryOwner<byte>?> GetAsync(string key, CancellationToken cancellationToken = default) =>
+        GetAsync(PackKey.ToBytes(key), cancellationToken);
+
+    /// <inheritdoc cref="PackStore.Enumerate(Action{PackDamage}?)"/>
+    public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) =>
+        Enumerate(ReadOnlyMemory<byte>.Empty, onDamage);
+
+    /// <inheritdoc cref="PackStore.Enumerate(ReadOnlyMemory{byte}, Action{PackDamage}?)"/>
+    public IEnumerable<PackEntry> Enumerate(string keyPrefix, Action<PackDamage>? onDamage = null) =>
+        Enumerate(PackKey.ToBytes(keyPrefix), onDamage);
+
+    /// <inheritdoc cref="PackStore.Enumerate(ReadOnlyMemory{byte}, Action{PackDamage}?)"/>
+    public IEnumerable<PackEntry> Enumerate(ReadOnlyMemory<byte> keyPrefix, Action<PackDamage>? onDamage = null)
+    {
+        while (true)
+        {
+            PackCore core = Follow();
+            using IEnumerator<PackEntry> entries = PackQueries.Enumerate(core, keyPrefix, onDamage).GetEnumerator();
             bool hasEntry;
             try
             {

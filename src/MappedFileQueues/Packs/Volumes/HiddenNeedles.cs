@@ -107,6 +107,12 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
 
     public void Add(HiddenStretch stretch) => Volatile.Write(ref _stretches, [.. _stretches, stretch]);
 
+    /// <summary>
+    /// Forgets the stretches of these numbers, before which nothing is left: what they may have hidden is gone with the rest.
+    /// </summary>
+    public void Remove(VolumeName evicted) =>
+        Volatile.Write(ref _stretches, [.. _stretches.Where(stretch => !stretch.Name.Overlaps(evicted))]);
+
     /// <summary>Records that the key with this hash was deleted.</summary>
     public void OnDeleted(ulong hash, NeedlePosition tombstone)
     {

@@ -63,6 +63,9 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
         set => Volatile.Write(ref _tail, value);
     }
 
+    /// <summary>The bytes of all needles, dead or alive.</summary>
+    public long NeedlesLength => Tail - VolumeHeader.Length;
+
     /// <summary>
     /// The volume is known to be on disk up to here. Only the leader of a sync writes it, under the lock of syncs.
     /// </summary>

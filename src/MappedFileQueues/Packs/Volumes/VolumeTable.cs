@@ -40,6 +40,22 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         }
     }
 
+    /// <summary>The bytes that the needles of all volumes take together.</summary>
+    public long NeedlesLength
+    {
+        get
+        {
+            long length = 0;
+            lock (_gate)
+            {
+                foreach (Volume? volume in _slots.AsSpan(0, _slotsUsed))
+                    length += volume?.NeedlesLength ?? 0;
+            }
+
+            return length;
+        }
+    }
+
     /// <summary>The numbers that are missing before an existing volume: each number from 1 on belongs to a volume.</summary>
     public IReadOnlyList<VolumeName> Gaps
     {

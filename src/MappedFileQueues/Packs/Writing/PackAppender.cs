@@ -7,6 +7,19 @@ using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs.Writing;
 
+/// <summary>What became of an append.</summary>
+internal enum AppendOutcome
+{
+    /// <summary>The needle is written and counts.</summary>
+    Written,
+
+    /// <summary>There is nothing to delete, and nothing was written.</summary>
+    NothingToDelete,
+
+    /// <summary>Nothing was written: the pack's length is limited, and old volumes have to be evicted first.</summary>
+    NeedsRoom,
+}
+
 /// <summary>
 /// Writes needles at the tail of the last volume (docs/PACKS.md section 4). One lock makes puts and deletes follow each other,
 /// from the choice of the place to the change of the index. Waiting for a sync happens outside the lock.
@@ -22,8 +35,13 @@ internal sealed class PackAppender : IDisposable
     private Exception? _poison;
     private bool _isClosed;
 
-    public PackAppender(PackCore core, Volume? active, SyncedMark mark)
+    /// <param name="core">The pack.</param>
+    /// <param name="active">The volume that takes the next needle.</param>
+    /// <param name="mark">What is known to be on disk.</param>
+    /// <param name="lengthMax">How many bytes the needles of all volumes may take together.</param>
+    public PackAppender(PackCore core, Volume? active, SyncedMark mark, long lengthMax)
     {
+        LengthMax = lengthMax;
         _core = core;
         _active = active;
         _mark = mark;
@@ -38,17 +56,29 @@ internal sealed class PackAppender : IDisposable
     /// <summary>The bytes written since the pack was opened.</summary>
     public long Written { get; private set; }
 
+    /// <summary>How many bytes the needles of all volumes may take together.</summary>
+    public long LengthMax { get; }
+
+    /// <summary>
+    /// The bytes that have become garbage since the pack was opened: what was replaced or deleted, and tombstones.
+    /// </summary>
+    public long GarbageMade { get; private set; }
+
     /// <summary>The volume that takes the next needle, if the needle fits; null if the next one goes into a new volume.</summary>
     public Volume? Active => _active;
 
     public bool IsPoisoned => Volatile.Read(ref _poison) is not null;
 
-    /// <summary>Writes a value, or a tombstone for an existing key; false if there is nothing to delete.</summary>
-    public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability durability)
+    /// <summary>
+    /// Writes a value, or a tombstone for an existing key, and returns its sequence. The caller waits until that is on disk, if
+    /// <paramref name="durability"/> says so.
+    /// </summary>
+    public AppendOutcome Append(
+        NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability durability, out ulong sequence)
     {
         CheckLengths(key, data);
+        sequence = 0;
         ulong hash = _core.Lookup.HashOf(key);
-        ulong sequence;
         var source = new NeedleSource(kind, key, data);
         try
         {
@@ -60,8 +90,9 @@ internal sealed class PackAppender : IDisposable
                 // Damage may hide a value that would come back together with the bytes.
                 bool hasEffect = kind == NeedleKind.Value || isKnown || _core.Hidden.Find(key, hash, known: null) is not null;
                 if (!hasEffect)
-                    return false;
-                Volume volume = RoomFor(kind, source.Layout.Length);
+                    return AppendOutcome.NothingToDelete;
+                if (RoomFor(kind, source.Layout.Length) is not { } volume)
+                    return AppendOutcome.NeedsRoom;
                 long position = volume.Tail;
                 sequence = _core.Sequence + 1;
                 Write(ref source, volume, position, sequence);
@@ -70,6 +101,7 @@ internal sealed class PackAppender : IDisposable
                 _core.Reach(sequence);
                 _core.Apply(hash, old, volume, position, source.Layout);
                 Written += source.Layout.Length;
+                GarbageMade += old.Length + (kind == NeedleKind.Tombstone ? source.Layout.Length : 0);
                 ProtocolSteps.Reach(ProtocolStep.PackApplied);
             }
         }
@@ -78,29 +110,44 @@ internal sealed class PackAppender : IDisposable
             source.Dispose();
         }
 
-        if (durability == PackDurability.Group)
-            WaitUntilDurable(sequence);
-        return true;
+        return AppendOutcome.Written;
     }
+
+    /// <summary>
+    /// Whether a needle of this length probably goes into the volume that takes puts now, so that nothing has to be synced, made
+    /// or evicted for it. Takes no lock.
+    /// </summary>
+    public bool IsRoomLikely(int length) =>
+        Volatile.Read(ref _active) is { } active && active.Tail + length <= _core.Meta.VolumeLength;
+
+    /// <summary>What the next volume may come to hold, if its first needle has this length.</summary>
+    public long RoomOfNext(int length) => Math.Max(_core.Meta.VolumeLength - VolumeHeader.Length, length);
 
     /// <summary>Returns when everything that was written before the call is on disk.</summary>
-    public void Flush()
-    {
-        ulong sequence;
-        using (Gate.Take())
-        {
-            ThrowIfUnusable();
-            sequence = _core.Sequence;
-        }
-
-        WaitUntilDurable(sequence);
-    }
+    public void Flush() => WaitUntilDurable(WrittenSequence());
 
     /// <summary>Returns when everything up to this sequence is on disk. One sync serves all waiting threads.</summary>
     public void WaitUntilDurable(ulong sequence)
     {
         ThrowIfPoisoned();
         _group.WaitFor(sequence);
+    }
+
+    /// <summary>As <see cref="WaitUntilDurable"/>, without a thread that waits.</summary>
+    public Task WaitUntilDurableAsync(ulong sequence)
+    {
+        ThrowIfPoisoned();
+        return _group.WaitForAsync(sequence);
+    }
+
+    /// <summary>Returns the sequence up to which everything is written by now.</summary>
+    public ulong WrittenSequence()
+    {
+        using (Gate.Take())
+        {
+            ThrowIfUnusable();
+            return _core.Sequence;
+        }
     }
 
     /// <summary>Ends the active volume, so the next needle goes into a new one. The caller holds the gate.</summary>
@@ -187,7 +234,7 @@ internal sealed class PackAppender : IDisposable
         }
     }
 
-    private static void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)
+    private void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)
     {
         if (key.Length > NeedleLayout.KeyLengthMax)
         {
@@ -199,6 +246,13 @@ internal sealed class PackAppender : IDisposable
         {
             throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
                 $"The data is too long: length={data.Length}, limit={NeedleLayout.DataLengthMax}."), nameof(data));
+        }
+
+        int length = new NeedleLayout(NeedleKind.Value, 0, key.Length, data.Length, 0).Length;
+        if (length > LengthMax)
+        {
+            throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
+                $"The object is longer than the pack may become: length={length}, maxBytes={LengthMax}."), nameof(data));
         }
     }
 
@@ -230,8 +284,11 @@ internal sealed class PackAppender : IDisposable
         }
     }
 
-    /// <summary>The volume that takes a needle of this length. The caller holds the gate.</summary>
-    private Volume RoomFor(NeedleKind kind, int length)
+    /// <summary>
+    /// The volume that takes a needle of this length; null if another one would make the pack longer than it may become. The
+    /// caller holds the gate.
+    /// </summary>
+    private Volume? RoomFor(NeedleKind kind, int length)
     {
         bool fits = _active is not null
             && (_active.Tail + length <= _core.Meta.VolumeLength || _active.Tail == VolumeHeader.Length);
@@ -245,6 +302,8 @@ internal sealed class PackAppender : IDisposable
             && _active.Tail + length <= NeedleLayout.SyncedMax;
         if (mayExceed)
             return _active!;
+        if (LengthMax < long.MaxValue && _core.Volumes.NeedlesLength + RoomOfNext(length) > LengthMax)
+            return null;
         _core.Volumes.RequireFree(reserved + 1);
         EndVolume();
         ProtocolSteps.Reach(ProtocolStep.PackOldVolumeSynced);

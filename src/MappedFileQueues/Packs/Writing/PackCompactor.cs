@@ -51,6 +51,23 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
+    /// These numbers, with a generation above that of every file with one of them. A compaction that failed after its rename has
+    /// left a file that is not among the volumes in memory.
+    /// </summary>
+    public static VolumeName NameFor(HeldDirectory directory, uint first, uint last)
+    {
+        var name = new VolumeName(first, last, 0);
+        uint generation = 0;
+        foreach (string file in directory.List(PackNames.Volumes))
+        {
+            if (VolumeName.TryParse(file, out VolumeName other) && other.Overlaps(name))
+                generation = Math.Max(generation, other.Generation);
+        }
+
+        return name with { Generation = generation + 1 };
+    }
+
+    /// <summary>
     /// Whether a volume has enough garbage. The tombstones that a compaction kept are needed until the volumes before them have
     /// been compacted later: otherwise a volume of only tombstones would be rewritten each time.
     /// </summary>
@@ -144,7 +161,7 @@ internal sealed class PackCompactor(PackWriter writer)
 
     private void Replace(List<Volume> run, double garbageMin)
     {
-        VolumeName name = NameFor(run);
+        VolumeName name = NameFor(Core.Directory, run[0].Name.First, run[^1].Name.Last);
         if (name.Generation > VolumeName.GenerationMax)
             return;
         Volume made;
@@ -224,23 +241,6 @@ internal sealed class PackCompactor(PackWriter writer)
 
         _replaced.Clear();
         Core.Directory.FlushEntries(PackNames.Volumes);
-    }
-
-    /// <summary>
-    /// The run's numbers, with a generation above that of every file with one of them. A compaction that failed after its rename
-    /// has left a file that is not among the volumes here.
-    /// </summary>
-    private VolumeName NameFor(List<Volume> run)
-    {
-        var name = new VolumeName(run[0].Name.First, run[^1].Name.Last, 0);
-        uint generation = run.Max(volume => volume.Name.Generation);
-        foreach (string file in Core.Directory.List(PackNames.Volumes))
-        {
-            if (VolumeName.TryParse(file, out VolumeName other) && other.Overlaps(name))
-                generation = Math.Max(generation, other.Generation);
-        }
-
-        return name with { Generation = generation + 1 };
     }
 
     /// <summary>The sequence as of which all volumes before this number are clean.</summary>

@@ -1,3 +1,4 @@
+using System.Globalization;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Packs.Format;
 using MappedFileQueues.Packs.Index;
@@ -34,7 +35,9 @@ internal static class PackOpening
             directory.CreateSubdirectory(PackNames.Locks);
             writerLock = directory.TryLock(PackNames.WriterLock, LockKind.Exclusive)
                 ?? throw PackErrors.InUse(directory);
-            PackMeta meta = PackLoader.ReadMeta(directory) ?? Create(directory, options);
+            PackMeta? found = PackLoader.ReadMeta(directory);
+            CheckBound(directory, found?.VolumeLength ?? options.VolumeSize, options);
+            PackMeta meta = found ?? Create(directory, options);
             directory.AdoptModeOf(PackNames.Meta);
             RemoveTemporaries(directory);
             var access = new PackAccess
@@ -74,6 +77,18 @@ internal static class PackOpening
         }
 
         return directory;
+    }
+
+    /// <summary>An eviction takes whole volumes, and the one that takes puts has to stay.</summary>
+    private static void CheckBound(HeldDirectory directory, long volumeLength, PackOptions options)
+    {
+        if (options.MaxBytes < 2 * volumeLength)
+        {
+            throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
+                $"MaxBytes is less than two volumes of this pack: path={directory.Path}, maxBytes={options.MaxBytes}, ")
+                + string.Create(CultureInfo.InvariantCulture, $"volumeSize={volumeLength}. ")
+                + "Raise it, or make a new pack: its VolumeSize follows from MaxBytes.", nameof(options));
+        }
     }
 
     /// <summary>Refuses a directory that holds something else.</summary>

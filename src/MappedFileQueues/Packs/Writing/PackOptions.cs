@@ -21,22 +21,71 @@ public enum PackDurability
 /// <summary>How to create and write a pack. Opening a pack copies the values.</summary>
 public sealed class PackOptions
 {
-    private long _volumeSize = 1L << 30;
+    private const long VolumeSizeDefault = 1L << 30;
+    private const int VolumesOfCache = 16;
+
+    private long? _volumeSize;
+    private long? _maxBytes;
+    private double? _compactAtGarbage;
     private long _checkpointInterval = 256L << 20;
 
     /// <summary>
-    /// The length of a volume in bytes; default 1 GiB, rounded up to a multiple of 8. It is fixed when the pack is created. A
+    /// The length of a volume in bytes, rounded up to a multiple of 8; default 1 GiB, or a sixteenth of <see cref="MaxBytes"/>,
+    /// whichever is less. It is fixed when the pack is created. A
     /// pack has at most 16,384 volumes, of which puts leave one to a compaction, so this limits the size of a pack.
     /// </summary>
     /// <exception cref="ArgumentOutOfRangeException">The value is less than 4 KiB or more than 16 GiB.</exception>
     public long VolumeSize
     {
-        get => _volumeSize;
+        get => _volumeSize ?? (_maxBytes is { } max
+            ? Math.Clamp(max / VolumesOfCache & -NeedleLayout.Unit, PackMeta.VolumeLengthMin, VolumeSizeDefault)
+            : VolumeSizeDefault);
         set
         {
             ArgumentOutOfRangeException.ThrowIfLessThan(value, PackMeta.VolumeLengthMin);
             ArgumentOutOfRangeException.ThrowIfGreaterThan(value, PackMeta.VolumeLengthMax);
             _volumeSize = (value + NeedleLayout.Unit - 1) & -NeedleLayout.Unit;
+        }
+    }
+
+    /// <summary>
+    /// Makes the pack a cache: how many bytes its objects may take in the volumes, with keys, overhead and garbage. When a put
+    /// needs a new volume that could exceed this, the oldest volumes are evicted first, with everything in them: what was put
+    /// longest ago, whether or not it was got since. At least two volumes. Default null: nothing is ever evicted. Not stored: it
+    /// counts for this opening, which begins by evicting what is too much. The checkpoint, the volume that takes the place of
+    /// those that were evicted, and a compaction's copies come on top.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">The value is less than 8 KiB.</exception>
+    public long? MaxBytes
+    {
+        get => _maxBytes;
+        set
+        {
+            if (value is { } bytes)
+                ArgumentOutOfRangeException.ThrowIfLessThan(bytes, 2 * PackMeta.VolumeLengthMin);
+            _maxBytes = value;
+        }
+    }
+
+    /// <summary>
+    /// Compacts in the background when at least this fraction of all volumes is garbage, and then those volumes of which at least
+    /// this fraction is. The garbage is counted at the first put or delete, and whenever an eighth of a volume more has become
+    /// garbage. Default null: only <see cref="PackStore.Compact"/> compacts. A failure changes nothing, is kept in
+    /// <see cref="PackStore.CompactionFailure"/>, and the next count tries again.
+    /// </summary>
+    /// <exception cref="ArgumentOutOfRangeException">The value is not from 0.01 to 1.</exception>
+    public double? CompactAtGarbage
+    {
+        get => _compactAtGarbage;
+        set
+        {
+            if (value is { } part)
+            {
+                ArgumentOutOfRangeException.ThrowIfLessThan(part, 0.01);
+                ArgumentOutOfRangeException.ThrowIfGreaterThan(part, 1);
+            }
+
+            _compactAtGarbage = value;
         }
     }
 

@@ -36,6 +36,16 @@ public sealed class PackStore : IDisposable
     /// </summary>
     public IReadOnlyList<PackDamage> Damages => Core.Damages;
 
+    /// <summary>
+    /// How many objects were evicted since the pack was opened, because of <see cref="PackOptions.MaxBytes"/>; 0 without it.
+    /// </summary>
+    public long EvictedCount => _writer.EvictedCount;
+
+    /// <summary>
+    /// Why the last compaction in the background has failed (<see cref="PackOptions.CompactAtGarbage"/>); null if it has not.
+    /// </summary>
+    public MappedFileQueueException? CompactionFailure => _writer.CompactionFailure;
+
     private PackCore Core => _writer.Core;
 
     /// <summary>
@@ -44,6 +54,7 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="path">The pack's directory.</param>
     /// <param name="options">How to create and write the pack; null for the defaults.</param>
+    /// <exception cref="ArgumentException"><see cref="PackOptions.MaxBytes"/> is less than two volumes of the pack.</exception>
     /// <exception cref="QueueInUseException">
     /// Another writer, in this process or another, has the pack open. The message names its process.
     /// </exception>
@@ -54,7 +65,17 @@ public sealed class PackStore : IDisposable
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
         options ??= new PackOptions();
-        return new PackStore(new PackWriter(PackOpening.OpenWriter(path, options, useCheckpoint: true), options));
+        var writer = new PackWriter(PackOpening.OpenWriter(path, options, useCheckpoint: true), options);
+        try
+        {
+            writer.EvictExcess();
+            return new PackStore(writer);
+        }
+        catch
+        {
+            writer.Dispose();
+            throw;
+        }
     }
 
     /// <summary>Opens a pack for reading, beside a writer in any process. Same as <see cref="PackReader.Open"/>.</summary>
@@ -73,7 +94,9 @@ public sealed class PackStore : IDisposable
     /// <param name="durability">
     /// When to return, which also decides what a power cut may lose; null for the value of <see cref="PackOptions.Durability"/>.
     /// </param>
-    /// <exception cref="ArgumentException">The key or the data is too long.</exception>
+    /// <exception cref="ArgumentException">
+    /// The key or the data is too long, or the object is longer than <see cref="PackOptions.MaxBytes"/>.
+    /// </exception>
     /// <exception cref="QueueDiskException">
     /// The disk is full or fails. The object was not stored. If only the sync failed, the object may exist after the pack is
     /// opened again. After a full disk the next put may succeed.
@@ -94,8 +117,47 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
+    /// As <see cref="Put(ReadOnlySpan{byte}, ReadOnlySpan{byte}, PackDurability?)"/>, without a thread that waits for the disk:
+    /// any number of calls share one sync. The calling thread copies a short object to the system; what takes longer, or needs a
+    /// new volume, runs on a thread of the pool. Allocates.
+    /// </summary>
+    /// <param name="key">The key, up to 65,536 bytes; unchanged until the call is complete.</param>
+    /// <param name="data">The data, up to 256 MiB; unchanged until the call is complete.</param>
+    /// <param name="durability">
+    /// When to complete, which also decides what a power cut may lose; null for the value of <see
+    /// cref="PackOptions.Durability"/>.
+    /// </param>
+    /// <param name="cancellationToken">
+    /// Ends the wait. If the object was written already, it stays, and it is unknown whether it is on disk.
+    /// </param>
+    /// <exception cref="ArgumentException">
+    /// The key or the data is too long, or the object is longer than <see cref="PackOptions.MaxBytes"/>.
+    /// </exception>
+    /// <exception cref="QueueDiskException">As for the method that is not asynchronous.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="QueueFullException">The pack has the maximum number of volumes.</exception>
+    /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public async ValueTask PutAsync(
+        ReadOnlyMemory<byte> key,
+        ReadOnlyMemory<byte> data,
+        PackDurability? durability = null,
+        CancellationToken cancellationToken = default) =>
+        _ = await _writer.AppendAsync(NeedleKind.Value, key, data, durability, cancellationToken).ConfigureAwait(false);
+
+    /// <inheritdoc cref="PutAsync(ReadOnlyMemory{byte}, ReadOnlyMemory{byte}, PackDurability?, CancellationToken)"/>
+    public ValueTask PutAsync(
+        string key,
+        ReadOnlyMemory<byte> data,
+        PackDurability? durability = null,
+        CancellationToken cancellationToken = default) =>
+        PutAsync(PackKey.ToBytes(key), data, durability, cancellationToken);
+
+    /// <summary>
     /// Deletes an object, damaged or not. Returns false, and writes nothing, if the key has no object. If damage may hide a value
     /// of the key, that value is deleted too. A crash may lose a delete as it may lose a put. A full pack still accepts deletes.
+    /// With <see cref="PackOptions.MaxBytes"/> it also returns false if the object itself had to be evicted to make room for the
+    /// record of its deletion.
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="durability">When to return; null for the value of <see cref="PackOptions.Durability"/>.</param>
@@ -115,6 +177,26 @@ public sealed class PackStore : IDisposable
         using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
         return Delete(bytes.Bytes, durability);
     }
+
+    /// <summary>
+    /// As <see cref="Delete(ReadOnlySpan{byte}, PackDurability?)"/>, without a thread that waits for the disk. Allocates.
+    /// </summary>
+    /// <param name="key">The key; unchanged until the call is complete.</param>
+    /// <param name="durability">When to complete; null for the value of <see cref="PackOptions.Durability"/>.</param>
+    /// <param name="cancellationToken">Ends the wait. The object may be deleted then.</param>
+    /// <exception cref="ArgumentException">The key is too long.</exception>
+    /// <exception cref="QueueDiskException">The disk is full or fails; the object still exists.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public ValueTask<bool> DeleteAsync(
+        ReadOnlyMemory<byte> key, PackDurability? durability = null, CancellationToken cancellationToken = default) =>
+        _writer.AppendAsync(NeedleKind.Tombstone, key, default, durability, cancellationToken);
+
+    /// <inheritdoc cref="DeleteAsync(ReadOnlyMemory{byte}, PackDurability?, CancellationToken)"/>
+    public ValueTask<bool> DeleteAsync(
+        string key, PackDurability? durability = null, CancellationToken cancellationToken = default) =>
+        DeleteAsync(PackKey.ToBytes(key), durability, cancellationToken);
 
     /// <summary>
     /// Writes an object's data to <paramref name="destination"/>; false if the key has no object. The data is verified against
@@ -164,6 +246,70 @@ public sealed class PackStore : IDisposable
         return TryGet(bytes.Bytes, out data);
     }
 
+    /// <summary>
+    /// Gets an object's data in pooled memory, which the caller returns by disposing it; null if the key has no object. Reads on
+    /// a thread of the pool, because the disk may take its time; an object that lies in memory already is got faster by <see
+    /// cref="TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>. The data is verified against its checksum. Allocates.
+    /// </summary>
+    /// <param name="key">The key; unchanged until the call is complete.</param>
+    /// <param name="cancellationToken">Cancels a call that no thread has begun yet.</param>
+    /// <exception cref="QueueCorruptException">
+    /// The bytes on disk differ from what was stored, or damage may hide a newer value of the key.
+    /// </exception>
+    /// <exception cref="QueueDiskException">The system refused the read.</exception>
+    /// <exception cref="OperationCanceledException">The call was cancelled.</exception>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public ValueTask<IMemoryOwner<byte>?> GetAsync(ReadOnlyMemory<byte> key, CancellationToken cancellationToken = default) =>
+        new(Task.Run(() => TryGet(key.Span, out IMemoryOwner<byte>? data) ? data : null, cancellationToken));
+
+    /// <inheritdoc cref="GetAsync(ReadOnlyMemory{byte}, CancellationToken)"/>
+    public ValueTask<IMemoryOwner<byte>?> GetAsync(string key, CancellationToken cancellationToken = default) =>
+        GetAsync(PackKey.ToBytes(key), cancellationToken);
+
+    /// <summary>
+    /// The length of an object's data in bytes; false if the key has no object. Reads the object's header, not its data, which
+    /// may be damaged. Allocates nothing.
+    /// </summary>
+    /// <param name="key">The key.</param>
+    /// <param name="length">The length; 0 if the key has no object.</param>
+    /// <exception cref="QueueCorruptException">
+    /// A damaged place belongs, or may belong, to the key, so the answer is unknown.
+    /// </exception>
+    /// <exception cref="QueueDiskException">The system refused the read.</exception>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public bool TryGetLength(ReadOnlySpan<byte> key, out int length) => PackQueries.TryGetLength(Core, key, out length);
+
+    /// <inheritdoc cref="TryGetLength(ReadOnlySpan{byte}, out int)"/>
+    public bool TryGetLength(string key, out int length)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryGetLength(bytes.Bytes, out length);
+    }
+
+    /// <summary>
+    /// Opens an object's data as a stream to read and seek in; false if the key has no object. The call reads all of the data
+    /// once to verify its checksum, in pieces of 256 KiB. The stream then reads it again, so it takes no memory of the object's
+    /// size, and twice the reading. It keeps giving the same bytes until it is disposed, after the pack is disposed too; so long
+    /// the volume's file stays open, and its room on disk is not given back. It is for one thread at a time; Dispose may come
+    /// from any.
+    /// </summary>
+    /// <param name="key">The key.</param>
+    /// <param name="stream">The stream, which the caller disposes; null if the key has no object.</param>
+    /// <exception cref="QueueCorruptException">
+    /// The bytes on disk differ from what was stored, or damage may hide a newer value of the key.
+    /// </exception>
+    /// <exception cref="QueueDiskException">The system refused the read.</exception>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public bool TryOpenRead(ReadOnlySpan<byte> key, [NotNullWhen(true)] out Stream? stream) =>
+        PackQueries.TryOpenRead(Core, key, out stream);
+
+    /// <inheritdoc cref="TryOpenRead(ReadOnlySpan{byte}, out Stream?)"/>
+    public bool TryOpenRead(string key, [NotNullWhen(true)] out Stream? stream)
+    {
+        using var bytes = new PackKey(key, stackalloc byte[PackKey.StackLength]);
+        return TryOpenRead(bytes.Bytes, out stream);
+    }
+
     /// <summary>Whether the key has an object. Reads the object's header. Allocates nothing.</summary>
     /// <param name="key">The key.</param>
     /// <exception cref="QueueCorruptException">
@@ -192,13 +338,39 @@ public sealed class PackStore : IDisposable
     /// </param>
     /// <exception cref="QueueCorruptException">Something is damaged, and <paramref name="onDamage"/> is null.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
-    public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) => PackQueries.Enumerate(Core, onDamage);
+    public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) =>
+        Enumerate(ReadOnlyMemory<byte>.Empty, onDamage);
+
+    /// <summary>
+    /// Enumerates the objects whose key begins with these bytes, in the order in which they lie on disk. The index keeps no keys,
+    /// so this reads the header and key of every object of the pack, in the order of the files, and costs as much as
+    /// <see cref="Enumerate(Action{PackDamage}?)"/> but for what is returned (docs/PACKS.md, section 3). The rest is as there;
+    /// damage is reported whatever its key.
+    /// </summary>
+    /// <param name="keyPrefix">The beginning of the keys; unchanged until the enumeration ends. Empty: all objects.</param>
+    /// <param name="onDamage">As for an enumeration of all objects.</param>
+    /// <exception cref="QueueCorruptException">Something is damaged, and <paramref name="onDamage"/> is null.</exception>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public IEnumerable<PackEntry> Enumerate(ReadOnlyMemory<byte> keyPrefix, Action<PackDamage>? onDamage = null) =>
+        PackQueries.Enumerate(Core, keyPrefix, onDamage);
+
+    /// <inheritdoc cref="Enumerate(ReadOnlyMemory{byte}, Action{PackDamage}?)"/>
+    public IEnumerable<PackEntry> Enumerate(string keyPrefix, Action<PackDamage>? onDamage = null) =>
+        Enumerate(PackKey.ToBytes(keyPrefix), onDamage);
 
     /// <summary>Returns when everything that was put or deleted before the call is on disk.</summary>
     /// <exception cref="QueueDiskException">The sync failed; the pack accepts no more writes.</exception>
     /// <exception cref="QueuePoisonedException">An earlier sync failed.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public void Flush() => _writer.Appender.Flush();
+
+    /// <summary>Completes when everything that was put or deleted before the call is on disk. No thread waits for it.</summary>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <exception cref="QueueDiskException">The sync failed; the pack accepts no more writes.</exception>
+    /// <exception cref="QueuePoisonedException">An earlier sync failed.</exception>
+    /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
+    /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
+    public ValueTask FlushAsync(CancellationToken cancellationToken = default) => _writer.FlushAsync(cancellationToken);
 
     /// <summary>
     /// Frees the space of overwritten and deleted objects: copies the live objects of volumes with much garbage to new volumes,

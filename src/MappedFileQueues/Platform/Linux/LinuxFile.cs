@@ -34,7 +34,13 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         DateTimeOffset.UnixEpoch.AddTicks(LinuxDirectory.Stat(handle, path).Modified / TimeSpan.NanosecondsPerTick);
 
     /// <inheritdoc/>
+    public override void NoteWritten() => _ = LinuxNative.futimens(handle, null);
+
+    /// <inheritdoc/>
     public override bool HasOtherNames => LinuxDirectory.Stat(handle, path).LinkCount > 1;
+
+    /// <inheritdoc/>
+    public override bool HasNoName => LinuxDirectory.Stat(handle, path).LinkCount == 0;
 
     /// <inheritdoc/>
     public override bool TryTakeAlone()

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Platform.Linux.Calls;
 
 namespace MappedFileQueues.Platform.Linux;
@@ -6,6 +7,8 @@ namespace MappedFileQueues.Platform.Linux;
 internal sealed unsafe class LinuxServices : OperatingSystemServices
 {
     private readonly Lazy<string?> _bootId = new(ProcFiles.ReadBootId);
+
+    private readonly Lazy<bool> _waitsOnMany = new(CanWaitOnMany);
 
     // Registration lasts for the life of the process and may be repeated; once is enough.
     private readonly Lazy<bool> _fence = new(TryRegister);
@@ -50,6 +53,10 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
         && LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 
     /// <inheritdoc/>
+    public override bool FenceEverybody() =>
+        LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
+
+    /// <inheritdoc/>
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
     {
         // Not the PRIVATE kind: the word is identified by file and position, not by this process's address.
@@ -70,6 +77,34 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     }
 
     /// <inheritdoc/>
+    public override int WordsMax => _waitsOnMany.Value ? LinuxNative.FUTEX_WAITV_MAX : 1;
+
+    /// <inheritdoc/>
+    public override void WaitOnWords(ReadOnlySpan<WordWait> words, TimeSpan timeout)
+    {
+        if (words.Length == 1 || !_waitsOnMany.Value)
+        {
+            WaitOnWord(words[^1].Word, words[^1].Expected, timeout);
+            return;
+        }
+
+        // An absolute time of the clock that Stopwatch reads.
+        long until = Stopwatch.GetTimestamp() + (long)(timeout.TotalSeconds * Stopwatch.Frequency);
+        LinuxTimespec limit = new() { Seconds = until / Stopwatch.Frequency, Nanoseconds = until % Stopwatch.Frequency };
+        nint result;
+        fixed (WordWait* first = words)
+            result = LinuxNative.futex_waitv(
+                LinuxNative.SYS_futex_waitv, first, words.Length, 0, &limit, LinuxNative.CLOCK_MONOTONIC);
+        if (result >= 0)
+            return;
+        int errno = LinuxErrors.Last;
+
+        // EFAULT: a word was unmapped before the kernel has read it.
+        if (errno is not (DiskErrors.EAGAIN or DiskErrors.EINTR or DiskErrors.ETIMEDOUT or DiskErrors.EFAULT))
+            throw LinuxErrors.Make("Cannot wait on words in shared memory", $"count={words.Length}", errno);
+    }
+
+    /// <inheritdoc/>
     public override void WakeWord(uint* word, int countMax = int.MaxValue)
     {
         if (LinuxNative.futex(LinuxNative.SYS_futex, word, LinuxNative.FUTEX_WAKE, countMax, null) >= 0)
@@ -80,6 +115,15 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
 
     /// <inheritdoc/>
     public override long ProcessStartTime(int processId) => ProcFiles.ReadStartTime(processId);
+
+    /// <summary>A word that does not hold what is expected ends the call at once; ENOSYS, or EPERM of a sandbox: no.</summary>
+    private static bool CanWaitOnMany()
+    {
+        uint word = 1;
+        WordWait wait = new(&word, 0);
+        return LinuxNative.futex_waitv(LinuxNative.SYS_futex_waitv, &wait, 1, 0, null, LinuxNative.CLOCK_MONOTONIC) < 0
+            && LinuxErrors.Last == DiskErrors.EAGAIN;
+    }
 
     private static bool TryRegister()
     {

@@ -37,6 +37,19 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
         new(Try("Cannot ask for the state of the file", () => File.GetLastWriteTimeUtc(handle)));
 
     /// <inheritdoc/>
+    public override void NoteWritten()
+    {
+        try
+        {
+            File.SetLastWriteTimeUtc(handle, DateTime.UtcNow);
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            // The files of another user: the time stays that of the last write which the system has noticed.
+        }
+    }
+
+    /// <inheritdoc/>
     public override void SetLength(long length)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(length);

@@ -46,7 +46,20 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override bool FenceOtherProcesses() => false;
 
     /// <inheritdoc/>
+    public override bool FenceEverybody() => false;
+
+    /// <inheritdoc/>
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => PortableWait.While(word, expected, timeout);
+
+    /// <inheritdoc/>
+    public override int WordsMax => int.MaxValue;
+
+    /// <inheritdoc/>
+    public override void WaitOnWords(ReadOnlySpan<WordWait> words, TimeSpan timeout)
+    {
+        // The others may be unmapped at any time.
+        PortableWait.Once(words[0].Word, words[0].Expected, timeout);
+    }
 
     /// <inheritdoc/>
     public override void WakeWord(uint* word, int countMax = int.MaxValue)

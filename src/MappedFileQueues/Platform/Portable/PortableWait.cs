@@ -28,9 +28,7 @@ internal static unsafe class PortableWait
     /// <summary>Returns when the word differs or the time-out has passed; a negative time-out means none.</summary>
     public static void While(uint* word, uint expected, TimeSpan timeout)
     {
-        long start = Stopwatch.GetTimestamp();
-        if (t_word != (nint)word || t_expected != expected)
-            (t_word, t_expected, t_since) = ((nint)word, expected, start);
+        long start = Begin(word, expected);
         while (Volatile.Read(ref *word) == expected)
         {
             TimeSpan passed = Stopwatch.GetElapsedTime(start);
@@ -41,6 +39,29 @@ internal static unsafe class PortableWait
             else
                 Thread.Sleep(StepFor(Stopwatch.GetElapsedTime(t_since), timeout < TimeSpan.Zero ? timeout : timeout - passed));
         }
+    }
+
+    /// <summary>
+    /// Returns after one pause in which the word may have changed, for a caller that polls more than this word.
+    /// </summary>
+    public static void Once(uint* word, uint expected, TimeSpan timeout)
+    {
+        long start = Begin(word, expected);
+        TimeSpan unchanged = Stopwatch.GetElapsedTime(t_since, start);
+        if (Volatile.Read(ref *word) != expected)
+            return;
+        if (unchanged < s_yielding)
+            _ = Thread.Yield();
+        else
+            Thread.Sleep(StepFor(unchanged, timeout));
+    }
+
+    private static long Begin(uint* word, uint expected)
+    {
+        long now = Stopwatch.GetTimestamp();
+        if (t_word != (nint)word || t_expected != expected)
+            (t_word, t_expected, t_since) = ((nint)word, expected, now);
+        return now;
     }
 
     /// <summary>The next sleep in milliseconds, at least 1 and not much more than what is left (negative: no limit).</summary>

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
@@ -81,6 +82,27 @@ public class MappedFileQueueOptions
     public CorruptionPolicy Corruption { get; set; } = CorruptionPolicy.Throw;
 
     /// <summary>
+    /// What the store keeps of its past; default null: the store's own policy stays. Otherwise this policy becomes the store's,
+    /// for every process, when a queue is created; see <see cref="MappedFileQueue.SetRetention"/>.
+    /// </summary>
+    public RetentionOptions? Retention { get; set; }
+
+    /// <summary>
+    /// How many bytes the producers of this queue may be ahead of the slowest consumer with a stored offset; default 0: without
+    /// limit. Counted are whole frames: each message plus 8 bytes, rounded up to 8, and the rest of a segment that is passed.
+    /// Every consumer of the store counts, also a closed or dead one, until <see cref="MappedFileQueue.DeleteConsumer"/> or the
+    /// retention policy ends it. A store without consumers has no limit. A message or batch that is longer than the limit is
+    /// appended once everything before it is consumed. It costs the append path nothing, and a consumer's Commit some
+    /// nanoseconds.
+    /// </summary>
+    public long MaxUnconsumedBytes { get; set; }
+
+    /// <summary>
+    /// What Produce does when consumers are <see cref="MaxUnconsumedBytes"/> behind; default <see cref="FullMode.Wait"/>.
+    /// </summary>
+    public FullMode FullMode { get; set; } = FullMode.Wait;
+
+    /// <summary>
     /// How long to wait for a consumer's name or the producers' lock while another process or queue holds it. Default 0: a
     /// <see cref="QueueInUseException"/> at once.
     /// </summary>
@@ -106,6 +128,15 @@ public class MappedFileQueueOptions
     /// <summary>The identity of a new store, for tests that compare bytes; null for a random one.</summary>
     internal Guid? StoreId { get; set; }
 
+    /// <summary>The operating system that the queue sees, for MappedFileQueues.Testing; null for the process's own.</summary>
+    internal OperatingSystemServices? Platform { get; set; }
+
+    /// <summary>
+    /// Throws if an option is out of range, as the constructor of a queue does. Touches no file.
+    /// </summary>
+    /// <exception cref="ArgumentException">An option cannot be used; the parameter's name is that of the option.</exception>
+    public void Validate() => _ = ToSettings();
+
     internal LogSettings ToSettings()
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(StorePath);
@@ -129,6 +160,9 @@ public class MappedFileQueueOptions
             nameof(Durability), Durability, "a defined level");
         Check(FlushInterval > TimeSpan.Zero || FlushInterval == Timeout.InfiniteTimeSpan,
             nameof(FlushInterval), FlushInterval, "more than zero, or infinite");
+        Check(MaxUnconsumedBytes >= 0, nameof(MaxUnconsumedBytes), MaxUnconsumedBytes, "0 or more");
+        Check(FullMode is >= FullMode.Wait and <= FullMode.Throw, nameof(FullMode), FullMode, "a defined mode");
+        Retention?.ThrowIfInvalid();
         return new LogSettings
         {
             PrepareAhead = PrepareAhead,
@@ -141,6 +175,8 @@ public class MappedFileQueueOptions
             Exclusive = ProducerMode == ProducerMode.Exclusive,
             WriteChecksum = Checksum != ChecksumMode.None,
             VerifyChecksum = Checksum == ChecksumMode.WriteAndVerify,
+            UnconsumedBytesMax = MaxUnconsumedBytes,
+            ThrowsWhenFull = FullMode == FullMode.Throw,
             LockTimeout = LockTimeout == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : LockTimeout,
             UnixCreateMode = UnixCreateMode,
             TimeProvider = TimeProvider,
@@ -170,6 +206,18 @@ public enum ProducerMode
 
     /// <summary>One producer in one process, used by one thread at a time. Faster, because nothing has to be claimed.</summary>
     Exclusive,
+}
+
+/// <summary>
+/// What a producer does when consumers are too far behind (<see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/>).
+/// </summary>
+public enum FullMode
+{
+    /// <summary>It waits until a consumer commits, is deleted or reset, or is dropped by the retention policy.</summary>
+    Wait,
+
+    /// <summary>It throws a <see cref="QueueFullException"/>.</summary>
+    Throw,
 }
 
 /// <summary>How checksums are used.</summary>

@@ -116,7 +116,7 @@ public sealed class DisposeRuleTests
         var options = new MappedFileQueueOptions { StorePath = store.Path, SegmentSize = 1 << 20, ProducerMode = mode };
         var core = new QueueCore(options, StoreKind.Messages, 0, 0, _ => { });
         LogAppender appender = core.Attachment.OpenAppender();
-        AppendLane lane = appender.Claim(56);
+        AppendLane lane = appender.Claim(56)!;
         var disposing = new Thread(() => core.Attachment.CloseAppender(appender));
         disposing.Start();
         disposing.Join();

@@ -146,6 +146,56 @@ public sealed class RecyclingTests : IDisposable
         Assert.True(CountRecycled() > 0);
     }
 
+    /// <summary>
+    /// What waits takes the room that the disk is short of, and each look removed one more segment without making any.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Recycle_DiskIsShortOrRecyclingIsTurnedOff_NoFileWaits(bool isShort)
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(s_small);
+        for (int i = 0; i < 6; i++)
+            AppendRound(queue);
+        string spare = _temp.PathOf(StoreNames.Spare(0));
+        File.WriteAllBytes(spare, new byte[SegmentLength]);
+
+        queue.SetRetention(isShort ? s_small with { MinFreeBytes = long.MaxValue } : s_small with { Recycle = false });
+
+        Eventually.True(() => !File.Exists(spare), "the file that waits goes");
+        for (int i = 0; i < 6; i++)
+            AppendRound(queue);
+        Assert.Equal(0, CountRecycled());
+        AssertRest(queue);
+    }
+
+    /// <summary>
+    /// A Portable process cannot mark what it maps. One that attached between the maker's look for such processes and its lock on
+    /// the file may have mapped the segment that the file was.
+    /// </summary>
+    [Fact]
+    public void Recycle_PortableProcessAttachesMeanwhile_FileIsNotUsedAgain()
+    {
+        PlatformScope.Use(portable: false);
+        using (MappedFileQueue queue = Open())
+            queue.SetRetention(s_small);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask(OpenCommand);
+        agent.Trap("SpareTaken", 1, "stop");
+        agent.Send($"append prefix=m size={MessageLength} count={10 * Round}");
+        agent.WaitUntilStopped();
+
+        PlatformScope.Use(portable: true);
+        using MappedFileQueue portable = Open();
+        agent.Continue();
+        agent.Answer();
+
+        Assert.Equal(0, CountRecycled());
+        AssertRun(ReadAll(portable), "m-");
+    }
+
     public static TheoryData<string, int, ChecksumMode> Kills => new()
     {
         { "LowWaterRaised", 3, ChecksumMode.WriteAndVerify },
@@ -177,9 +227,12 @@ public sealed class RecyclingTests : IDisposable
             acked = agent.AckedCount;
         }
 
+        // Otherwise the queue that looks applies it at once, and has spares of its own.
+        File.Delete(_temp.PathOf(StoreNames.Retention));
         using MappedFileQueue after = Open(checksum: checksum);
 
         Assert.All(Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)), path => Assert.EndsWith(".log", path));
+        after.SetRetention(s_small);
         List<int> numbers = ReadNumbers(after);
         Assert.InRange(numbers[^1], acked - 1, acked);
         Assert.Equal(Enumerable.Range(numbers[0], numbers.Count), numbers);
@@ -197,13 +250,15 @@ public sealed class RecyclingTests : IDisposable
     {
         PlatformScope.Use(portable: false);
         using MappedFileQueue queue = Open();
-        queue.SetRetention(s_small with { MaxBytes = 25 * SegmentLength });
+        queue.SetRetention(s_small with { MaxBytes = 40 * SegmentLength });
         // Before the other process stands still: it may hold the `open` lock then, which a new producer needs.
         _ = queue.Producer;
         using PeerAgent agent = PeerAgent.Start();
         agent.Ask(OpenCommand);
         agent.Trap("RecycledZeroed", hit, "stop");
-        agent.Send($"append prefix=m size={MessageLength} count={35 * Round}");
+        // 25 segments go, so that some are used again however late the threads of retention are; and what comes after the stop
+        // leaves all that is appended here.
+        agent.Send($"append prefix=m size={MessageLength} count={65 * Round}");
         agent.WaitUntilStopped();
         long stopped = queue.GetInfo().TailOffset;
 

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Log.Retention;
@@ -52,6 +53,26 @@ public sealed class RetentionThreadTests : IDisposable
                 TryMakeOld(_temp.PathOf(StoreNames.Segment(start)));
             return queue.GetInfo().OldestOffset;
         });
+    }
+
+    /// <summary>
+    /// A file system notices a store into a mapped page only when the page was clean before. A segment that was filled slowly,
+    /// over pages that were ready long ago, was as old as these when it was completed, and went at once.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void MaxAge_PagesWereTouchedLongBefore_CountsFromTheCompletion(bool portable)
+    {
+        PlatformScope.Use(portable);
+        using MappedFileQueue queue = Open();
+        Fill(queue, 10);
+        string first = _temp.PathOf(StoreNames.Segment(0));
+        TryMakeOld(first);
+
+        Fill(queue, 100);
+
+        Assert.InRange(File.GetLastWriteTimeUtc(first), DateTime.UtcNow.AddHours(-1), DateTime.UtcNow.AddHours(1));
     }
 
     [Fact]
@@ -228,10 +249,36 @@ public sealed class RetentionThreadTests : IDisposable
 
         Assert.Throws<QueueFormatException>(() => queue.Trim(long.MaxValue));
         Assert.Null(queue.GetInfo().Retention);
+        Assert.True(queue.GetInfo().IsRetentionDamaged);
         Assert.Equal(0, queue.GetInfo().OldestOffset);
         queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength });
+        Assert.False(queue.GetInfo().IsRetentionDamaged);
 
         Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().OldestOffset);
+    }
+
+    /// <summary>
+    /// A look read the policy and went on with it after another one was set: what the new one keeps was removed once the call had
+    /// returned.
+    /// </summary>
+    [Fact]
+    public void SetRetention_WhileARemovalIsUnderWay_RemovesNoMoreByTheOneBefore()
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        int calls = 0;
+        queue.SegmentDeleting += (_, _) =>
+        {
+            if (Interlocked.Increment(ref calls) == 1)
+                queue.SetRetention(new RetentionOptions { MaxAge = TimeSpan.FromDays(1) });
+        };
+
+        queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength });
+
+        Eventually.True(() => Volatile.Read(ref calls) > 0, "the first policy is applied");
+        // It waits for the look under way.
+        Assert.Equal(0, queue.Trim(0));
+        Assert.Equal(StartOf(offsets[^1]), queue.Trim(long.MaxValue));
     }
 
     [Fact]

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Log.Retention;
@@ -86,6 +87,30 @@ public sealed class TrimTests : IDisposable
     }
 
     /// <summary>
+    /// A consumer was opened while its messages were removed: they were there at the first look, and gone at the walk that checks
+    /// the stored offset. That counted as damage of the cursor.
+    /// </summary>
+    [Fact]
+    public void Trim_WhileAConsumerIsOpened_ItIsToldThatItsMessagesAreGone()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = false });
+        queue.ResetConsumer("slow", QueueStart.FromOffset(offsets[3]));
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={_temp.StorePath}");
+        agent.Trap("SegmentInUse", 1, "stop");
+        agent.Send("consumer name=slow");
+        agent.WaitUntilStopped();
+
+        Assert.True(queue.Trim(long.MaxValue) > offsets[3]);
+        agent.Continue();
+
+        Assert.StartsWith($"error {nameof(OffsetOutOfRangeException)}", agent.Answer(), StringComparison.Ordinal);
+    }
+
+    /// <summary>
     /// The next removal took low water for what was done already, and removed files without a record of it on disk: after a power
     /// cut their names, with the bytes of other segments, were part of the log. The model `trim` found it.
     /// </summary>
@@ -132,6 +157,146 @@ public sealed class TrimTests : IDisposable
 
         using MappedFileConsumer back = queue.OpenConsumer("back");
         Assert.Equal(offsets[70], First(back));
+    }
+
+    /// <summary>
+    /// The next opener believed a low water that was raised and not recorded: a consumer that had moved back just before was
+    /// dropped, although nothing was removed, and the segments were left over. The crash laboratory found it.
+    /// </summary>
+    [Fact]
+    public void Open_RemoverDiedBehindLowWater_NothingIsRemoved()
+    {
+        long[] offsets;
+        using (MappedFileQueue queue = Open())
+            offsets = Fill(queue, 300);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
+        using MappedFileQueue again = Open();
+
+        Assert.Equal(0, again.GetInfo().OldestOffset);
+        using MappedFileConsumer back = again.OpenConsumer("back");
+        Assert.Equal(offsets[70], First(back));
+    }
+
+    /// <summary>
+    /// A consumer moves back, a removal that has read the cursors before raises low water, and will take it back when it reads
+    /// them again. A consumer that looked at low water in between dropped itself. When the remover died there, it stayed so until
+    /// the next removal.
+    /// </summary>
+    [Theory]
+    [InlineData(OutOfRangePolicy.Throw)]
+    [InlineData(OutOfRangePolicy.Earliest)]
+    public void Read_RemoverDiedBehindLowWater_NothingIsSkipped(OutOfRangePolicy policy)
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
+
+        using MappedFileConsumer back = queue.OpenConsumer("back", new ConsumerOptions { OnOutOfRange = policy });
+        Assert.Equal(offsets[70], First(back));
+    }
+
+    /// <summary>
+    /// A removal confirms what it removes without a flush. A consumer that was still in the segment met a dead process's claim
+    /// there, took it for damage, because it lay below what was confirmed, and threw. The crash laboratory found it.
+    /// </summary>
+    [Fact]
+    public void Read_DeadClaimInARemovedSegment_ReadsOnToTheEndOfTheSegment()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer slow = queue.OpenConsumer(
+            "slow", new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
+        List<MessagesSkippedEventArgs> skipped = [];
+        queue.MessagesSkipped += (_, gap) => skipped.Add(gap);
+        queue.Producer.Produce(CrashMessage.Make("first", 64));
+        First(slow);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("Claimed", hit: 1);
+            agent.Send("append prefix=x size=64 count=1");
+            agent.ExpectKilled();
+        }
+
+        long[] offsets = Fill(queue, 300);
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = false });
+
+        long kept = queue.Trim(long.MaxValue);
+
+        Assert.InRange(kept, SegmentLength, long.MaxValue);
+        foreach (long offset in offsets.Where(offset => offset < SegmentLength))
+        {
+            slow.Advance();
+            Assert.Equal(offset, First(slow));
+        }
+
+        slow.Advance();
+        Assert.Equal(offsets.First(offset => offset >= kept), First(slow));
+        Assert.Equal((SegmentLength, kept), (Assert.Single(skipped).Offset, skipped[0].NextOffset));
+    }
+
+    /// <summary>
+    /// The second look at the cursors may find them further on than the first. A removal that then went further removed what no
+    /// sync of the cursors and no low water had covered: after a power cut the older cursor stood before the log. Found while
+    /// the crash laboratory let consumers commit between the two.
+    /// </summary>
+    [Fact]
+    public void Trim_ConsumerCommitsBetweenTheLooks_GoesNoFurtherThanLowWaterWasRaised()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer slow = queue.OpenConsumer("slow", QueueStart.Earliest);
+        Fill(queue, 300);
+        CommitMessages(slow, 100);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={_temp.StorePath}");
+        agent.Trap("LowWaterRaised", hit: 1, "stop");
+        agent.Send("trim");
+        agent.WaitUntilStopped();
+        long raised = queue.GetInfo().OldestOffset;
+        CommitMessages(slow, 150);
+
+        agent.Continue();
+        agent.Answer();
+
+        Assert.Equal(raised, queue.GetInfo().OldestOffset);
+    }
+
+    private static void CommitMessages(MappedFileConsumer consumer, int count)
+    {
+        for (int i = 0; i < count; i++)
+        {
+            consumer.Consume();
+            consumer.Commit();
+        }
+    }
+
+    /// <summary>A power cut in the middle of SetRetention left the file for good. The crash laboratory found it.</summary>
+    [Fact]
+    public void Open_UnfinishedPolicy_IsRemoved()
+    {
+        using (MappedFileQueue queue = Open())
+            Fill(queue, 1);
+        string path = _temp.PathOf(StoreNames.Retention + ".tmp");
+        File.WriteAllBytes(path, [1, 2, 3]);
+
+        using MappedFileQueue again = Open();
+
+        Assert.False(File.Exists(path));
     }
 
     [Fact]

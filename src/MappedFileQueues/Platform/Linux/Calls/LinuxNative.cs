@@ -59,8 +59,12 @@ internal static unsafe partial class LinuxNative
 
     public const int FUTEX_WAIT = 0;
     public const int FUTEX_WAKE = 1;
+    public const int FUTEX_WAITV_MAX = 128;
+
+    public const int CLOCK_MONOTONIC = 1;
 
     public const int MEMBARRIER_CMD_QUERY = 0;
+    public const int MEMBARRIER_CMD_GLOBAL = 1 << 0;
     public const int MEMBARRIER_CMD_GLOBAL_EXPEDITED = 1 << 1;
     public const int MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED = 1 << 2;
 
@@ -74,6 +78,9 @@ internal static unsafe partial class LinuxNative
     public static int O_DIRECT => s_arm64 ? 0x10000 : 0x4000;
 
     public static nint SYS_futex => s_arm64 ? 98 : 202;
+
+    /// <summary>Since Linux 5.16; the same number everywhere.</summary>
+    public static nint SYS_futex_waitv => 449;
 
     public static nint SYS_membarrier => s_arm64 ? 283 : 324;
 
@@ -132,6 +139,10 @@ internal static unsafe partial class LinuxNative
     public static partial nint futex(nint number, uint* word, nint operation, nint value, LinuxTimespec* timeout);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
+    public static partial nint futex_waitv(
+        nint number, WordWait* words, nint count, nint flags, LinuxTimespec* timeout, nint clock);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
     public static partial nint membarrier(nint number, nint command, nint flags, nint cpu);
 
     [LibraryImport(Libc, SetLastError = true)]
@@ -180,6 +191,9 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fdatasync(LinuxHandle file);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int futimens(LinuxHandle file, void* times);
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int sync_file_range(LinuxHandle file, long offset, long length, uint flags);

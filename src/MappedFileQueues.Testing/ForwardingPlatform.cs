@@ -1,8 +1,8 @@
 using MappedFileQueues.Platform;
 
-namespace MappedFileQueues.Tests.Support;
+namespace MappedFileQueues.Testing;
 
-/// <summary>A platform that hands every call on to another; what a test wants to see or to change it overrides.</summary>
+/// <summary>A platform that forwards every call to another; a test overrides what it wants to see or to change.</summary>
 internal abstract unsafe class ForwardingServices(OperatingSystemServices inner) : OperatingSystemServices
 {
     public override bool IsPortable => inner.IsPortable;
@@ -18,7 +18,13 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override bool FenceOtherProcesses() => inner.FenceOtherProcesses();
 
+    public override bool FenceEverybody() => inner.FenceEverybody();
+
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => inner.WaitOnWord(word, expected, timeout);
+
+    public override int WordsMax => inner.WordsMax;
+
+    public override void WaitOnWords(ReadOnlySpan<WordWait> words, TimeSpan timeout) => inner.WaitOnWords(words, timeout);
 
     public override void WakeWord(uint* word, int countMax = int.MaxValue) => inner.WakeWord(word, countMax);
 
@@ -36,7 +42,7 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override string? UnsafeFileSystem => inner.UnsafeFileSystem;
 
-    public sealed override long FreeBytes => inner.FreeBytes;
+    public override long FreeBytes => inner.FreeBytes;
 
     public sealed override bool IsStillInPlace => inner.IsStillInPlace;
 
@@ -90,7 +96,11 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override bool HasOtherNames => inner.HasOtherNames;
 
+    public sealed override bool HasNoName => inner.HasNoName;
+
     public sealed override DateTimeOffset LastWritten => inner.LastWritten;
+
+    public sealed override void NoteWritten() => inner.NoteWritten();
 
     public sealed override bool TryTakeAlone() => inner.TryTakeAlone();
 
@@ -104,13 +114,13 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override FileIdentity Identity => inner.Identity;
 
-    public sealed override void SetLength(long length) => inner.SetLength(length);
+    public override void SetLength(long length) => inner.SetLength(length);
 
-    public sealed override bool TryAllocate(long offset, long length) => inner.TryAllocate(offset, length);
+    public override bool TryAllocate(long offset, long length) => inner.TryAllocate(offset, length);
 
-    public sealed override void Allocate(long offset, long length) => inner.Allocate(offset, length);
+    public override void Allocate(long offset, long length) => inner.Allocate(offset, length);
 
-    public sealed override bool TryReserve(long offset, long length) => inner.TryReserve(offset, length);
+    public override bool TryReserve(long offset, long length) => inner.TryReserve(offset, length);
 
     public sealed override bool TryZeroRange(long offset, long length) => inner.TryZeroRange(offset, length);
 

@@ -1,0 +1,94 @@
+namespace MappedFileQueues.Hosting.Consumers;
+
+/// <summary>What a consumer is doing.</summary>
+internal enum ConsumerStatus
+{
+    /// <summary>It was not started yet.</summary>
+    New,
+
+    /// <summary>Another process holds its name.</summary>
+    StandsBy,
+
+    /// <summary>It consumes, or waits for a message.</summary>
+    Runs,
+
+    /// <summary>The application ended it.</summary>
+    Stopped,
+
+    /// <summary>It stopped at a message or an error, for good.</summary>
+    Failed,
+}
+
+/// <summary>What health and the log see of a consumer. Written by the consumer, read by any thread.</summary>
+internal sealed class ConsumerState(
+    string queueName, string name, string handlerName, TimeSpan handlerTimeMax, TimeProvider timeProvider)
+{
+    private readonly Lock _lock = new();
+    private long _calledAt;
+    private long _offset;
+    private long _toldAt = -1;
+    private volatile ConsumerStatus _status;
+    private volatile Exception? _error;
+
+    public string QueueName => queueName;
+
+    public string Name => name;
+
+    public string HandlerName => handlerName;
+
+    public ConsumerStatus Status
+    {
+        get => _status;
+        set => _status = value;
+    }
+
+    /// <summary>Why it stopped for good.</summary>
+    public Exception? Error => _error;
+
+    /// <summary>Where it stands.</summary>
+    public long Offset => Volatile.Read(ref _offset);
+
+    public void Fail(Exception error)
+    {
+        _error = error;
+        _status = ConsumerStatus.Failed;
+    }
+
+    /// <summary>The handler is called; returns the time.</summary>
+    public long BeginCall(long offset)
+    {
+        long now = timeProvider.GetTimestamp();
+        Volatile.Write(ref _offset, offset);
+        Volatile.Write(ref _calledAt, now == 0 ? 1 : now);
+        return now;
+    }
+
+    /// <summary>The handler has returned or thrown; returns how long that took.</summary>
+    public TimeSpan EndCall(long began)
+    {
+        Volatile.Write(ref _calledAt, 0);
+        return timeProvider.GetElapsedTime(began);
+    }
+
+    /// <summary>Whether the handler has not returned for too long.</summary>
+    /// <param name="time">For how long.</param>
+    /// <param name="offset">The message.</param>
+    public bool TryFindHang(out TimeSpan time, out long offset)
+    {
+        long calledAt = Volatile.Read(ref _calledAt);
+        offset = Offset;
+        time = calledAt == 0 ? TimeSpan.Zero : timeProvider.GetElapsedTime(calledAt);
+        return time > handlerTimeMax;
+    }
+
+    /// <summary>True once for each message.</summary>
+    public bool TellsHangOnce(long offset)
+    {
+        lock (_lock)
+        {
+            bool isNew = _toldAt != offset;
+            _toldAt = offset;
+            return isNew;
+        }
+    }
+}

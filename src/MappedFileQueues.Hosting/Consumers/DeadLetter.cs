@@ -1,0 +1,95 @@
+using System.Buffers.Binary;
+using System.Text.Json;
+using System.Text.Json.Serialization;
+
+namespace MappedFileQueues.Hosting;
+
+/// <summary>
+/// A message that a handler has refused, as it lies in a store of dead letters: a length of 4 bytes (little-endian), as many
+/// bytes of JSON that tell where it comes from, and the message itself.
+/// </summary>
+public sealed class DeadLetter
+{
+    private const int LengthSize = 4;
+
+    /// <summary>The store that the message lay in.</summary>
+    public Guid StoreId { get; init; }
+
+    /// <summary>The recoveries after power cuts of that store then. (epoch, offset) identifies the message.</summary>
+    public long Epoch { get; init; }
+
+    /// <summary>The message's offset there.</summary>
+    public long Offset { get; init; }
+
+    /// <summary>The queue's name in the application.</summary>
+    public string Queue { get; init; } = "";
+
+    /// <summary>The consumer's name; "" for the default consumer.</summary>
+    public string Consumer { get; init; } = "";
+
+    /// <summary>When the last attempt had failed, in UTC.</summary>
+    public DateTimeOffset Time { get; init; }
+
+    /// <summary>The number of attempts.</summary>
+    public int Attempts { get; init; }
+
+    /// <summary>The type of the last exception.</summary>
+    public string ErrorType { get; init; } = "";
+
+    /// <summary>The message of the last exception.</summary>
+    public string Error { get; init; } = "";
+
+    /// <summary>The message.</summary>
+    [JsonIgnore]
+    public ReadOnlyMemory<byte> Message { get; init; }
+
+    /// <summary>Reads a message of a store of dead letters. Copies it.</summary>
+    /// <param name="bytes">What a consumer of that store has read.</param>
+    /// <returns>The dead letter.</returns>
+    /// <exception cref="FormatException">It is none.</exception>
+    public static DeadLetter Parse(ReadOnlySpan<byte> bytes)
+    {
+        uint length = bytes.Length < LengthSize ? uint.MaxValue : BinaryPrimitives.ReadUInt32LittleEndian(bytes);
+        if (length > bytes.Length - LengthSize)
+            throw new FormatException("The message is no dead letter: its head is longer than itself.");
+        ReadOnlySpan<byte> head = bytes.Slice(LengthSize, (int)length);
+        try
+        {
+            DeadLetter letter = JsonSerializer.Deserialize(head, DeadLetterJson.Default.DeadLetter)
+                ?? throw new FormatException("The message is no dead letter: its head is null.");
+            return new DeadLetter
+            {
+                StoreId = letter.StoreId,
+                Epoch = letter.Epoch,
+                Offset = letter.Offset,
+                Queue = letter.Queue,
+                Consumer = letter.Consumer,
+                Time = letter.Time,
+                Attempts = letter.Attempts,
+                ErrorType = letter.ErrorType,
+                Error = letter.Error,
+                Message = bytes[(LengthSize + (int)length)..].ToArray(),
+            };
+        }
+        catch (JsonException error)
+        {
+            throw new FormatException("The message is no dead letter: its head is no JSON.", error);
+        }
+    }
+
+    /// <summary>What is appended.</summary>
+    internal byte[] ToBytes()
+    {
+        byte[] head = JsonSerializer.SerializeToUtf8Bytes(this, DeadLetterJson.Default.DeadLetter);
+        byte[] bytes = new byte[LengthSize + head.Length + Message.Length];
+        BinaryPrimitives.WriteInt32LittleEndian(bytes, head.Length);
+        head.CopyTo(bytes, LengthSize);
+        Message.CopyTo(bytes.AsMemory(LengthSize + head.Length));
+        return bytes;
+    }
+}
+
+/// <summary>How the head is written.</summary>
+[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
+[JsonSerializable(typeof(DeadLetter))]
+internal sealed partial class DeadLetterJson : JsonSerializerContext;

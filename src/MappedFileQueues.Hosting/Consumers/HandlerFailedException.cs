@@ -1,0 +1,10 @@
+namespace MappedFileQueues.Hosting;
+
+/// <summary>A handler has refused a message at every attempt, and the consumer has stopped there.</summary>
+public sealed class HandlerFailedException : Exception
+{
+    internal HandlerFailedException(string message, Exception cause)
+        : base(message, cause)
+    {
+    }
+}

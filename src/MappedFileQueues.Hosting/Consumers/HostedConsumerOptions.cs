@@ -1,0 +1,90 @@
+using System.ComponentModel.DataAnnotations;
+using MappedFileQueues.Hosting.Queues;
+
+namespace MappedFileQueues.Hosting;
+
+/// <summary>What happens to a message that its handler has refused at every attempt.</summary>
+public enum HandlerFailureAction
+{
+    /// <summary>The consumer stops there, and health says so. The rest of the application goes on.</summary>
+    Stop,
+
+    /// <summary>The application stops.</summary>
+    StopApplication,
+
+    /// <summary>
+    /// The message goes to a store of its own and is on disk there before the consumer goes on. After a crash in between it may
+    /// be there twice: its origin tells.
+    /// </summary>
+    DeadLetter,
+}
+
+/// <summary>
+/// The options of a consumer in an application. They are read from the section `MappedFileQueues:QUEUE:Consumer`, or
+/// `MappedFileQueues:QUEUE:Consumers:NAME` for a consumer with a name; what the code sets overrides it. They are checked when the
+/// application starts.
+/// </summary>
+public sealed class HostedConsumerOptions
+{
+    /// <summary>Whether a consumer that is new begins with the oldest message; default true. False: behind the last.</summary>
+    public bool FromStart { get; set; } = true;
+
+    /// <summary>As <see cref="ConsumerOptions.DurableOnly"/>; default false.</summary>
+    public bool DurableOnly { get; set; }
+
+    /// <summary>
+    /// What the consumer does when messages were removed before it read them; default: it fails, and stops.
+    /// </summary>
+    public OutOfRangePolicy OnOutOfRange { get; set; }
+
+    /// <summary>What the consumer does where the log is damaged; default: what the queue's options say.</summary>
+    public CorruptionPolicy? Corruption { get; set; }
+
+    /// <summary>
+    /// Whether the commit of each message, or batch, is flushed to the disk; default false. False: a crash of the process repeats
+    /// nothing, a power cut may repeat what was committed since the system last wrote the page.
+    /// </summary>
+    public bool DurableCommits { get; set; }
+
+    /// <summary>The most messages of a batch, from 1 to 65,536; default 256.</summary>
+    [Range(1, 65536)]
+    public int BatchLengthMax { get; set; } = 256;
+
+    /// <summary>How often a handler is called with a message that it refuses, from 1 on; default 5.</summary>
+    [Range(1, int.MaxValue)]
+    public int AttemptsMax { get; set; } = 5;
+
+    /// <summary>
+    /// The pause before the second attempt; it doubles with each further one. From 0 to a day; default 100 ms.
+    /// </summary>
+    [TimeRange("00:00:00", "1.00:00:00")]
+    public TimeSpan RetryDelay { get; set; } = TimeSpan.FromMilliseconds(100);
+
+    /// <summary>The longest pause; from 0 to a day; default 30 s.</summary>
+    [TimeRange("00:00:00", "1.00:00:00")]
+    public TimeSpan RetryDelayMax { get; set; } = TimeSpan.FromSeconds(30);
+
+    /// <summary>What happens when the attempts are used up; default <see cref="HandlerFailureAction.Stop"/>.</summary>
+    public HandlerFailureAction OnFailure { get; set; }
+
+    /// <summary>
+    /// The directory of the dead letters, a store of messages that <see cref="DeadLetter"/> reads. Null: the queue's directory
+    /// with `-dead-letters` behind its name. Consumers may share it.
+    /// </summary>
+    public string? DeadLetterPath { get; set; }
+
+    /// <summary>
+    /// After this time a handler that has not returned is named by health and by the log; from 1 ms to a day, default 1 minute.
+    /// It is not ended.
+    /// </summary>
+    [TimeRange("00:00:00.0010000", "1.00:00:00")]
+    public TimeSpan HandlerTimeMax { get; set; } = TimeSpan.FromMinutes(1);
+
+    internal ConsumerOptions ToOptions() => new()
+    {
+        Start = FromStart ? QueueStart.Earliest : QueueStart.Latest,
+        DurableOnly = DurableOnly,
+        OnOutOfRange = OnOutOfRange,
+        Corruption = Corruption,
+    };
+}

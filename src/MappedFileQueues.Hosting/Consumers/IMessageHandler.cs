@@ -1,0 +1,61 @@
+namespace MappedFileQueues.Hosting;
+
+/// <summary>Handles the messages of a queue one by one, in the order of the log.</summary>
+/// <typeparam name="T">The message: the queue's struct, what a deserializer makes, or `ReadOnlyMemory&lt;byte&gt;`.</typeparam>
+public interface IMessageHandler<T>
+{
+    /// <summary>
+    /// Handles one message. When it returns, the message is done: the consumer commits it. When it throws, it is called again
+    /// with the same message, as the consumer's options say. A process that dies here begins with the same message when it is
+    /// started again.
+    /// </summary>
+    /// <param name="message">The message. Bytes are valid until the returned task completes.</param>
+    /// <param name="context">Where it is, and at what attempt. Valid until the returned task completes.</param>
+    /// <param name="cancellationToken">Cancelled when the application's patience at its end is over, not when the end begins: the
+    /// message in hand may be finished.</param>
+    /// <returns>A task that completes when the message is handled.</returns>
+    ValueTask HandleAsync(T message, ConsumeContext context, CancellationToken cancellationToken);
+}
+
+/// <summary>Handles the messages of a queue as they come, many at once when many are there.</summary>
+/// <typeparam name="T">The message: the queue's struct, what a deserializer makes, or `ReadOnlyMemory&lt;byte&gt;`.</typeparam>
+public interface IMessageBatchHandler<T>
+{
+    /// <summary>
+    /// Handles the messages of a batch, which are committed together when it returns. When it throws, it is called again with the
+    /// same batch. When its attempts are used up, it is called once with each message of the batch alone, so that one bad message
+    /// does not take the others with it.
+    /// </summary>
+    /// <param name="messages">The messages; at least one. Valid until the returned task completes.</param>
+    /// <param name="context">Where the batch is, and at what attempt. Valid until the returned task completes.</param>
+    /// <param name="cancellationToken">As for <see cref="IMessageHandler{T}"/>.</param>
+    /// <returns>A task that completes when the messages are handled.</returns>
+    ValueTask HandleAsync(ReadOnlyMemory<T> messages, ConsumeContext context, CancellationToken cancellationToken);
+}
+
+/// <summary>What a handler learns about the message or the batch in hand. Used again for the next one.</summary>
+public sealed class ConsumeContext
+{
+    internal ConsumeContext(string queueName, string consumerName)
+    {
+        QueueName = queueName;
+        ConsumerName = consumerName;
+    }
+
+    /// <summary>The queue's name in the application.</summary>
+    public string QueueName { get; }
+
+    /// <summary>The consumer's name; "" for the default consumer.</summary>
+    public string ConsumerName { get; }
+
+    /// <summary>The offset of the message, or of the first one of the batch.</summary>
+    public long Offset { get; internal set; }
+
+    /// <summary>The offset behind the message or the batch: what is committed when the handler returns.</summary>
+    public long NextOffset { get; internal set; }
+
+    /// <summary>
+    /// 1 at the first attempt in this process, 2 at the first repetition. The engine keeps no count across processes.
+    /// </summary>
+    public int Attempt { get; internal set; }
+}

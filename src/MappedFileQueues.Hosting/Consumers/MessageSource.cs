@@ -1,0 +1,49 @@
+namespace MappedFileQueues.Hosting.Consumers;
+
+/// <summary>
+/// A consumer as the service sees it, whatever its messages are made of. Used by one thread at a time. A message that was read
+/// stays in hand until <see cref="Commit"/>.
+/// </summary>
+/// <typeparam name="T">What the handler gets.</typeparam>
+internal abstract class MessageSource<T> : IDisposable
+{
+    /// <summary>Waits until <see cref="TryRead"/> would find a message, or something to throw.</summary>
+    public abstract ValueTask<bool> WaitAsync(CancellationToken cancellationToken);
+
+    /// <summary>Reads the next message; reading it again is allowed.</summary>
+    public abstract bool TryRead(out T message);
+
+    /// <summary>Reads the messages that are there; the reading position is behind them then. Call it after a wait.</summary>
+    /// <param name="countMax">The most messages.</param>
+    /// <param name="cancellationToken">Ends a wait for the first one.</param>
+    /// <param name="messages">The messages, valid until the next call.</param>
+    public abstract int ReadBatch(int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<T> messages);
+
+    /// <summary>The bytes of the message in hand, or of the next one.</summary>
+    public abstract byte[] CopyBytes();
+
+    /// <summary>The offset of the message in hand, or of the next one.</summary>
+    public abstract long Offset { get; }
+
+    /// <summary>The offset behind the message in hand.</summary>
+    public abstract long OffsetBehind { get; }
+
+    public abstract long CommittedOffset { get; }
+
+    /// <summary>What was read is done.</summary>
+    public abstract void Commit();
+
+    /// <summary>Also on disk.</summary>
+    public abstract ValueTask CommitAsync();
+
+    /// <summary>Back to the committed offset.</summary>
+    public abstract void Rewind();
+
+    public abstract void Dispose();
+
+    /// <summary>The offset behind a frame: a header of 8 bytes, the message, and padding to 8.</summary>
+    protected static long Behind(long offset, int length) => offset + 8 + ((length + 7L) & ~7L);
+}
+
+/// <summary>The message could not be made of its bytes: no further attempt can change that.</summary>
+internal sealed class UnreadableMessageException(Exception cause) : Exception(cause.Message, cause);

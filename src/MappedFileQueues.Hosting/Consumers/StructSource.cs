@@ -1,0 +1,42 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+
+namespace MappedFileQueues.Hosting.Consumers;
+
+/// <summary>The structs of a queue of structs.</summary>
+internal sealed class StructSource<T>(MappedFileConsumer<T> consumer) : MessageSource<T>
+    where T : unmanaged
+{
+    private T[] _batch = [];
+
+    public override long Offset => consumer.Offset;
+
+    public override long OffsetBehind => Behind(consumer.Offset, Unsafe.SizeOf<T>());
+
+    public override long CommittedOffset => consumer.CommittedOffset;
+
+    public override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
+        consumer.WaitToConsumeAsync(cancellationToken);
+
+    public override bool TryRead(out T message) => consumer.TryConsume(out message);
+
+    public override int ReadBatch(int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<T> messages)
+    {
+        if (_batch.Length < countMax)
+            _batch = new T[countMax];
+        int count = consumer.ConsumeBatch(_batch.AsSpan(0, countMax), cancellationToken);
+        messages = _batch.AsMemory(0, count);
+        return count;
+    }
+
+    public override byte[] CopyBytes() =>
+        consumer.TryConsume(out T message) ? MemoryMarshal.AsBytes(new ReadOnlySpan<T>(in message)).ToArray() : [];
+
+    public override void Commit() => consumer.Commit();
+
+    public override ValueTask CommitAsync() => consumer.CommitAsync();
+
+    public override void Rewind() => consumer.Rewind();
+
+    public override void Dispose() => consumer.Dispose();
+}

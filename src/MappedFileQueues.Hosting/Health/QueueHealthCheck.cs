@@ -1,0 +1,90 @@
+using MappedFileQueues.Hosting.Consumers;
+using MappedFileQueues.Hosting.Queues;
+using Microsoft.Extensions.Diagnostics.HealthChecks;
+
+namespace MappedFileQueues.Hosting.Health;
+
+/// <summary>Looks at one queue of the application, and says in sentences what is wrong with it.</summary>
+internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions options) : IHealthCheck
+{
+    public Task<HealthCheckResult> CheckHealthAsync(HealthCheckContext context, CancellationToken cancellationToken = default)
+    {
+        var findings = new HealthFindings(context.Registration.FailureStatus);
+        LookAtConsumers(findings);
+        if (queue.Watch.Look(TimeSpan.Zero) is not { } look)
+            return Task.FromResult(findings.ToResult($"Queue {queue.Name} was not opened yet."));
+        if (look.Info is null)
+        {
+            findings.Unhealthy($"The store cannot be looked at: {look.Error!.Message}");
+            return Task.FromResult(findings.ToResult("", look.Error));
+        }
+
+        LookAtStore(findings, look);
+        LookAtLag(findings, look);
+        return Task.FromResult(findings.ToResult($"Queue {queue.Name} is well."));
+    }
+
+    private void LookAtStore(HealthFindings findings, StoreLook look)
+    {
+        MappedFileQueueInfo info = look.Info!;
+        findings.Data["storePath"] = info.StorePath;
+        findings.Data["publishedOffset"] = info.PublishedOffset;
+        findings.Data["confirmedOffset"] = info.ConfirmedOffset;
+        findings.Data["bytesOnDisk"] = info.BytesOnDisk;
+        if (info.IsPoisoned)
+            findings.Unhealthy($"The store is poisoned, because a flush failed: {info.LastFlushError}. Close the queue in all "
+                + $"processes ({string.Join(", ", info.AttachedProcesses)}), then open it again.");
+        if (info.FlushFailingSince is { } since)
+            findings.Unhealthy($"Flushes fail since {since:O} in process {info.FlushFailingProcessId}: {info.LastFlushError}.");
+        if (queue.Options.Durability != DurabilityLevel.PageCache && look.UnflushedAge > options.UnflushedTimeMax)
+            findings.Unhealthy($"Messages have not been flushed for {look.UnflushedAge}: "
+                + $"unflushed={info.PublishedOffset - info.ConfirmedOffset}.");
+        if (look.FreeBytes is { } free)
+        {
+            findings.Data["freeBytes"] = free;
+            if (free < options.FreeBytesMin)
+                findings.Degraded($"The disk is nearly full: free={free}, least={options.FreeBytesMin}.");
+        }
+
+        for (int i = 0; i < info.OpenClaims.Count; i++)
+        {
+            MappedFileClaimInfo claim = info.OpenClaims[i];
+            if (look.ClaimAges[i] > options.ClaimTimeMax)
+                findings.Degraded($"A message that was begun and is not finished blocks all readers for {look.ClaimAges[i]}: "
+                    + $"slot={claim.Slot}, process={claim.ProcessId}, offset={claim.Offset}.");
+        }
+    }
+
+    private void LookAtLag(HealthFindings findings, StoreLook look)
+    {
+        MappedFileQueueInfo info = look.Info!;
+        for (int i = 0; i < info.Consumers.Count; i++)
+        {
+            MappedFileConsumerInfo consumer = info.Consumers[i];
+            TimeSpan time = look.LagTimes[i];
+            findings.Data[$"lagBytes:{consumer.Name}"] = consumer.Lag;
+            findings.Data[$"lagSeconds:{consumer.Name}"] = time.TotalSeconds;
+            if (consumer.Offset < info.OldestOffset)
+                findings.Unhealthy($"Consumer \"{consumer.Name}\" was too far behind, and messages that it has not read were "
+                    + $"removed: offset={consumer.Offset}, oldest={info.OldestOffset}.");
+            if (consumer.Lag > options.LagBytesMax)
+                findings.Degraded($"Consumer \"{consumer.Name}\" is behind: lag={consumer.Lag}, most={options.LagBytesMax}.");
+            if (time > options.LagTimeMax)
+                findings.Degraded($"Consumer \"{consumer.Name}\" is behind: lag={time}, most={options.LagTimeMax}.");
+        }
+    }
+
+    private void LookAtConsumers(HealthFindings findings)
+    {
+        foreach (ConsumerState consumer in queue.Consumers)
+        {
+            findings.Data[$"consumer:{consumer.Name}"] = consumer.Status.ToString();
+            if (consumer.Status == ConsumerStatus.Failed)
+                findings.Unhealthy(
+                    $"Consumer \"{consumer.Name}\" ({consumer.HandlerName}) has stopped: {consumer.Error!.Message}");
+            else if (consumer.TryFindHang(out TimeSpan time, out long offset))
+                findings.Unhealthy($"Handler {consumer.HandlerName} of consumer \"{consumer.Name}\" has not returned for {time}: "
+                    + $"offset={offset}.");
+        }
+    }
+}

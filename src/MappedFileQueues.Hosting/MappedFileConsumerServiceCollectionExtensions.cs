@@ -1,0 +1,164 @@
+using System.Diagnostics.CodeAnalysis;
+using MappedFileQueues;
+using MappedFileQueues.Hosting;
+using MappedFileQueues.Hosting.Consumers;
+using MappedFileQueues.Hosting.Queues;
+using MappedFileQueues.Hosting.Telemetry;
+using Microsoft.Extensions.Configuration;
+using Microsoft.Extensions.Hosting;
+using Microsoft.Extensions.Options;
+
+namespace Microsoft.Extensions.DependencyInjection;
+
+/// <summary>
+/// Adds consumers to an application: background services that call a handler. The queue must be added too. One handler is made
+/// for each consumer, with the application's services; it is disposed by nobody. A handler that needs a scope for each message
+/// makes one from `IServiceScopeFactory`.
+/// </summary>
+public static class MappedFileConsumerServiceCollectionExtensions
+{
+    /// <summary>Adds a consumer of a queue of structs, whose handler gets one message at a time.</summary>
+    /// <typeparam name="T">The queue's struct.</typeparam>
+    /// <typeparam name="THandler">The handler.</typeparam>
+    /// <param name="services">The application's services.</param>
+    /// <param name="queue">The queue's name in the application.</param>
+    /// <param name="configure">Sets options, over those of the configuration.</param>
+    /// <param name="consumer">The consumer's name; "" for the default consumer. While another process consumes under this name,
+    /// this one waits.</param>
+    /// <returns>The services.</returns>
+    /// <exception cref="ArgumentException">No queue or consumer can have this name.</exception>
+    public static IServiceCollection AddMappedFileConsumer<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
+        this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
+        where T : unmanaged
+        where THandler : class, IMessageHandler<T> =>
+        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), MakeMessageCall<T, THandler>);
+
+    /// <summary>Adds a consumer of a queue of structs, whose handler gets the messages that are there.</summary>
+    /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, Action{HostedConsumerOptions}, string)"/>
+    public static IServiceCollection AddMappedFileBatchConsumer<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
+        this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
+        where T : unmanaged
+        where THandler : class, IMessageBatchHandler<T> =>
+        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), MakeBatchCall<T, THandler>);
+
+    /// <summary>Adds a consumer of a queue of messages of any length, whose handler gets the bytes of one at a time.</summary>
+    /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, Action{HostedConsumerOptions}, string)"/>
+    public static IServiceCollection AddMappedFileConsumer<
+        [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
+        this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
+        where THandler : class, IMessageHandler<ReadOnlyMemory<byte>> =>
+        Add(services, queue, consumer, configure, Bytes(queue, consumer), MakeMessageCall<ReadOnlyMemory<byte>, THandler>);
+
+    /// <summary>
+    /// Adds a consumer of a queue of messages of any length, whose handler gets the bytes of those that are there. A batch ends
+    /// with the message that makes it 1 MiB long.
+    /// </summary>
+    /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, Action{HostedConsumerOptions}, string)"/>
+    public static IServiceCollection AddMappedFileBatchConsumer<
+        [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
+        this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
+        where THandler : class, IMessageBatchHandler<ReadOnlyMemory<byte>> =>
+        Add(services, queue, consumer, configure, Bytes(queue, consumer), MakeBatchCall<ReadOnlyMemory<byte>, THandler>);
+
+    /// <summary>
+    /// Adds a consumer of a queue of messages of any length, whose handler gets what a deserializer makes of one at a time. A
+    /// message that it cannot read counts as refused at every attempt.
+    /// </summary>
+    /// <typeparam name="T">What the deserializer makes.</typeparam>
+    /// <typeparam name="THandler">The handler.</typeparam>
+    /// <param name="services">The application's services.</param>
+    /// <param name="queue">The queue's name in the application.</param>
+    /// <param name="deserializer">Makes the messages.</param>
+    /// <param name="configure">Sets options, over those of the configuration.</param>
+    /// <param name="consumer">The consumer's name; "" for the default consumer.</param>
+    /// <returns>The services.</returns>
+    /// <exception cref="ArgumentException">No queue or consumer can have this name.</exception>
+    public static IServiceCollection AddMappedFileConsumer<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
+        this IServiceCollection services, string queue, IMessageDeserializer<T> deserializer,
+        Action<HostedConsumerOptions>? configure = null, string consumer = "")
+        where THandler : class, IMessageHandler<T> => Add(
+            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), MakeMessageCall<T, THandler>);
+
+    /// <summary>The same, with a handler that gets the messages that are there.</summary>
+    /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, IMessageDeserializer{T},
+    /// Action{HostedConsumerOptions}, string)"/>
+    public static IServiceCollection AddMappedFileBatchConsumer<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
+        this IServiceCollection services, string queue, IMessageDeserializer<T> deserializer,
+        Action<HostedConsumerOptions>? configure = null, string consumer = "")
+        where THandler : class, IMessageBatchHandler<T> => Add(
+            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), MakeBatchCall<T, THandler>);
+
+    private static HandlerCall<T> MakeMessageCall<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(IServiceProvider provider)
+        where THandler : class, IMessageHandler<T> =>
+        new MessageCall<T>(ActivatorUtilities.GetServiceOrCreateInstance<THandler>(provider));
+
+    private static HandlerCall<T> MakeBatchCall<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(IServiceProvider provider)
+        where THandler : class, IMessageBatchHandler<T> =>
+        new BatchCall<T>(ActivatorUtilities.GetServiceOrCreateInstance<THandler>(provider));
+
+    private static SourceOpener<T> Structs<T>(string queue, string consumer)
+        where T : unmanaged => async (provider, options, cancellationToken) => new StructSource<T>(
+            await provider.GetRequiredKeyedService<MappedFileQueue<T>>(queue)
+                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false));
+
+    private static SourceOpener<ReadOnlyMemory<byte>> Bytes(string queue, string consumer) =>
+        async (provider, options, cancellationToken) => new ByteSource(
+            await provider.GetRequiredKeyedService<MappedFileQueue>(queue)
+                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false));
+
+    private static SourceOpener<T> Deserialized<T>(string queue, string consumer, IMessageDeserializer<T> deserializer)
+    {
+        ArgumentNullException.ThrowIfNull(deserializer);
+        return async (provider, options, cancellationToken) => new DeserializedSource<T>(
+            await provider.GetRequiredKeyedService<MappedFileQueue>(queue)
+                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false),
+            deserializer);
+    }
+
+    private static IServiceCollection Add<T>(
+        IServiceCollection services,
+        string queue,
+        string consumer,
+        Action<HostedConsumerOptions>? configure,
+        SourceOpener<T> open,
+        Func<IServiceProvider, HandlerCall<T>> makeCall)
+    {
+        ArgumentNullException.ThrowIfNull(services);
+        QueueNames.ThrowIfInvalid(queue);
+        QueueNames.ThrowIfInvalid(consumer, mayBeEmpty: true);
+        string key = QueueNames.KeyOf(queue, consumer);
+        OptionsBuilder<HostedConsumerOptions> builder = services.AddOptions<HostedConsumerOptions>(key)
+            .Configure<IServiceProvider>((options, provider) =>
+            {
+                if (OptionsSection.Find(provider, QueueNames.ConsumerPathOf(queue, consumer)) is { } section)
+                    section.Bind(options);
+            });
+        if (configure is not null)
+            builder.Configure(configure);
+        builder.ValidateOnStart();
+        services.AddSingleton<IValidateOptions<HostedConsumerOptions>>(
+            provider => new ConsumerOptionsCheck(queue, consumer, provider));
+        return services.AddSingleton<IHostedService>(provider => new ConsumerService<T>(
+            FindQueue(provider, queue),
+            consumer,
+            provider.GetRequiredService<IOptionsMonitor<HostedConsumerOptions>>().Get(key),
+            (options, cancellationToken) => open(provider, options, cancellationToken),
+            makeCall(provider),
+            provider.GetRequiredService<QueueMeter>(),
+            provider.GetService<IHostApplicationLifetime>()));
+    }
+
+    private static NamedQueue FindQueue(IServiceProvider provider, string queue) =>
+        provider.GetKeyedService<NamedQueue>(queue) ?? throw new InvalidOperationException(
+            $"A consumer needs its queue: name=\"{queue}\". Add it with AddMappedFileQueue.");
+
+    /// <summary>Opens a consumer, and waits for its name.</summary>
+    private delegate ValueTask<MessageSource<T>> SourceOpener<T>(
+        IServiceProvider provider, ConsumerOptions options, CancellationToken cancellationToken);
+}

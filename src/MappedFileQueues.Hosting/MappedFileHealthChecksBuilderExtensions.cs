@@ -1,0 +1,52 @@
+using MappedFileQueues.Hosting;
+using MappedFileQueues.Hosting.Health;
+using MappedFileQueues.Hosting.Queues;
+using Microsoft.Extensions.Configuration;
+using Microsoft.Extensions.Diagnostics.HealthChecks;
+using Microsoft.Extensions.Options;
+
+namespace Microsoft.Extensions.DependencyInjection;
+
+/// <summary>Adds the health of queues to an application's health checks.</summary>
+public static class MappedFileHealthChecksBuilderExtensions
+{
+    /// <summary>
+    /// Adds a check of one queue: poison, flushes, unfinished messages, consumers that lag, that were dropped or that have
+    /// stopped, handlers that do not return, free space. Its thresholds come from the section `MappedFileQueues:NAME:Health` of
+    /// the configuration, and then from <paramref name="configure"/>.
+    /// </summary>
+    /// <param name="builder">The application's health checks.</param>
+    /// <param name="queue">The queue's name in the application.</param>
+    /// <param name="configure">Sets thresholds, over those of the configuration.</param>
+    /// <param name="failureStatus">What unhealthy is called; default <see cref="HealthStatus.Unhealthy"/>.</param>
+    /// <param name="tags">Tags for choosing among checks.</param>
+    /// <returns>The health checks.</returns>
+    /// <exception cref="ArgumentException">No queue can have this name.</exception>
+    public static IHealthChecksBuilder AddMappedFileQueue(
+        this IHealthChecksBuilder builder,
+        string queue,
+        Action<QueueHealthOptions>? configure = null,
+        HealthStatus? failureStatus = null,
+        IEnumerable<string>? tags = null)
+    {
+        ArgumentNullException.ThrowIfNull(builder);
+        QueueNames.ThrowIfInvalid(queue);
+        OptionsBuilder<QueueHealthOptions> options = builder.Services.AddOptions<QueueHealthOptions>(queue)
+            .Configure<IServiceProvider>((thresholds, provider) =>
+            {
+                if (OptionsSection.Find(provider, QueueNames.HealthPathOf(queue)) is { } section)
+                    section.Bind(thresholds);
+            });
+        if (configure is not null)
+            options.Configure(configure);
+        options.ValidateOnStart();
+        builder.Services.AddSingleton<IValidateOptions<QueueHealthOptions>>(provider => new HealthOptionsCheck(queue, provider));
+        return builder.Add(new HealthCheckRegistration(
+            $"{QueueNames.Section}:{queue}",
+            provider => new QueueHealthCheck(
+                provider.GetRequiredKeyedService<NamedQueue>(queue),
+                provider.GetRequiredService<IOptionsMonitor<QueueHealthOptions>>().Get(queue)),
+            failureStatus,
+            tags));
+    }
+}

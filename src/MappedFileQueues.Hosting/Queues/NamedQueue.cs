@@ -1,0 +1,104 @@
+using MappedFileQueues.Hosting.Consumers;
+using MappedFileQueues.Hosting.Telemetry;
+using Microsoft.Extensions.Logging;
+
+namespace MappedFileQueues.Hosting.Queues;
+
+/// <summary>
+/// One queue of the application, by its name: its options, what looks at it, and the consumers that run on it. The container
+/// opens the queue through it and disposes the queue itself.
+/// </summary>
+internal sealed class NamedQueue
+{
+    private readonly Lock _lock = new();
+    private readonly List<ConsumerState> _consumers = [];
+
+    public NamedQueue(string name, HostedQueueOptions options, ILogger logger)
+    {
+        Name = name;
+        Options = options;
+        Logger = logger;
+        Watch = new StoreWatch(this);
+    }
+
+    public string Name { get; }
+
+    public HostedQueueOptions Options { get; }
+
+    public ILogger Logger { get; }
+
+    public StoreWatch Watch { get; }
+
+    /// <summary>The store's state; null until the queue is open.</summary>
+    public Func<MappedFileQueueInfo>? GetInfo { get; private set; }
+
+    /// <summary>The queue's own counters; null until it is open.</summary>
+    public Func<MappedFileQueueStatistics>? GetStatistics { get; private set; }
+
+    public IReadOnlyList<ConsumerState> Consumers
+    {
+        get
+        {
+            lock (_lock)
+                return [.. _consumers];
+        }
+    }
+
+    public void Add(ConsumerState consumer)
+    {
+        lock (_lock)
+            _consumers.Add(consumer);
+    }
+
+    public MappedFileQueue Open()
+    {
+        var queue = new MappedFileQueue(Options);
+        queue.CorruptionSkipped += (_, skipped) => Tell(skipped);
+        queue.MessagesSkipped += (_, skipped) => Tell(skipped);
+        queue.SegmentDeleting += (_, deleting) => Tell(deleting);
+        Note(queue.GetInfo, queue.GetStatistics);
+        return queue;
+    }
+
+    public MappedFileQueue<T> Open<T>()
+        where T : unmanaged
+    {
+        var queue = new MappedFileQueue<T>(Options);
+        queue.CorruptionSkipped += (_, skipped) => Tell(skipped);
+        queue.MessagesSkipped += (_, skipped) => Tell(skipped);
+        queue.SegmentDeleting += (_, deleting) => Tell(deleting);
+        Note(queue.GetInfo, queue.GetStatistics);
+        return queue;
+    }
+
+    private void Note(Func<MappedFileQueueInfo> getInfo, Func<MappedFileQueueStatistics> getStatistics)
+    {
+        MappedFileQueueStatistics statistics = getStatistics();
+        (GetStatistics, GetInfo) = (getStatistics, getInfo);
+        Logger.QueueOpened(Name, Options.StorePath);
+        if (statistics.RecoveredAfterCut)
+            Logger.RecoveredAfterCut(Name, Options.StorePath);
+        if (statistics.RepairedAtOpening > 0)
+            Logger.ClaimsRepaired(Name, statistics.RepairedAtOpening);
+        Watch.Look(TimeSpan.Zero);
+    }
+
+    private void Tell(CorruptionSkippedEventArgs skipped) => Logger.CorruptionSkipped(
+        skipped.Error, Name, skipped.ConsumerName, skipped.File, skipped.Offset, skipped.NextOffset, skipped.SkippedLength);
+
+    private void Tell(MessagesSkippedEventArgs skipped) => Logger.MessagesSkipped(
+        Name, skipped.ConsumerName, skipped.Offset, skipped.NextOffset, skipped.SkippedLength);
+
+    /// <summary>An exception of a logger would keep the segment.</summary>
+    private void Tell(SegmentDeletingEventArgs deleting)
+    {
+        try
+        {
+            Logger.SegmentRemoved(Name, deleting.Path, deleting.Offset, deleting.EndOffset);
+        }
+        catch (Exception error) when (error is not OutOfMemoryException)
+        {
+            // Nobody is left to be told.
+        }
+    }
+}

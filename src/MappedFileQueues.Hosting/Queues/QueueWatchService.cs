@@ -1,0 +1,45 @@
+using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.Hosting;
+
+namespace MappedFileQueues.Hosting.Queues;
+
+/// <summary>
+/// Opens the queues that are to be opened at the start, in the order in which they were added, and looks at each of them from
+/// then on.
+/// </summary>
+internal sealed class QueueWatchService(IServiceProvider services, IEnumerable<AddedQueue> queues) : BackgroundService
+{
+    public override Task StartAsync(CancellationToken cancellationToken)
+    {
+        foreach (AddedQueue queue in queues)
+        {
+            if (services.GetRequiredKeyedService<NamedQueue>(queue.Name).Options.OpenAtStart)
+                queue.Open(services);
+        }
+
+        return base.StartAsync(cancellationToken);
+    }
+
+    protected override Task ExecuteAsync(CancellationToken stoppingToken) => Task.WhenAll(
+        queues.Select(queue => WatchAsync(services.GetRequiredKeyedService<NamedQueue>(queue.Name), stoppingToken)));
+
+    private static async Task WatchAsync(NamedQueue queue, CancellationToken stoppingToken)
+    {
+        using var timer = new PeriodicTimer(queue.Options.WatchInterval, queue.Options.TimeProvider);
+        try
+        {
+            do
+                queue.Watch.Look(TimeSpan.Zero);
+            while (await timer.WaitForNextTickAsync(stoppingToken).ConfigureAwait(false));
+        }
+        catch (OperationCanceledException)
+        {
+            // The application ends.
+        }
+    }
+}
+
+/// <summary>A queue that was added to the application.</summary>
+/// <param name="Name">Its name.</param>
+/// <param name="Open">Has the container open it.</param>
+internal sealed record AddedQueue(string Name, Action<IServiceProvider> Open);

@@ -1,0 +1,74 @@
+using System.Diagnostics;
+using System.Diagnostics.Metrics;
+
+namespace MappedFileQueues.Hosting.Telemetry;
+
+/// <summary>
+/// Counts and times what one consumer does, once for each call of its handler. Costs a branch while nobody listens.
+/// </summary>
+internal sealed class ConsumerMeter
+{
+    private readonly Counter<long> _consumed;
+    private readonly Histogram<double> _process;
+    private readonly Histogram<double> _operation;
+    private readonly string _queue;
+    private readonly string _consumer;
+    private readonly KeyValuePair<string, object?>[] _processTags;
+    private readonly KeyValuePair<string, object?>[] _consumedTags;
+    private readonly KeyValuePair<string, object?>[] _commitTags;
+
+    public ConsumerMeter(
+        string queue, string consumer, Counter<long> consumed, Histogram<double> process, Histogram<double> operation)
+    {
+        (_queue, _consumer, _consumed, _process, _operation) = (queue, consumer, consumed, process, operation);
+        _processTags = Tags("process");
+        _consumedTags = Tags("receive");
+        _commitTags = Tags("commit");
+    }
+
+    public bool TimesCommits => _operation.Enabled;
+
+    /// <summary>An activity for a call of the handler; null when nobody listens.</summary>
+    public Activity? StartActivity(ConsumeContext context)
+    {
+        if (!QueueMeter.Activities.HasListeners())
+            return null;
+        Activity? activity = QueueMeter.Activities.StartActivity($"process {_queue}", ActivityKind.Consumer);
+        if (activity is null)
+            return null;
+        foreach ((string key, object? value) in _processTags)
+            activity.SetTag(key, value);
+        activity.SetTag("messaging.operation.type", "process");
+        activity.SetTag($"{QueueMeter.System}.offset", context.Offset);
+        activity.SetTag($"{QueueMeter.System}.attempt", context.Attempt);
+        return activity;
+    }
+
+    /// <summary>The handler has returned or thrown.</summary>
+    public void Processed(TimeSpan time, Exception? error)
+    {
+        if (!_process.Enabled)
+            return;
+        if (error is null)
+            _process.Record(time.TotalSeconds, _processTags);
+        else
+            _process.Record(time.TotalSeconds, [.. _processTags, new("error.type", error.GetType().FullName)]);
+    }
+
+    /// <summary>Messages were committed.</summary>
+    public void Consumed(int count)
+    {
+        if (_consumed.Enabled)
+            _consumed.Add(count, _consumedTags);
+    }
+
+    public void Committed(TimeSpan time) => _operation.Record(time.TotalSeconds, _commitTags);
+
+    private KeyValuePair<string, object?>[] Tags(string operation) =>
+    [
+        new("messaging.system", QueueMeter.System),
+        new("messaging.operation.name", operation),
+        new("messaging.destination.name", _queue),
+        new("messaging.consumer.group.name", _consumer),
+    ];
+}

@@ -1,0 +1,51 @@
+using System.Text.Json.Serialization;
+
+namespace MappedFileQueues.Tool.Check;
+
+/// <summary>The words and exit codes of monitoring plug-ins.</summary>
+[JsonConverter(typeof(JsonStringEnumConverter<CheckStatus>))]
+internal enum CheckStatus
+{
+    /// <summary>All is well.</summary>
+    Ok = 0,
+
+    /// <summary>A limit of a warning is passed.</summary>
+    Warning = 1,
+
+    /// <summary>A limit is passed, or the store does not work as it should.</summary>
+    Critical = 2,
+
+    /// <summary>The store cannot be looked at.</summary>
+    Unknown = 3,
+}
+
+/// <summary>What is wrong.</summary>
+/// <param name="Status">How bad.</param>
+/// <param name="Text">What, with the values.</param>
+internal sealed record CheckProblem(CheckStatus Status, string Text);
+
+/// <summary>The result of `mfq check`.</summary>
+/// <param name="StorePath">The store's directory.</param>
+/// <param name="Problems">What is wrong.</param>
+/// <param name="Lag">Bytes that the consumer which is furthest behind has to read.</param>
+/// <param name="LaggingConsumer">That consumer; null when there is none.</param>
+/// <param name="AgeSeconds">For how long, at least, a message has waited for a consumer.</param>
+/// <param name="Unflushed">Published bytes that are not on disk.</param>
+/// <param name="FreeBytes">Free bytes of the disk; -1 when unknown.</param>
+internal sealed record CheckResult(
+    string StorePath,
+    IReadOnlyList<CheckProblem> Problems,
+    long Lag,
+    string? LaggingConsumer,
+    double AgeSeconds,
+    long Unflushed,
+    long FreeBytes)
+{
+    /// <summary>The worst of the problems.</summary>
+    public CheckStatus Status => Problems.Select(problem => problem.Status).DefaultIfEmpty(CheckStatus.Ok).Max();
+}
+
+/// <summary>The JSON of `mfq check`.</summary>
+[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
+[JsonSerializable(typeof(CheckResult))]
+internal sealed partial class CheckJsonContext : JsonSerializerContext;

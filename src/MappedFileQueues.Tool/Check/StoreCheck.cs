@@ -1,0 +1,148 @@
+using System.Globalization;
+using MappedFileQueues.Format;
+using MappedFileQueues.Inspection;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Tool.Consumers;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Check;
+
+/// <summary>Holds a store against limits. It reads the store's files only, so it works while every program on it hangs.</summary>
+internal sealed class StoreCheck
+{
+    private readonly ReadOnlyStore _store;
+    private readonly CheckLimits _limits;
+    private readonly MappedFileQueueInfo _info;
+    private readonly List<CheckProblem> _problems = [];
+
+    private StoreCheck(ReadOnlyStore store, CheckLimits limits)
+    {
+        (_store, _limits) = (store, limits);
+        _info = store.GatherInfo();
+    }
+
+    /// <summary>Looks at the store; takes as long as a claim may stand if one does.</summary>
+    public static CheckResult Run(string storePath, CheckLimits limits)
+    {
+        using var store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: false);
+        return new StoreCheck(store, limits).Run();
+    }
+
+    private CheckResult Run()
+    {
+        if (_info.IsPoisoned)
+            Critical("a flush failed: close it everywhere and open it again");
+        if (_store.RefusedAt is >= 0 and var at)
+            Critical($"damaged at offset {at}, so producers are refused: `mfq repair`");
+        if (_info.FlushFailingSince is { } since)
+            Critical(string.Create(CultureInfo.InvariantCulture, $"flushes fail since {since:u}: {_info.LastFlushError}"));
+        CheckClaims();
+        MappedFileConsumerInfo[] consumers = FindConsumers();
+        MappedFileConsumerInfo? last = consumers.MaxBy(consumer => consumer.Lag);
+        CheckLag(last);
+        TimeSpan age = CheckAge(consumers);
+        long unflushed = Math.Max(0, _info.PublishedOffset - _info.ConfirmedOffset);
+        if (unflushed > _limits.UnflushedMax)
+            Critical($"{Report.Bytes(unflushed)} not on disk, at most {Report.Number(_limits.UnflushedMax.Value)}");
+        long free = _store.Directory.FreeBytes;
+        if (free < _limits.FreeMin)
+            Critical($"{Report.Bytes(free)} of the disk free, at least {Report.Number(_limits.FreeMin.Value)}");
+        return new CheckResult(
+            _store.Path, _problems, last?.Lag ?? 0, last?.Name, age.TotalSeconds, unflushed, free);
+    }
+
+    private MappedFileConsumerInfo[] FindConsumers()
+    {
+        if (_limits.Consumers.Count == 0)
+            return [.. _info.Consumers];
+        List<MappedFileConsumerInfo> found = [];
+        foreach (string name in _limits.Consumers)
+        {
+            MappedFileConsumerInfo? consumer = _info.Consumers
+                .FirstOrDefault(candidate => candidate.Name.Equals(name, StringComparison.OrdinalIgnoreCase));
+            if (consumer is null)
+                Critical($"there is no consumer {ConsumersCommand.Show(name)}");
+            else
+                found.Add(consumer);
+        }
+
+        return [.. found];
+    }
+
+    private void CheckLag(MappedFileConsumerInfo? last)
+    {
+        if (last is null)
+            return;
+        string text = $"consumer {ConsumersCommand.Show(last.Name)} is {Report.Bytes(last.Lag)} behind";
+        if (last.Lag > _limits.LagMax)
+            Critical($"{text}, at most {Report.Number(_limits.LagMax.Value)}");
+        else if (last.Lag > _limits.LagWarning)
+            Warn($"{text}, more than {Report.Number(_limits.LagWarning.Value)}");
+    }
+
+    private TimeSpan CheckAge(IReadOnlyList<MappedFileConsumerInfo> consumers)
+    {
+        TimeSpan oldest = TimeSpan.Zero;
+        string name = "";
+        foreach (MappedFileConsumerInfo consumer in consumers.Where(consumer => consumer.Lag > 0))
+        {
+            TimeSpan age = AgeAt(consumer.Offset);
+            if (age > oldest)
+                (oldest, name) = (age, consumer.Name);
+        }
+
+        string text = $"consumer {ConsumersCommand.Show(name)} has not read what was written {Show(oldest)} ago or earlier";
+        if (oldest > _limits.AgeMax)
+            Critical($"{text}, at most {Show(_limits.AgeMax.Value)}");
+        else if (oldest > _limits.AgeWarning)
+            Warn($"{text}, more than {Show(_limits.AgeWarning.Value)}");
+        return oldest;
+    }
+
+    /// <summary>
+    /// How long ago the segment of the next message was written to: that message is about as old, or older. Messages have no
+    /// times of their own. The rest of a segment may be padding; then the next message lies in the next one.
+    /// </summary>
+    private TimeSpan AgeAt(long offset)
+    {
+        offset = Math.Max(offset, _info.OldestOffset);
+        while (true)
+        {
+            long start = _store.Window.StartOf(offset);
+            using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
+            if (file is null)
+                return TimeSpan.Zero;
+            var scanner = new SegmentScanner(file, start, _store.Meta.SegmentLength, _store.Checksum);
+            ulong header;
+            while (scanner.TryReadHeader(offset - start, out header) && FrameHeader.State(header) == FrameState.Padding)
+                offset += FrameHeader.FrameLength(FrameHeader.Length(header));
+            if (offset - start >= _store.Meta.SegmentLength)
+                continue;
+            TimeSpan age = DateTimeOffset.UtcNow - file.LastWritten;
+            return header != 0 && age > TimeSpan.Zero ? age : TimeSpan.Zero;
+        }
+    }
+
+    /// <summary>A claim that is seen once may be published a microsecond later; one that still stands is in the way.</summary>
+    private void CheckClaims()
+    {
+        if (_info.OpenClaims is not [{ } claim, ..])
+            return;
+        using var later = new ManualResetEventSlim();
+        later.Wait(_limits.ClaimMax);
+        MappedFileClaimInfo? still = _store.GatherInfo().OpenClaims
+            .FirstOrDefault(candidate => candidate.Offset == claim.Offset && candidate.Slot == claim.Slot);
+        if (still is not null)
+        {
+            Critical($"readers wait at a claim at offset {still.Offset} of slot {still.Slot}, pid {still.ProcessId}: "
+                + "let the process go on, end it, or `mfq fence`");
+        }
+    }
+
+    private static string Show(TimeSpan time) => string.Create(CultureInfo.InvariantCulture, $"{time.TotalSeconds:F0} s");
+
+    private void Warn(string text) => _problems.Add(new CheckProblem(CheckStatus.Warning, text));
+
+    private void Critical(string text) => _problems.Add(new CheckProblem(CheckStatus.Critical, text));
+}

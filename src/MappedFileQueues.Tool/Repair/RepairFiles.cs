@@ -1,0 +1,193 @@
+using System.Globalization;
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tool.Repair;
+
+/// <summary>
+/// Changes files of a store that nobody has open. The file as it was stays in `salvage/`. A segment is written anew as a whole,
+/// under another name, and takes the old one's place by one rename, so that a process that is killed leaves the old one or the
+/// new one. A segment that a snapshot shares is changed in this store only.
+/// </summary>
+/// <param name="directory">The store.</param>
+/// <param name="meta">Its geometry.</param>
+/// <param name="time">Names the copies.</param>
+internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateTimeOffset time)
+{
+    private const int PieceLength = 1 << 20;
+    private const int PageLength = 4096;
+
+    /// <summary>Named "open": the next opener removes the file of a process that died.</summary>
+    private const string Suffix = ".open-repair" + WholeFile.TemporarySuffix;
+
+    private readonly FrameChecksum _checksum = new(meta.LogId);
+    private readonly List<string> _salvage = [];
+
+    /// <summary>The copies that were made.</summary>
+    public IReadOnlyList<string> Salvage => _salvage;
+
+    /// <summary>Turns stretches of a segment into padding; a missing segment is made, and a short one gets its length.</summary>
+    /// <param name="start">The segment.</param>
+    /// <param name="ranges">What becomes padding.</param>
+    /// <param name="zeroFrom">From here on everything becomes zero; null for nothing.</param>
+    public void Pad(long start, IReadOnlyList<(long From, long To)> ranges, long? zeroFrom)
+    {
+        string name = StoreNames.Segment(start);
+        using (PlatformFile? file = directory.Open(name, FileOpening.Read))
+        {
+            WholeFile.Write(directory, name, copy => Fill(copy, file, start, ranges, zeroFrom), Suffix);
+            if (file is not null)
+                Keep(name, file);
+        }
+
+        directory.Rename(name + Suffix, name);
+        directory.FlushEntries(StoreNames.CommitLog);
+    }
+
+    /// <summary>Says that everything before an offset was removed.</summary>
+    public void SetLowWater(long offset, long epoch, Guid boot) => WriteRecord(StoreNames.LowWater, offset, epoch, boot);
+
+    /// <summary>Says that everything before an offset is on disk, after it was put there.</summary>
+    public void SetCheckpoint(long offset, long epoch, Guid boot)
+    {
+        foreach (string name in directory.List(StoreNames.CommitLog))
+        {
+            if (!StoreNames.TryParseSegment(name, out _))
+                continue;
+            using PlatformFile? file = directory.Open($"{StoreNames.CommitLog}/{name}", FileOpening.ReadWrite);
+            file?.Sync();
+        }
+
+        directory.FlushEntries(StoreNames.CommitLog);
+        WriteRecord(StoreNames.Checkpoint, offset, epoch, boot);
+    }
+
+    /// <summary>Moves a consumer that nobody has open.</summary>
+    public void SetCursor(string name, long offset)
+    {
+        KeepCopy(name);
+        CursorFile.Write(directory, name, offset);
+    }
+
+    /// <summary>Takes a file away.</summary>
+    public void Remove(string name)
+    {
+        KeepCopy(name);
+        directory.Delete(name);
+        directory.FlushEntries("");
+    }
+
+    private void WriteRecord(string name, long offset, long epoch, Guid boot)
+    {
+        KeepCopy(name);
+        using var file = new CheckpointFile(directory, meta.StoreId, name);
+        file.WriteBoth(offset, epoch, boot);
+        directory.FlushEntries(StoreNames.Offsets);
+    }
+
+    private void Fill(
+        PlatformFile copy, PlatformFile? file, long start, IReadOnlyList<(long From, long To)> ranges, long? zeroFrom)
+    {
+        // The file of a recycled segment is longer than a segment, which says that old bytes may stand at its end.
+        long length = Math.Max(meta.SegmentLength, file?.Length ?? 0);
+        copy.SetLength(length);
+        long end = ranges.Max(range => range.To) - start;
+        long blocks = Math.Max(end, file?.AllocatedLength ?? 0);
+        copy.Allocate(0, Math.Min(length, (blocks + PageLength - 1) / PageLength * PageLength));
+        if (file is not null)
+            CopyReadable(file, copy, zeroFrom is { } from ? from - start : length);
+        foreach ((long padFrom, long padTo) in ranges)
+        {
+            for (long at = padFrom; at < padTo;)
+            {
+                long frame = Math.Min(padTo - at, FrameHeader.FrameLengthMax);
+                copy.WriteAt(BitConverter.GetBytes(_checksum.PaddingHeader(at, frame)), at - start);
+                at += frame;
+            }
+        }
+    }
+
+    /// <summary>Copies what the disk gives; what it cannot give, page by page, stays zero.</summary>
+    private static void CopyReadable(PlatformFile file, PlatformFile copy, long end)
+    {
+        byte[] buffer = new byte[PieceLength];
+        for (long position = 0; position < end;)
+        {
+            position = Math.Max(position, file.FindData(position));
+            if (position >= end)
+                return;
+            int wanted = (int)Math.Min(buffer.Length, end - position);
+            int read = TryRead(file, buffer.AsSpan(0, wanted), position);
+            if (read < 0)
+            {
+                wanted = Math.Min(wanted, PageLength);
+                read = TryRead(file, buffer.AsSpan(0, wanted), position);
+                read = read < 0 ? wanted : CopyPiece(copy, buffer.AsSpan(0, read), position);
+            }
+            else
+            {
+                CopyPiece(copy, buffer.AsSpan(0, read), position);
+            }
+
+            if (read == 0)
+                return;
+            position += read;
+        }
+    }
+
+    private static int CopyPiece(PlatformFile copy, ReadOnlySpan<byte> bytes, long position)
+    {
+        if (bytes.ContainsAnyExcept((byte)0))
+            copy.WriteAt(bytes, position);
+        return bytes.Length;
+    }
+
+    private static int TryRead(PlatformFile file, Span<byte> bytes, long position)
+    {
+        try
+        {
+            return file.ReadAt(bytes, position);
+        }
+        catch (QueueDiskException)
+        {
+            return -1;
+        }
+    }
+
+    private void KeepCopy(string name)
+    {
+        using PlatformFile? file = directory.Open(name, FileOpening.Read);
+        if (file is null)
+            return;
+        string kept = NameFor(name);
+        WholeFile.Write(directory, kept, copy => CopyReadable(file, copy, file.Length));
+        WholeFile.Install(directory, kept);
+        _salvage.Add(kept);
+    }
+
+    /// <summary>The file stays under another name: what the disk cannot read is kept too. Without links it is copied.</summary>
+    private void Keep(string name, PlatformFile file)
+    {
+        string kept = NameFor(name);
+        if (!directory.TryLink(name, directory, kept))
+        {
+            WholeFile.Write(directory, kept, copy => CopyReadable(file, copy, file.Length));
+            directory.Rename(kept + WholeFile.TemporarySuffix, kept);
+        }
+
+        directory.FlushEntries(StoreNames.Salvage);
+        _salvage.Add(kept);
+    }
+
+    private string NameFor(string name)
+    {
+        directory.CreateSubdirectory(StoreNames.Salvage);
+        string stamp = time.UtcDateTime.ToString("yyyyMMdd'T'HHmmss'Z'", CultureInfo.InvariantCulture);
+        string kept = $"{StoreNames.Salvage}/repair-{stamp}-{name.Replace('/', '-')}";
+        string free = kept;
+        for (int number = 2; directory.Identify(free) is not null; number++)
+            free = $"{kept}.{number.ToString(CultureInfo.InvariantCulture)}";
+        return free;
+    }
+}

@@ -1,0 +1,239 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Inspection;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Tool.Consumers;
+using MappedFileQueues.Tool.Output;
+using MappedFileQueues.Tool.Verify;
+
+namespace MappedFileQueues.Tool.Repair;
+
+/// <summary>
+/// Decides what to do about each damage of a store, so that readers and producers pass it and nothing else is lost:
+/// <code>
+/// damage                                  repair
+/// a frame, or any stretch up to a frame   becomes padding
+/// messages without a checksum behind it   kept from the first place on from which headers lead to a known frame
+/// a segment that is missing or short      made of padding, or filled up with it
+/// all segments before one are missing     the log begins at that one
+/// the end of a batch is missing           padding of 8 bytes ends it: its messages stay
+/// both checkpoint records                 written anew, at the end of what was checked
+/// a cursor inside a message               goes back to the message's start: one message comes again
+/// a cursor behind the end                 goes back to the end: otherwise it would miss what comes
+/// a cursor without its mark               its offset counts if a message begins there; else everything comes again
+/// the retention policy                    removed: everything is kept until it is set again
+/// the control page                        left to the next opener, which makes it anew
+/// garbage behind everything known         left to the next opener, which cuts it off into `salvage/`
+/// </code>
+/// </summary>
+internal sealed class RepairPlan
+{
+    private readonly ReadOnlyStore _store;
+    private readonly StoreVerification _found;
+    private readonly long _passed;
+    private readonly long _epoch;
+    private readonly Guid _boot;
+    private readonly SegmentStarts _segments;
+    private readonly List<RepairStep> _steps = [];
+    private readonly List<string> _leftAlone = [];
+
+    /// <summary>What one segment is to be, by its start.</summary>
+    private readonly SortedDictionary<long, SegmentRepair> _segmentRepairs = [];
+
+    private RepairPlan(ReadOnlyStore store, StoreVerification found)
+    {
+        (_store, _found) = (store, found);
+        _passed = store.PassedTo;
+        _epoch = store.GatherInfo().Epoch;
+        _boot = store.IsOfThisBoot ? StoreRecovery.BootOf(CurrentPlatform.Services) : Guid.Empty;
+        _segments = OldestOffset.List(store.Directory, store.Meta);
+    }
+
+    /// <summary>The changes, in order.</summary>
+    public IReadOnlyList<RepairStep> Steps => _steps;
+
+    /// <summary>What is not repaired here, and why.</summary>
+    public IReadOnlyList<string> LeftAlone => _leftAlone;
+
+    private long SegmentLength => _store.Meta.SegmentLength;
+
+    /// <summary>Makes the plan for what a check has found.</summary>
+    public static RepairPlan Make(ReadOnlyStore store, StoreVerification found)
+    {
+        RepairPlan plan = new(store, found);
+        foreach (DamagedRange damage in found.Damages)
+            plan.AddDamage(damage);
+        foreach ((long start, SegmentRepair repair) in plan._segmentRepairs)
+            plan.AddSegment(start, repair);
+        foreach (FileFinding finding in found.Findings)
+            plan.AddFinding(finding);
+        return plan;
+    }
+
+    private void AddDamage(DamagedRange damage)
+    {
+        if (damage.Kind == "batch")
+        {
+            Pad(damage.NextOffset!.Value, damage.NextOffset.Value + FrameHeader.Size, null);
+            return;
+        }
+
+        if (damage.NextOffset is { } next)
+        {
+            bool isBeginning = damage.Kind == "missing" && damage.Offset == _found.FirstOffset && _segments.Contains(next);
+            if (isBeginning)
+                AddLowWater(damage.Offset, next);
+            else
+                Pad(damage.Offset, FindEarlier(damage, next), damage);
+            return;
+        }
+
+        if (damage.Offset >= _passed)
+        {
+            _leftAlone.Add($"At offset {damage.Offset} the log ends for all that is known, and what stands behind it is no "
+                + "message: the next program that opens the store alone cuts it off, and keeps it in salvage/.");
+            return;
+        }
+
+        long start = _store.Window.StartOf(damage.Offset);
+        long limit = Math.Min(start + SegmentLength, _passed);
+        long found = FindEarlier(damage, limit);
+        Pad(damage.Offset, found < limit ? found : _passed, damage);
+        if (damage.Kind is "missing" or "short")
+            Repair(_store.Window.StartOf(_passed)).ZeroFrom = _passed;
+    }
+
+    /// <summary>Where messages without checksums go on, if that is before the next certain place.</summary>
+    private long FindEarlier(DamagedRange damage, long next)
+    {
+        bool isInSegment = _store.Window.StartOf(damage.Offset) == _store.Window.StartOf(next - 1);
+        bool isWorthIt = isInSegment && damage.Kind is not ("missing" or "short");
+        long found = isWorthIt ? ChainSearch.Find(_store, damage.Offset, next) : -1;
+        return found >= 0 ? found : next;
+    }
+
+    private void AddLowWater(long from, long to) => _steps.Add(new RepairStep(
+        StoreNames.LowWater,
+        $"the log begins at offset {Report.Number(to)}",
+        $"all messages from offset {Report.Number(from)} to there: {Report.Bytes(to - from)}, whose files are missing")
+    {
+        Apply = files => files.SetLowWater(to, _epoch, _boot),
+    });
+
+    /// <summary>Notes that a stretch becomes padding, segment by segment.</summary>
+    private void Pad(long from, long to, DamagedRange? damage)
+    {
+        while (from < to)
+        {
+            long start = _store.Window.StartOf(from);
+            long end = Math.Min(to, start + SegmentLength);
+            SegmentRepair repair = Repair(start);
+            repair.Ranges.Add((from, end));
+            if (damage is not null)
+                repair.Reasons.Add($"{Report.Number(from)} to {Report.Number(end)}: {damage.Reason}");
+            from = end;
+        }
+    }
+
+    private SegmentRepair Repair(long start)
+    {
+        if (!_segmentRepairs.TryGetValue(start, out SegmentRepair? repair))
+            _segmentRepairs.Add(start, repair = new SegmentRepair());
+        return repair;
+    }
+
+    private void AddSegment(long start, SegmentRepair repair)
+    {
+        if (repair.Ranges.Count == 0)
+            return;
+        long bytes = repair.Reasons.Count == 0 ? 0 : repair.Ranges.Sum(range => range.To - range.From);
+        string what = _segments.Contains(start)
+            ? $"{repair.Ranges.Count} damaged places become padding"
+            : "made anew, of padding";
+        string? loss = bytes == 0 ? null
+            : $"the messages in {Report.Bytes(bytes)}: offsets {string.Join("; ", repair.Reasons)}";
+        _steps.Add(new RepairStep(StoreNames.Segment(start), bytes == 0 ? "padding ends the last batch" : what, loss)
+        {
+            Apply = files => files.Pad(start, repair.Ranges, repair.ZeroFrom),
+        });
+    }
+
+    private void AddFinding(FileFinding finding)
+    {
+        if (!finding.IsDamage)
+            return;
+        string file = finding.File;
+        if (file == StoreNames.Retention)
+        {
+            _steps.Add(new RepairStep(file, "removed: everything is kept until `mfq retention` sets a policy", "the policy")
+            {
+                Apply = files => files.Remove(file),
+            });
+        }
+        else if (file == StoreNames.Checkpoint)
+        {
+            long safe = _found.SafeOffset;
+            _steps.Add(new RepairStep(file, $"written anew: all before offset {Report.Number(safe)} was checked", null)
+            {
+                Apply = files => files.SetCheckpoint(safe, _epoch + 1, _boot),
+            });
+        }
+        else if (file == StoreNames.LowWater)
+        {
+            long start = _store.Window.StartOf(_found.FirstOffset);
+            _steps.Add(new RepairStep(file, $"written anew: nothing is left before offset {Report.Number(start)}", null)
+            {
+                Apply = files => files.SetLowWater(start, _epoch, _boot),
+            });
+        }
+        else if (finding.Offset is { } offset)
+        {
+            AddCursor(file, offset);
+        }
+        else
+        {
+            _leftAlone.Add($"{file}: {finding.Reason} {finding.Remedy}");
+        }
+    }
+
+    private void AddCursor(string file, long offset)
+    {
+        long end = Math.Max(_found.EndOffset, _found.Damages is [.., { NextOffset: null }] ? _passed : 0);
+        bool isFrame = offset <= end && _store.IsFrameStart(offset);
+        long place = isFrame ? offset : offset > end ? end : FindFrameBefore(offset);
+        string name = ConsumersCommand.Show(CursorFile.NameOf(file));
+        string comesAgain = isFrame || offset > end ? "" : "; what it has read since comes again";
+        _steps.Add(new RepairStep(file, $"consumer {name} goes on at offset {Report.Number(place)}{comesAgain}", null)
+        {
+            Apply = files => files.SetCursor(file, place),
+        });
+    }
+
+    /// <summary>The start of the frame that an offset lies in, as far as a walk comes from its segment's first byte.</summary>
+    private long FindFrameBefore(long offset)
+    {
+        long at = Math.Max(_store.Window.StartOf(Math.Max(offset, 0)), _found.FirstOffset);
+        long start = _store.Window.StartOf(at);
+        using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        if (file is null || offset < at)
+            return at;
+        var scanner = new SegmentScanner(file, start, SegmentLength, _store.Checksum);
+        while (scanner.TryReadHeader(at - start, out ulong header)
+            && at + FrameHeader.FrameLength(FrameHeader.Length(header)) is var next && next <= offset)
+            at = next;
+        return at;
+    }
+
+    /// <summary>The repair of one segment.</summary>
+    private sealed class SegmentRepair
+    {
+        public List<(long From, long To)> Ranges { get; } = [];
+
+        public List<string> Reasons { get; } = [];
+
+        public long? ZeroFrom { get; set; }
+    }
+}

@@ -1,0 +1,33 @@
+using System.Text.Json.Serialization;
+
+namespace MappedFileQueues.Tool.Top;
+
+/// <summary>One store at one moment.</summary>
+/// <param name="Store">The store, below the folder that is watched.</param>
+/// <param name="Offset">The end of the published messages.</param>
+/// <param name="BytesPerSecond">How fast it grows; null in the first picture.</param>
+/// <param name="ConsumedPerSecond">How fast the consumer that is furthest behind moves; null in the first picture.</param>
+/// <param name="Lag">Bytes that this consumer has to read.</param>
+/// <param name="Consumer">That consumer; null when there is none.</param>
+/// <param name="Unflushed">Published bytes that are not on disk.</param>
+/// <param name="BytesOnDisk">The room that the store takes.</param>
+/// <param name="Producers">The processes with producers.</param>
+/// <param name="Attached">The processes that have it open.</param>
+/// <param name="State">ok, or what is wrong.</param>
+internal sealed record StorePicture(
+    string Store,
+    long Offset,
+    double? BytesPerSecond,
+    double? ConsumedPerSecond,
+    long Lag,
+    string? Consumer,
+    long Unflushed,
+    long BytesOnDisk,
+    IReadOnlyList<int> Producers,
+    IReadOnlyList<int> Attached,
+    string State);
+
+/// <summary>The JSON of `mfq top`: one array a picture.</summary>
+[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
+[JsonSerializable(typeof(IReadOnlyList<StorePicture>))]
+internal sealed partial class TopJsonContext : JsonSerializerContext;

@@ -1,0 +1,131 @@
+using System.CommandLine;
+using System.Globalization;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Consumers;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Top;
+
+/// <summary>`mfq top`: every store below a folder, live.</summary>
+internal static class TopCommand
+{
+    /// <summary>Another screen and no cursor; at the end the screen from before.</summary>
+    private const string EnterScreen = "\e[?1049h\e[?25l";
+    private const string LeaveScreen = "\e[?25h\e[?1049l";
+    private const string Home = "\e[H";
+    private const string ClearToEnd = "\e[J";
+
+    private static readonly TimeSpan s_intervalDefault = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan s_intervalMin = TimeSpan.FromMilliseconds(100);
+
+    /// <summary>How often a key is looked for.</summary>
+    private static readonly TimeSpan s_keyPause = TimeSpan.FromMilliseconds(100);
+
+    public static Command Create()
+    {
+        Argument<string> folder = new("DIR")
+        {
+            Description = "The folder whose stores are shown; without it, the current one.",
+            DefaultValueFactory = _ => ".",
+        };
+        Option<bool> once = ToolOptions.Flag("--once", "One picture, then end.");
+        Option<TimeSpan?> interval = ToolOptions.Duration("--interval", "The time between two pictures; default 2s.");
+        Command command = new(
+            "top",
+            "Watch every store below a folder: how fast it grows, how far consumers are behind, what is not on disk, who has it "
+                + "open, who blocks it: `mfq top /data`. It only reads, and works while the programs hang. q ends it.")
+        {
+            folder, once, interval,
+        };
+        command.SetAction(parsed =>
+        {
+            string root = Path.GetFullPath(parsed.GetRequiredValue(folder));
+            if (!Directory.Exists(root))
+                throw new ToolException($"There is no such folder: path={root}. Correct the path.");
+            TimeSpan pause = parsed.GetValue(interval) is { } wanted && wanted > s_intervalMin ? wanted
+                : parsed.GetValue(interval) is null ? s_intervalDefault : s_intervalMin;
+            return Watch(root, parsed.GetValue(once), pause, OutputOption.IsJson(parsed));
+        });
+        return command;
+    }
+
+    private static int Watch(string root, bool isOnce, TimeSpan pause, bool isJson)
+    {
+        using Interruption interruption = new();
+        StoreFolder folder = new(root);
+        bool isScreen = !isOnce && !isJson && !Console.IsOutputRedirected;
+        if (isScreen)
+            Console.Out.Write(EnterScreen);
+        try
+        {
+            while (true)
+            {
+                IReadOnlyList<StorePicture> pictures = folder.Take();
+                if (isJson)
+                    OutputOption.WriteJson(pictures, TopJsonContext.Default.IReadOnlyListStorePicture);
+                else
+                    Show(root, pictures, isScreen);
+                if (isOnce)
+                    return ExitCodes.Success;
+                if (!WaitForNext(pause, isScreen, interruption.Token))
+                    return interruption.ExitCode;
+            }
+        }
+        finally
+        {
+            if (isScreen)
+                Console.Out.Write(LeaveScreen);
+        }
+    }
+
+    /// <summary>False when a signal came, or the key q, which is no signal.</summary>
+    private static bool WaitForNext(TimeSpan pause, bool isScreen, CancellationToken stopped)
+    {
+        for (TimeSpan waited = TimeSpan.Zero; waited < pause; waited += s_keyPause)
+        {
+            TimeSpan step = pause - waited < s_keyPause ? pause - waited : s_keyPause;
+            if (stopped.WaitHandle.WaitOne(step))
+                return false;
+            bool hasKey = isScreen && !Console.IsInputRedirected && Console.KeyAvailable;
+            if (hasKey && Console.ReadKey(intercept: true).KeyChar is 'q' or 'Q')
+                return false;
+        }
+
+        return true;
+    }
+
+    private static void Show(string root, IReadOnlyList<StorePicture> pictures, bool isScreen)
+    {
+        Report report = new(
+            string.Create(CultureInfo.InvariantCulture, $"{root}  {DateTime.UtcNow:HH:mm:ss} UTC"),
+            "store", "end", "MB/s", "lag", "read MB/s", "consumer", "not on disk", "producers", "attached", "state");
+        foreach (StorePicture one in pictures)
+        {
+            report.Add(
+                one.Store,
+                Report.Number(one.Offset),
+                Rate(one.BytesPerSecond),
+                Report.Number(one.Lag),
+                Rate(one.ConsumedPerSecond),
+                one.Consumer is { } name ? ConsumersCommand.Show(name) : "-",
+                Report.Number(one.Unflushed),
+                Ids(one.Producers),
+                Ids(one.Attached),
+                one.State);
+        }
+
+        if (isScreen)
+            Console.Out.Write(Home);
+        if (report.Count > 0)
+            report.Write();
+        else
+            Console.Out.WriteLine($"No store below {root}.");
+        if (isScreen)
+            Console.Out.Write(ClearToEnd);
+    }
+
+    private static string Rate(double? bytes) =>
+        bytes is { } value ? (value / 1e6).ToString("N1", CultureInfo.InvariantCulture) : "-";
+
+    private static string Ids(IReadOnlyList<int> ids) => ids.Count == 0 ? "-" : string.Join(",", ids);
+}

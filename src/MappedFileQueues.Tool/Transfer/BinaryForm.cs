@@ -1,0 +1,100 @@
+using System.Buffers.Binary;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Tool.Transfer;
+
+/// <summary>
+/// The binary form of an export, little-endian:
+/// <code>
+/// once         8 magic "MFQEXPT1"   16 store id   4 struct size   4 zero   8 layout   8 segment size   4 CRC-32C of all before
+/// a message    4 length   8 offset in the store that it was made of   the bytes   4 CRC-32C of all of it before
+/// the end      4 0xFFFFFFFF   8 number of messages   4 CRC-32C of both
+/// </code>
+/// </summary>
+internal static class BinaryForm
+{
+    public const int HeaderLength = 52;
+    public const int PrefixLength = 12;
+    public const int ChecksumLength = 4;
+    private const uint EndMark = uint.MaxValue;
+
+    public static ReadOnlySpan<byte> Magic => "MFQEXPT1"u8;
+
+    public static void WriteHeader(Stream output, StoreHeader header)
+    {
+        Span<byte> bytes = stackalloc byte[HeaderLength];
+        bytes.Clear();
+        Magic.CopyTo(bytes);
+        header.StoreId.TryWriteBytes(bytes[8..]);
+        BinaryPrimitives.WriteInt32LittleEndian(bytes[24..], header.StructSize);
+        BinaryPrimitives.WriteUInt64LittleEndian(bytes[32..], header.Layout);
+        BinaryPrimitives.WriteInt64LittleEndian(bytes[40..], header.SegmentSize);
+        Seal(bytes);
+        output.Write(bytes);
+    }
+
+    public static void WriteMessage(Stream output, ReadOnlySpan<byte> message, long offset)
+    {
+        Span<byte> prefix = stackalloc byte[PrefixLength];
+        BinaryPrimitives.WriteUInt32LittleEndian(prefix, (uint)message.Length);
+        BinaryPrimitives.WriteInt64LittleEndian(prefix[4..], offset);
+        output.Write(prefix);
+        output.Write(message);
+        Span<byte> checksum = stackalloc byte[ChecksumLength];
+        BinaryPrimitives.WriteUInt32LittleEndian(checksum, ChecksumOf(prefix, message));
+        output.Write(checksum);
+    }
+
+    public static void WriteEnd(Stream output, long count)
+    {
+        Span<byte> bytes = stackalloc byte[PrefixLength + ChecksumLength];
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes, EndMark);
+        BinaryPrimitives.WriteInt64LittleEndian(bytes[4..], count);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes[PrefixLength..], ChecksumOf(bytes[..PrefixLength], []));
+        output.Write(bytes);
+    }
+
+    /// <summary>Reads the header; the magic is part of the bytes.</summary>
+    public static StoreHeader ReadHeader(ReadOnlySpan<byte> bytes)
+    {
+        uint stored = BinaryPrimitives.ReadUInt32LittleEndian(bytes[(HeaderLength - ChecksumLength)..]);
+        if (stored != Crc32C.Compute(bytes[..(HeaderLength - ChecksumLength)]))
+            throw new ToolException("The head of the export is damaged. Export the store again.");
+        var header = new StoreHeader(
+            StoreHeader.Version,
+            new Guid(bytes.Slice(8, 16)),
+            BinaryPrimitives.ReadInt32LittleEndian(bytes[24..]),
+            BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]),
+            BinaryPrimitives.ReadInt64LittleEndian(bytes[40..]));
+        return header;
+    }
+
+    /// <summary>The length of the message behind a prefix; false for the end, whose count is given instead.</summary>
+    public static bool TryReadPrefix(ReadOnlySpan<byte> prefix, out int length, out long count)
+    {
+        uint word = BinaryPrimitives.ReadUInt32LittleEndian(prefix);
+        count = BinaryPrimitives.ReadInt64LittleEndian(prefix[4..]);
+        length = 0;
+        if (word == EndMark)
+            return false;
+        if (word > FrameHeader.PayloadLengthMax)
+            throw new ToolException($"The export is damaged: length={word}. Export the store again.");
+        length = (int)word;
+        return true;
+    }
+
+    public static uint ChecksumOf(ReadOnlySpan<byte> prefix, ReadOnlySpan<byte> message)
+    {
+        byte[] head = prefix.ToArray();
+        uint crc = Crc32C.Append(uint.MaxValue, ref head[0], 8);
+        crc = (uint)Crc32C.Step(crc, BinaryPrimitives.ReadUInt32LittleEndian(prefix[8..]));
+        byte none = 0;
+        return message.IsEmpty
+            ? Crc32C.Append(crc, ref none, 0)
+            : Crc32C.Append(crc, ref System.Runtime.InteropServices.MemoryMarshal.GetReference(message), message.Length);
+    }
+
+    private static void Seal(Span<byte> bytes) => BinaryPrimitives.WriteUInt32LittleEndian(
+        bytes[^ChecksumLength..], Crc32C.Compute(bytes[..^ChecksumLength]));
+}

@@ -1,0 +1,140 @@
+using System.CommandLine;
+using System.Text.Json;
+using MappedFileQueues.Inspection;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Consume;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Transfer;
+
+/// <summary>`mfq export`: writes all messages of a store in a form that outlives this version.</summary>
+internal static class ExportCommand
+{
+    private const int BrokenPipe = 32;
+
+    public static Command Create()
+    {
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
+        Option<string?> to = ToolOptions.Path(
+            "--to", "The file to write; it must not exist. Without it: standard output.", "FILE");
+        Option<string> format = ToolOptions.OneOf(
+            "--format",
+            "jsonl: a line of JSON for each message, as `mfq consume --format json` writes it; binary: smaller, with checksums.",
+            "jsonl", "binary");
+        Option<long?> from = ToolOptions.Number(
+            "--from", "Begin at this offset instead of at the first message.", 0, long.MaxValue);
+        Option<bool> skipDamage = ToolOptions.Flag("--skip-damage", "Continue after damage, and tell it on standard error.");
+        Command command = new(
+            "export",
+            "Write the messages that a store holds now to a file: `mfq export orders --to orders.jsonl`. It only reads. "
+                + "`mfq import` makes a store of it.")
+        {
+            store, to, format, from, skipDamage,
+        };
+        command.SetAction(parsed =>
+        {
+            using Interruption interruption = new();
+            ConsumePlan plan = ConsumePlan.WithoutTrace(
+                parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
+            bool isBinary = parsed.GetRequiredValue(format) == "binary";
+            if (parsed.GetValue(to) is not { } file)
+                return WriteToOutput(plan, isBinary, interruption);
+
+            TransferResult result = WriteToFile(plan, isBinary, Path.GetFullPath(file), interruption.Token);
+            if (!result.IsComplete)
+                return interruption.ExitCode;
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
+            else
+                Console.Out.WriteLine($"Exported {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+            return ExitCodes.Success;
+        });
+        return command;
+    }
+
+    private static int WriteToOutput(ConsumePlan plan, bool isBinary, Interruption interruption)
+    {
+        try
+        {
+            using Stream output = StandardOutput.Open();
+            return Write(plan, isBinary, output, interruption.Token).IsComplete ? ExitCodes.Success : interruption.ExitCode;
+        }
+        catch (IOException exception) when (exception.HResult == BrokenPipe)
+        {
+            return ExitCodes.Success;
+        }
+    }
+
+    /// <summary>The file appears under its name when it is whole and on disk, and not at all otherwise.</summary>
+    private static TransferResult WriteToFile(ConsumePlan plan, bool isBinary, string file, CancellationToken stopped)
+    {
+        if (File.Exists(file))
+            throw new ToolException($"The file exists: file={file}. Name another one, or remove it.");
+        string temporary = $"{file}.{Environment.ProcessId}.tmp";
+        try
+        {
+            TransferResult result;
+            using (FileStream output = new(temporary, FileMode.CreateNew, FileAccess.Write, FileShare.None, 1 << 20))
+            {
+                result = Write(plan, isBinary, output, stopped);
+                output.Flush(flushToDisk: true);
+            }
+
+            if (result.IsComplete)
+                File.Move(temporary, file, overwrite: false);
+            return result;
+        }
+        finally
+        {
+            File.Delete(temporary);
+        }
+    }
+
+    /// <summary>Writes what is published when it begins, so that it never chases a fast producer.</summary>
+    private static TransferResult Write(ConsumePlan plan, bool isBinary, Stream output, CancellationToken stopped)
+    {
+        StoreHeader header;
+        long end;
+        using (var store = ReadOnlyStore.Open(Path.GetFullPath(plan.StorePath), verifiesChecksum: false))
+            (header, end) = (StoreHeader.Of(store.Meta), Math.Max(store.FindLatest(), store.PassedTo));
+        using MessageSource source = plan.Open(MessagePrinter.OnSkipped, MessagePrinter.OnGap);
+        using ProgressLine progress = new("exporting");
+        using MessageWriter writer = new(output, new MessageFormat(MessageForm.Json));
+        if (isBinary)
+            BinaryForm.WriteHeader(output, header);
+        else
+            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(header, TransferJsonContext.Default.StoreHeader));
+        long count = 0;
+        long bytes = 0;
+        long begin = -1;
+        while (source.TryRead(TimeSpan.Zero, out ReadOnlySpan<byte> message) && source.MessageOffset < end)
+        {
+            if (stopped.IsCancellationRequested)
+                return new TransferResult(count, bytes, IsComplete: false);
+            if (isBinary)
+                BinaryForm.WriteMessage(output, message, source.MessageOffset);
+            else
+                writer.Write(message, source.MessageOffset);
+            count++;
+            bytes += message.Length;
+            begin = begin < 0 ? source.MessageOffset : begin;
+            progress.Report(source.MessageOffset - begin, end - begin);
+        }
+
+        if (source.DamageAhead is { } damage)
+            throw damage;
+        if (isBinary)
+            BinaryForm.WriteEnd(output, count);
+        else
+            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(
+                new StoreTrailer(count), TransferJsonContext.Default.StoreTrailer));
+        output.Flush();
+        return new TransferResult(count, bytes, IsComplete: true);
+    }
+
+    private static void WriteLine(Stream output, byte[] json)
+    {
+        output.Write(json);
+        output.WriteByte((byte)'\n');
+    }
+}

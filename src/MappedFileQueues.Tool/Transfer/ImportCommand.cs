@@ -1,0 +1,98 @@
+using System.CommandLine;
+using MappedFileQueues.Format;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Output;
+using MappedFileQueues.Tool.Produce;
+
+namespace MappedFileQueues.Tool.Transfer;
+
+/// <summary>`mfq import`: appends the messages of an export to a store.</summary>
+internal static class ImportCommand
+{
+    public static Command Create()
+    {
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; made if it is missing.");
+        Argument<string> file = new("FILE")
+        {
+            Description = "What `mfq export` has written, or lines of JSON with `text` or `base64`; - is standard input.",
+            DefaultValueFactory = _ => "-",
+        };
+        Option<long?> skip = ToolOptions.Number(
+            "--skip", "Leave out this many messages: those that an import before has appended.", 0, long.MaxValue);
+        Option<long?> segmentSize = ToolOptions.Size(
+            "--segment-size",
+            "The length of a segment file of a new store, if the input names none.",
+            1,
+            StoreMeta.SegmentLengthMax);
+        Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
+        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
+        Command command = new(
+            "import",
+            "Append the messages of an export to a store: `mfq import orders orders.jsonl`. They get new offsets; batches become "
+                + "single messages. What was appended before an error or Ctrl-C stays: the count is told, for --skip.")
+        {
+            store, file, skip, segmentSize, lockTimeout, allowFileSystem,
+        };
+        command.SetAction(parsed =>
+        {
+            MappedFileQueueOptions options = new()
+            {
+                StorePath = parsed.GetRequiredValue(store),
+                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
+                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
+            };
+            options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
+            string name = parsed.GetRequiredValue(file);
+            using Interruption interruption = new();
+            using Stream input = name == "-"
+                ? new InterruptibleStream(Console.OpenStandardInput(), interruption.Token)
+                : File.OpenRead(name);
+            TransferResult result;
+            try
+            {
+                result = Import(options, ImportSource.Open(input, name), parsed.GetValue(skip) ?? 0,
+                    name == "-" ? null : input, interruption.Token);
+            }
+            catch (OperationCanceledException)
+            {
+                result = new TransferResult(0, 0, IsComplete: false);
+            }
+
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
+            else
+                Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
+                    + $"Imported {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+            return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
+        });
+        return command;
+    }
+
+    private static TransferResult Import(
+        MappedFileQueueOptions options, ImportSource source, long skip, Stream? file, CancellationToken stopped)
+    {
+        using TargetStore target = new(options, source.Header);
+        using ProgressLine progress = new("importing");
+        bool isComplete = false;
+        try
+        {
+            for (long number = 0; source.TryRead(out ReadOnlySpan<byte> message); number++)
+            {
+                stopped.ThrowIfCancellationRequested();
+                if (number >= skip)
+                    target.Add(message);
+                if (file is not null)
+                    progress.Report(file.Position, file.Length);
+            }
+
+            isComplete = true;
+        }
+        catch (OperationCanceledException)
+        {
+            // What was appended stays.
+        }
+
+        target.Flush();
+        return new TransferResult(target.Count, target.Bytes, isComplete);
+    }
+}

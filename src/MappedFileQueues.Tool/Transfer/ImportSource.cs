@@ -1,0 +1,207 @@
+using System.Text;
+using System.Text.Json;
+using MappedFileQueues.Format;
+
+namespace MappedFileQueues.Tool.Transfer;
+
+/// <summary>Reads an export of either form; the first bytes tell which it is.</summary>
+internal abstract class ImportSource
+{
+    /// <summary>What the export says about its store; null for lines that were written by hand.</summary>
+    public StoreHeader? Header { get; protected set; }
+
+    /// <summary>Opens an export.</summary>
+    public static ImportSource Open(Stream input, string name)
+    {
+        InputBuffer buffer = new(input);
+        return buffer.Peek(BinaryForm.Magic.Length).SequenceEqual(BinaryForm.Magic)
+            ? new BinarySource(buffer)
+            : new LineSource(new LineReader(buffer, name, int.MaxValue / 2));
+    }
+
+    /// <summary>Reads the next message; false at the end. Throws when a part is missing or damaged.</summary>
+    public abstract bool TryRead(out ReadOnlySpan<byte> message);
+
+    private static ToolException Short(long count) => new(
+        $"The export ends too early: messages={count}. Those before it were imported; export the store again.");
+
+    /// <summary>The binary form.</summary>
+    private sealed class BinarySource : ImportSource
+    {
+        private readonly Stream _input;
+        private readonly byte[] _prefix = new byte[BinaryForm.PrefixLength];
+        private byte[] _message = new byte[4096];
+        private long _count;
+
+        public BinarySource(Stream input)
+        {
+            _input = input;
+            byte[] header = new byte[BinaryForm.HeaderLength];
+            ReadExactly(header);
+            Header = BinaryForm.ReadHeader(header);
+        }
+
+        public override bool TryRead(out ReadOnlySpan<byte> message)
+        {
+            ReadExactly(_prefix);
+            bool isMessage = BinaryForm.TryReadPrefix(_prefix, out int length, out long count);
+            if (_message.Length < length + BinaryForm.ChecksumLength)
+                _message = new byte[length + BinaryForm.ChecksumLength];
+            Span<byte> bytes = _message.AsSpan(0, length + BinaryForm.ChecksumLength);
+            ReadExactly(bytes);
+            message = bytes[..length];
+            if (BitConverter.ToUInt32(bytes[length..]) != BinaryForm.ChecksumOf(_prefix, message))
+            {
+                throw new ToolException($"The export is damaged: message={_count + 1}. Those before it were imported; export the "
+                    + "store again.");
+            }
+
+            if (!isMessage && count != _count)
+                throw Short(_count);
+            _count++;
+            return isMessage;
+        }
+
+        private void ReadExactly(Span<byte> bytes)
+        {
+            if (_input.ReadAtLeast(bytes, bytes.Length, throwOnEndOfStream: false) < bytes.Length)
+                throw Short(_count);
+        }
+    }
+
+    /// <summary>Lines of JSON, each with `text` or `base64`; other properties mean nothing.</summary>
+    private sealed class LineSource : ImportSource
+    {
+        private readonly LineReader _lines;
+        private byte[] _message = [];
+        private bool _hasFirst;
+        private bool _isOver;
+        private long _count;
+
+        public LineSource(LineReader lines)
+        {
+            _lines = lines;
+            // The first line is the head of an export, or a message.
+            _hasFirst = TryReadLine();
+        }
+
+        public override bool TryRead(out ReadOnlySpan<byte> message)
+        {
+            bool found = _hasFirst || (!_isOver && TryReadLine());
+            _hasFirst = false;
+            message = _message;
+            _count += found ? 1 : 0;
+            return found;
+        }
+
+        private bool TryReadLine()
+        {
+            while (_lines.TryRead(out ReadOnlySpan<byte> line))
+            {
+                if (line.IsEmpty)
+                    continue;
+                Utf8JsonReader reader = new(line);
+                JsonElement json;
+                try
+                {
+                    json = JsonElement.ParseValue(ref reader);
+                }
+                catch (JsonException)
+                {
+                    throw Wrong();
+                }
+
+                if (json.ValueKind != JsonValueKind.Object)
+                    throw Wrong();
+                if (json.TryGetProperty("export", out _) && _count == 0 && Header is null)
+                {
+                    Header = json.Deserialize(TransferJsonContext.Default.StoreHeader);
+                    continue;
+                }
+
+                if (json.TryGetProperty("end", out JsonElement end))
+                {
+                    _isOver = true;
+                    return end.TryGetInt64(out long count) && count == _count ? false : throw Short(_count);
+                }
+
+                _message = MessageOf(json);
+                return true;
+            }
+
+            _isOver = true;
+            return Header is null ? false : throw Short(_count);
+        }
+
+        private byte[] MessageOf(JsonElement json)
+        {
+            if (json.TryGetProperty("text", out JsonElement text) && text.ValueKind == JsonValueKind.String)
+                return Encoding.UTF8.GetBytes(text.GetString()!);
+            if (json.TryGetProperty("base64", out JsonElement base64) && base64.ValueKind == JsonValueKind.String
+                && base64.TryGetBytesFromBase64(out byte[]? bytes))
+                return bytes;
+            throw Wrong();
+        }
+
+        private ToolException Wrong() => new(
+            $"A line is no message: after={_count} messages. Each line is a JSON object with `text` or `base64`; correct it, and "
+                + $"go on with --skip {_count}.");
+    }
+
+    /// <summary>
+    /// Reads ahead, and gives what is there without waiting for more: a pipe may bring a line now and the next one in an hour. A
+    /// <see cref="BufferedStream"/> waits until it can fill the request.
+    /// </summary>
+    private sealed class InputBuffer(Stream source) : Stream
+    {
+        private readonly byte[] _buffer = new byte[1 << 20];
+        private int _start;
+        private int _end;
+
+        public override bool CanRead => true;
+
+        public override bool CanSeek => false;
+
+        public override bool CanWrite => false;
+
+        public override long Length => throw new NotSupportedException();
+
+        public override long Position
+        {
+            get => throw new NotSupportedException();
+            set => throw new NotSupportedException();
+        }
+
+        /// <summary>The first bytes, which stay to be read; fewer only at the end.</summary>
+        public ReadOnlySpan<byte> Peek(int count)
+        {
+            while (_end < count && source.Read(_buffer, _end, _buffer.Length - _end) is > 0 and var read)
+                _end += read;
+            return _buffer.AsSpan(0, Math.Min(count, _end));
+        }
+
+        public override int Read(byte[] buffer, int offset, int count)
+        {
+            if (_start == _end)
+            {
+                _end = source.Read(_buffer, 0, _buffer.Length);
+                _start = 0;
+            }
+
+            int taken = Math.Min(count, _end - _start);
+            _buffer.AsSpan(_start, taken).CopyTo(buffer.AsSpan(offset));
+            _start += taken;
+            return taken;
+        }
+
+        public override void Flush()
+        {
+        }
+
+        public override long Seek(long offset, SeekOrigin origin) => throw new NotSupportedException();
+
+        public override void SetLength(long value) => throw new NotSupportedException();
+
+        public override void Write(byte[] buffer, int offset, int count) => throw new NotSupportedException();
+    }
+}

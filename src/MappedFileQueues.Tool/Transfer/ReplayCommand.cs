@@ -1,0 +1,103 @@
+using System.CommandLine;
+using System.Diagnostics;
+using MappedFileQueues.Inspection;
+using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Consume;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Transfer;
+
+/// <summary>`mfq replay`: appends the messages of one store to another one, at a rate.</summary>
+internal static class ReplayCommand
+{
+    public static Command Create()
+    {
+        Argument<string> store = ToolOptions.PathArgument("STORE", "The store to read; it may be in use, and is only read.");
+        Argument<string> target = ToolOptions.PathArgument("TARGET", "The store to append to; made if it is missing.");
+        Option<long?> rate = ToolOptions.Number("--rate", "Messages a second; without it, as fast as it goes.", 1, 1_000_000_000);
+        Option<string?> speed = new("--speed")
+        {
+            Description = "Not there yet: messages have no times that could be kept. Use --rate.",
+            HelpName = "FACTOR",
+        };
+        speed.Validators.Add(result => result.AddError(
+            "--speed needs the time of each message, and a store does not record it. Use --rate."));
+        Option<long?> from = ToolOptions.Number(
+            "--from", "Begin at this offset instead of at the first message.", 0, long.MaxValue);
+        Option<long?> count = ToolOptions.Number("--count", "End after this many messages.", 0, long.MaxValue);
+        Option<bool> skipDamage = ToolOptions.Flag("--skip-damage", "Continue after damage, and tell it on standard error.");
+        Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
+        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
+        Command command = new(
+            "replay",
+            "Append the messages that a store holds now to another one, at a rate: `mfq replay orders orders-test --rate 1000`.")
+        {
+            store, target, rate, speed, from, count, skipDamage, lockTimeout, allowFileSystem,
+        };
+        command.SetAction(parsed =>
+        {
+            using Interruption interruption = new();
+            ConsumePlan plan = ConsumePlan.WithoutTrace(
+                parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
+            string path = Path.GetFullPath(parsed.GetRequiredValue(target));
+            if (path == Path.GetFullPath(plan.StorePath))
+                throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
+            MappedFileQueueOptions options = new()
+            {
+                StorePath = path,
+                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
+                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
+            };
+            TransferResult result = Replay(
+                plan, options, parsed.GetValue(rate), parsed.GetValue(count) ?? long.MaxValue, interruption.Token);
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
+            else
+                Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
+                    + $"Replayed {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+            return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
+        });
+        return command;
+    }
+
+    private static TransferResult Replay(
+        ConsumePlan plan, MappedFileQueueOptions options, long? rate, long countMax, CancellationToken stopped)
+    {
+        StoreHeader header;
+        long end;
+        using (var store = ReadOnlyStore.Open(Path.GetFullPath(plan.StorePath), verifiesChecksum: false))
+            (header, end) = (StoreHeader.Of(store.Meta), Math.Max(store.FindLatest(), store.PassedTo));
+        using MessageSource source = plan.Open(MessagePrinter.OnSkipped, MessagePrinter.OnGap);
+        using TargetStore target = new(options, header);
+        using ProgressLine progress = new("replaying");
+        long begun = Stopwatch.GetTimestamp();
+        long first = -1;
+        while (target.Count < countMax && source.TryRead(TimeSpan.Zero, out ReadOnlySpan<byte> message)
+            && source.MessageOffset < end)
+        {
+            if (stopped.IsCancellationRequested || !Wait(begun, target.Count, rate, stopped))
+            {
+                target.Flush();
+                return new TransferResult(target.Count, target.Bytes, IsComplete: false);
+            }
+
+            target.Add(message);
+            first = first < 0 ? source.MessageOffset : first;
+            progress.Report(source.MessageOffset - first, end - first);
+        }
+
+        target.Flush();
+        return source.DamageAhead is { } damage ? throw damage : new TransferResult(target.Count, target.Bytes, IsComplete: true);
+    }
+
+    /// <summary>
+    /// Waits until the next message is due, by the time of the first one, so that no delay adds up; false at a signal.
+    /// </summary>
+    private static bool Wait(long begun, long count, long? rate, CancellationToken stopped)
+    {
+        if (rate is null)
+            return true;
+        TimeSpan early = TimeSpan.FromSeconds((double)count / rate.Value) - Stopwatch.GetElapsedTime(begun);
+        return early < TimeSpan.FromMilliseconds(1) || !stopped.WaitHandle.WaitOne(early);
+    }
+}

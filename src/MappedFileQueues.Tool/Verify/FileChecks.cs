@@ -1,0 +1,129 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Inspection;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tool.Verify;
+
+/// <summary>Checks the files of a store beside its segments.</summary>
+/// <param name="store">The store.</param>
+/// <param name="log">What the walk over the log has found.</param>
+internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
+{
+    private readonly List<FileFinding> _findings = [];
+
+    /// <summary>Checks all of them.</summary>
+    public IReadOnlyList<FileFinding> Run(CursorPlaces cursors)
+    {
+        CheckControl();
+        CheckRecord(StoreNames.Checkpoint, "The next opener reads the log from its first segment.");
+        CheckRecord(StoreNames.LowWater, "The next opener takes the first segment in a row for the oldest.");
+        CheckRetention();
+        CheckCursors(cursors);
+        if (store.Directory.Identify(StoreNames.Poison) is not null)
+            Note(StoreNames.Poison, "A flush failed.", "Close the store everywhere; the next opener checks what the disk holds.");
+        if (store.RefusedAt is >= 0 and var at)
+        {
+            Note(StoreNames.Control, $"Producers are refused because of damage at offset {at}.",
+                "Close the store everywhere, then run `mfq repair --apply`.");
+        }
+
+        return _findings;
+    }
+
+    private void CheckControl()
+    {
+        if (store.HasValidControl)
+            return;
+        bool isThere = store.Directory.Identify(StoreNames.Control) is not null;
+        Note(StoreNames.Control, isThere ? "It is not valid." : "It is missing.",
+            "The next process that opens the store alone makes it anew.");
+    }
+
+    /// <summary>A file of two slots, of which the newer valid one counts.</summary>
+    private void CheckRecord(string name, string remedy)
+    {
+        using PlatformFile? file = store.Directory.Open(name, FileOpening.Read);
+        if (file is null)
+        {
+            if (name == StoreNames.Checkpoint)
+                Damage(name, "It is missing.", remedy);
+            return;
+        }
+
+        int valid = 0;
+        int torn = 0;
+        byte[] bytes = new byte[CheckpointRecord.Length];
+        for (int slot = 0; slot < 2; slot++)
+        {
+            int read = file.ReadAt(bytes, slot * CheckpointRecord.SlotDistance);
+            if (CheckpointRecord.Parse(bytes.AsSpan(0, read), store.Meta.StoreId) is not null)
+                valid++;
+            else if (bytes.AsSpan(0, read).ContainsAnyExcept((byte)0))
+                torn++;
+        }
+
+        if (valid == 0)
+            Damage(name, "Neither of its two records is valid.", remedy);
+        else if (torn > 0)
+            Note(name, "One of its two records is not valid, as after a power cut.", "The other one counts.");
+    }
+
+    private void CheckRetention()
+    {
+        try
+        {
+            _ = RetentionFile.Read(store.Directory, store.Meta.StoreId);
+        }
+        catch (QueueFormatException)
+        {
+            Damage(StoreNames.Retention, "The policy is damaged, so nothing is removed.",
+                "Set it again with `mfq retention`, or run `mfq repair`.");
+        }
+    }
+
+    private void CheckCursors(CursorPlaces cursors)
+    {
+        foreach (string name in CursorFile.Names(store.Directory))
+        {
+            if (ReadUnmarked(name) is { } value)
+                Damage(name, $"Its offset lacks the mark that makes it count: offset={value}.", ResetOrRepair(name), value);
+        }
+
+        foreach ((string file, long offset) in cursors.Lost)
+        {
+            if (offset < log.FirstOffset)
+                Note(file, $"Its messages were removed: offset={offset}, oldest={log.FirstOffset}.", ResetOrRepair(file));
+            else
+                Damage(file, $"Its offset is not the start of a message: offset={offset}.", ResetOrRepair(file), offset);
+        }
+
+        bool isEndKnown = log.UnrecoveredFrom is null && log.Damages is not [.., { NextOffset: null }];
+        foreach ((string file, long offset) in cursors.Ahead)
+        {
+            if (offset > log.EndOffset && isEndKnown)
+                Damage(file, $"Its offset lies behind the end of the log: offset={offset}, end={log.EndOffset}.",
+                    ResetOrRepair(file), offset);
+        }
+    }
+
+    /// <summary>A cursor holds zero until its consumer has an offset; another value without the mark is damage.</summary>
+    private long? ReadUnmarked(string name)
+    {
+        using PlatformFile? file = store.Directory.Open(name, FileOpening.Read);
+        byte[] word = new byte[sizeof(ulong)];
+        if (file is null || file.ReadAt(word, 0) < word.Length)
+            return null;
+        ulong value = BitConverter.ToUInt64(word);
+        return value == 0 || CursorWord.IsValid(value) ? null : (long)value;
+    }
+
+    private static string ResetOrRepair(string file) =>
+        $"Move it with `mfq consumers reset STORE \"{CursorFile.NameOf(file)}\"`, or run `mfq repair`.";
+
+    private void Damage(string file, string reason, string remedy, long? offset = null) =>
+        _findings.Add(new FileFinding(file, IsDamage: true, reason, remedy) { Offset = offset });
+
+    private void Note(string file, string reason, string remedy) =>
+        _findings.Add(new FileFinding(file, IsDamage: false, reason, remedy));
+}

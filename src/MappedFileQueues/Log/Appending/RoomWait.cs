@@ -1,0 +1,151 @@
+using System.Diagnostics;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Threads;
+
+namespace MappedFileQueues.Log.Appending;
+
+/// <summary>
+/// One call of a producer that waits for consumers. It is no call on a lane and holds no claim: the caller tries its append
+/// between <see cref="Prepare"/> and <see cref="Sleep"/>, which is the waiter's second look. The queue's gate is held only within
+/// these two, because an append may run a user's code, and that may dispose the queue.
+/// </summary>
+internal sealed class RoomWait : IDisposable
+{
+    /// <summary>As much room as a spinning producer waits for: it appends thousands of messages before it looks again.</summary>
+    private const long SpinForMax = 64 * 1024;
+
+    /// <summary>A producer that spins without end tries its append again after this time.</summary>
+    private static readonly TimeSpan SpinOnce = TimeSpan.FromMicroseconds(50);
+
+    /// <summary>The longest sleep while a claim stands behind the slowest consumer: its owner may be dead.</summary>
+    private static readonly TimeSpan ClaimSleepMax = TimeSpan.FromMilliseconds(2);
+
+    private static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
+
+    private readonly LogStore _store;
+    private readonly ConsumerLimit _limit;
+    private readonly CallGate _gate;
+    private readonly FlushPatience _patience;
+    private readonly CancellationTokenRegistration _registration;
+    private readonly bool _spinsAlways;
+    private bool _hasSpun;
+    private bool _mayBeWoken;
+    private TimeSpan _sleepMax;
+    private ulong _sequence;
+    private int _sleeps;
+    private long _listedAt = Stopwatch.GetTimestamp();
+    private long _lookedAt = Stopwatch.GetTimestamp();
+
+    /// <param name="store">The store.</param>
+    /// <param name="limit">What the producer waits for.</param>
+    /// <param name="gate">Keeps the store mapped.</param>
+    /// <param name="patience">How long the call may take.</param>
+    /// <exception cref="InvalidOperationException">This thread has an open claim: no consumer comes past it.</exception>
+    public RoomWait(LogStore store, ConsumerLimit limit, CallGate gate, FlushPatience patience)
+    {
+        (_store, _limit, _gate, _patience) = (store, limit, gate, patience);
+        _spinsAlways = store.Settings.SpinDuration == Timeout.InfiniteTimeSpan;
+        store.Producers.ThrowIfOwnClaimIsOpen();
+        _registration = patience.CancellationToken.CanBeCanceled
+            ? patience.CancellationToken.UnsafeRegister(static wait => ((RoomWait)wait!).Interrupt(), this)
+            : default;
+    }
+
+    /// <summary>Spins at first; then the waiter's steps 1 to 3.</summary>
+    public void Prepare()
+    {
+        using CallGate.Call call = _gate.Begin();
+        _store.ThrowIfClosing();
+        // A spin ends with an append without the flag: most waits end there, and no consumer pays for a wake.
+        _mayBeWoken = !_spinsAlways && (_hasSpun || _store.Settings.SpinDuration == TimeSpan.Zero);
+        _hasSpun = true;
+        if (_mayBeWoken)
+            _sleepMax = _limit.Prepare(out _sequence, _sleeps);
+        else
+            Spin(_spinsAlways ? SpinOnce : _store.Settings.SpinDuration);
+    }
+
+    /// <summary>Waiter's step 5, after an append that found no room.</summary>
+    /// <exception cref="TimeoutException">The time is up.</exception>
+    /// <exception cref="OperationCanceledException">Cancelled.</exception>
+    public void Sleep()
+    {
+        using CallGate.Call call = _gate.Begin();
+        _store.ThrowIfClosing();
+        if (_patience.CancellationToken.IsCancellationRequested)
+            throw new OperationCanceledException($"Cancelled while waiting for consumers; nothing was appended: {Describe()}.",
+                _patience.CancellationToken);
+        if (_patience.IsOver)
+            throw new TimeoutException($"Consumers did not make room in time; nothing was appended: {Describe()}.");
+        if (_mayBeWoken && !TrySleepOut())
+            return;
+        if (!_mayBeWoken && Stopwatch.GetElapsedTime(_listedAt) < SleeperWatch.Interval)
+            return;
+        // Not woken: the process that should have done it may be dead.
+        _limit.Forget();
+        _listedAt = Stopwatch.GetTimestamp();
+        if (Stopwatch.GetElapsedTime(_lookedAt) < LookAfterStore)
+            return;
+        _store.ThrowIfReplaced();
+        _lookedAt = Stopwatch.GetTimestamp();
+    }
+
+    public void Dispose() => _registration.Dispose();
+
+    /// <summary>False when it was woken.</summary>
+    private bool TrySleepOut()
+    {
+        TimeSpan sleep = _limit.MeetsClaim && ClaimSleepMax < _sleepMax ? ClaimSleepMax : _sleepMax;
+        sleep = _patience.Limit(sleep);
+        _sleeps++;
+        long began = Stopwatch.GetTimestamp();
+        _store.RoomWake.Sleep(_sequence, sleep);
+        return Stopwatch.GetElapsedTime(began) >= sleep;
+    }
+
+    /// <summary>What every message about a full queue says.</summary>
+    public static string Describe(LogStore store, ConsumerLimit limit) =>
+        $"slowest={limit.FindSlowest()}, limit={limit.BytesMax}, path={store.Path}. Find the slowest consumer with GetInfo or "
+        + "mfq info; delete one that nobody needs any more";
+
+    private string Describe() => Describe(_store, _limit);
+
+    /// <summary>
+    /// Waits for room for many messages, for a while. Without it, a fast producer would look at the cursor of a fast consumer
+    /// after every few messages, and each look costs both a cache line. It ends after a bounded time whatever it sees: the
+    /// consumer may have made room before the first look here.
+    /// </summary>
+    private void Spin(TimeSpan spin)
+    {
+        if (spin == TimeSpan.Zero)
+            return;
+        long first = _limit.FindSlowest();
+        long goal = Math.Clamp(_limit.BytesMax / 4, 1, SpinForMax);
+        long began = Stopwatch.GetTimestamp();
+        do
+        {
+            Thread.SpinWait(20);
+            long moved = _limit.FindSlowest() - first;
+            if (moved < 0 || moved >= goal)
+                return;
+            _store.ThrowIfClosing();
+        }
+        while (Stopwatch.GetElapsedTime(began) < spin && !_patience.CancellationToken.IsCancellationRequested
+            && !_patience.IsOver);
+    }
+
+    private void Interrupt()
+    {
+        try
+        {
+            using CallGate.Call call = _gate.Begin();
+            _store.RoomWake.Interrupt();
+        }
+        catch (ObjectDisposedException)
+        {
+            // The end of the queue has ended the wait.
+        }
+    }
+}

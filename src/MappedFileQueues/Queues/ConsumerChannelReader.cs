@@ -1,0 +1,53 @@
+using System.Diagnostics.CodeAnalysis;
+using System.Threading.Channels;
+using MappedFileQueues.Log.Reading;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// A consumer behind the type that pipelines of channels read from. A message counts as done when the next one is asked for. It
+/// has no end of its own: it ends with the consumer.
+/// </summary>
+internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelReader<T>
+{
+    private readonly TaskCompletionSource _completion = new(TaskCreationOptions.RunContinuationsAsynchronously);
+
+    public override Task Completion => _completion.Task;
+
+    /// <inheritdoc/>
+    public override bool TryRead([MaybeNullWhen(false)] out T item)
+    {
+        try
+        {
+            core.Commit();
+            return TryTake(out item);
+        }
+        catch (ObjectDisposedException)
+        {
+            _completion.TrySetResult();
+            item = default;
+            return false;
+        }
+    }
+
+    /// <inheritdoc/>
+    public override async ValueTask<bool> WaitToReadAsync(CancellationToken cancellationToken = default)
+    {
+        try
+        {
+            core.Commit();
+            return await WaitAsync(cancellationToken).ConfigureAwait(false);
+        }
+        catch (ObjectDisposedException)
+        {
+            _completion.TrySetResult();
+            return false;
+        }
+    }
+
+    /// <summary>Reads the next message without waiting.</summary>
+    protected abstract bool TryTake([MaybeNullWhen(false)] out T message);
+
+    /// <summary>Waits until there is one.</summary>
+    protected abstract ValueTask<bool> WaitAsync(CancellationToken cancellationToken);
+}

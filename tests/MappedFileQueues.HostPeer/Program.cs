@@ -1,0 +1,34 @@
+using System.Globalization;
+using MappedFileQueues.Hosting;
+using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.Hosting;
+using Microsoft.Extensions.Logging;
+
+// HostPeer STORE MODE: an application that consumes the queue of longs in STORE. Its handler writes `begin N` for each message,
+// waits for a line on standard input when MODE is "step", and writes `end N`. It writes `stopping` when its end has begun. The
+// test stops it, or kills it.
+HostApplicationBuilder builder = Host.CreateApplicationBuilder();
+builder.Logging.ClearProviders();
+builder.Services.AddSingleton(new PeerMode(args[1] == "step"));
+builder.Services
+    .AddMappedFileQueue<long>("orders", options => options.StorePath = args[0])
+    .AddMappedFileConsumer<long, PeerHandler>("orders");
+IHost host = builder.Build();
+host.Services.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping.Register(() => Console.WriteLine("stopping"));
+host.Run();
+
+internal sealed record PeerMode(bool Steps);
+
+internal sealed class PeerHandler(PeerMode mode) : IMessageHandler<long>
+{
+    public async ValueTask HandleAsync(long message, ConsumeContext context, CancellationToken cancellationToken)
+    {
+        Write("begin", message);
+        if (mode.Steps)
+            await Task.Run(Console.In.ReadLine, CancellationToken.None);
+        Write("end", message);
+    }
+
+    private static void Write(string what, long message) =>
+        Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{what} {message}"));
+}

@@ -1,0 +1,132 @@
+using MappedFileQueues.Tests.Hosting.Consumers;
+using Microsoft.Extensions.DependencyInjection;
+using OpenTelemetry;
+using OpenTelemetry.Exporter;
+using OpenTelemetry.Metrics;
+using OpenTelemetry.Trace;
+
+namespace MappedFileQueues.Tests.Hosting.Telemetry;
+
+/// <summary>
+/// What a collector receives of an application with a queue, through OpenTelemetry's own exporter. Alone: OpenTelemetry takes
+/// instruments of one name in two meters of one name for one. When the application of another test ended, and its meter with it,
+/// nothing of this one's was exported any more.
+/// </summary>
+[Collection(AloneCollection.Name)]
+public sealed class TelemetryTests
+{
+    private readonly Script _script = new();
+
+    [Fact]
+    public async Task Export_AfterMessages_ACollectorHasThemByTheConventionsNames()
+    {
+        using OtlpReceiver receiver = new();
+        using MeterProvider meters = Sdk.CreateMeterProviderBuilder().AddMeter("MappedFileQueues")
+            .AddOtlpExporter((exporter, reader) =>
+            {
+                exporter.Endpoint = new Uri(receiver.Address + "v1/metrics");
+                exporter.Protocol = OtlpExportProtocol.HttpProtobuf;
+                reader.PeriodicExportingMetricReaderOptions.ExportIntervalMilliseconds = int.MaxValue;
+            }).Build();
+        using TracerProvider traces = Sdk.CreateTracerProviderBuilder().AddSource("MappedFileQueues")
+            .AddOtlpExporter(exporter =>
+            {
+                exporter.Endpoint = new Uri(receiver.Address + "v1/traces");
+                exporter.Protocol = OtlpExportProtocol.HttpProtobuf;
+            }).Build();
+        string queueName = $"orders-{Guid.NewGuid():N}";
+        await using TestHost host = new();
+        host.Services.AddSingleton(_script);
+        host.Services.AddMappedFileQueue<long>(queueName, o => (o.StorePath, o.SegmentSize) = (host.StorePath, 4096))
+            .AddMappedFileConsumer<long, LongHandler>(queueName);
+        await host.StartAsync();
+        MappedFileQueue<long> queue = host.Get<MappedFileQueue<long>>(queueName);
+        queue.OpenConsumer("audit").Dispose();
+        for (int i = 0; i < 1000; i++)
+            queue.Producer.Produce(i);
+        queue.Flush();
+        Eventually.Equal(1000, () => _script.Seen.Count);
+        await host.StopAsync();
+        // The look of the last export may serve for a second, and what it sees first has no age.
+        Eventually.True(
+            () =>
+            {
+                Assert.True(meters.ForceFlush(30_000));
+                return receiver.Metrics.Any(metric =>
+                    metric.Name == "mappedfilequeues.consumer.lag.time" && Is(metric.Tags, queueName) && metric.Value > 0);
+            },
+            "the age of the lag is reported");
+        Assert.True(traces.ForceFlush(30_000));
+
+        MappedFileQueueInfo info = queue.GetInfo();
+        string store = $"mappedfilequeues.store.id={info.StoreId}";
+        Expect("messaging.client.sent.messages", "{message}", 1000, "messaging.operation.name=send", store);
+        Expect("messaging.client.consumed.messages", "{message}", 1000, "messaging.operation.name=receive");
+        Expect("messaging.process.duration", "s", 1000, "messaging.operation.name=process", "messaging.consumer.group.name=");
+        Expect("messaging.client.operation.duration", "s", 1000, "messaging.operation.name=commit");
+        Expect("mappedfilequeues.store.appended", "By", info.PublishedOffset, store);
+        Expect("mappedfilequeues.store.unflushed", "By", 0, store);
+        Expect("mappedfilequeues.store.poisoned", "1", 0, store);
+        Expect("mappedfilequeues.store.open_claims", "{claim}", 0, store);
+        Expect("mappedfilequeues.store.repaired", "{claim}", 0, store);
+        Expect("mappedfilequeues.consumer.lag", "By", info.PublishedOffset, "messaging.consumer.group.name=audit", store);
+        Expect("mappedfilequeues.consumer.lag", "By", 0, "messaging.consumer.group.name=", store);
+        Expect("mappedfilequeues.lock.long_waits", "{wait}", 0);
+        Assert.True(Last("mappedfilequeues.consumer.lag.time", "s", "messaging.consumer.group.name=audit") > 0);
+        Assert.True(Last("mappedfilequeues.flushes", "{flush}") >= 1);
+        Assert.True(Last("mappedfilequeues.flush.time", "s") > 0);
+        Assert.True(Last("mappedfilequeues.store.size", "By", store) >= 4096);
+        Assert.True(Last("mappedfilequeues.store.disk.free", "By", store) > 0);
+        (string name, ulong kind, string[] tags) = receiver.Spans.First(span => Is(span.Tags, queueName));
+        Assert.Equal($"process {queueName}", name);
+        Assert.Equal(5ul, kind); // SPAN_KIND_CONSUMER
+        Assert.Contains("messaging.operation.type=process", tags);
+        Assert.Contains("mappedfilequeues.offset=0", tags);
+
+        void Expect(string metric, string unit, double value, params string[] tags) =>
+            Assert.Equal(value, Last(metric, unit, tags));
+
+        double Last(string metric, string unit, params string[] tags) => Assert.NotNull(receiver.Metrics
+            .Where(received => received.Name == metric && received.Unit == unit && Is(received.Tags, queueName)
+                && tags.All(received.Tags.Contains))
+            .Select(received => (double?)received.Value).LastOrDefault());
+    }
+
+    [Fact]
+    public async Task ReportStore_False_LeavesTheStoreToOthers()
+    {
+        HashSet<string> seen = [];
+        using System.Diagnostics.Metrics.MeterListener listener = new();
+        string queueName = $"orders-{Guid.NewGuid():N}";
+        listener.InstrumentPublished = (instrument, self) =>
+        {
+            if (instrument.Meter.Name == "MappedFileQueues")
+                self.EnableMeasurementEvents(instrument);
+        };
+        listener.SetMeasurementEventCallback<long>((instrument, _, tags, _) => Note(instrument.Name, tags));
+        listener.SetMeasurementEventCallback<double>((instrument, _, tags, _) => Note(instrument.Name, tags));
+        listener.Start();
+        await using TestHost host = new();
+        host.Services.AddSingleton(_script);
+        host.Services.AddMappedFileQueue<long>(queueName, o => (o.StorePath, o.ReportStore) = (host.StorePath, false))
+            .AddMappedFileConsumer<long, LongHandler>(queueName);
+        await host.StartAsync();
+
+        listener.RecordObservableInstruments();
+
+        Assert.Contains("mappedfilequeues.flushes", seen);
+        Assert.DoesNotContain("mappedfilequeues.store.size", seen);
+        Assert.DoesNotContain("messaging.client.sent.messages", seen);
+
+        void Note(string name, ReadOnlySpan<KeyValuePair<string, object?>> tags)
+        {
+            foreach ((string key, object? value) in tags)
+            {
+                if (key == "messaging.destination.name" && queueName.Equals(value))
+                    seen.Add(name);
+            }
+        }
+    }
+
+    private static bool Is(string[] tags, string queue) => tags.Contains($"messaging.destination.name={queue}");
+}

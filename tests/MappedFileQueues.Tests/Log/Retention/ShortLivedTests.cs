@@ -1,0 +1,130 @@
+using System.Diagnostics;
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Segments;
+using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Log.Retention;
+
+/// <summary>A store whose messages are removed within moments: what is not done for them, and what is done anyway.</summary>
+[Collection(AloneCollection.Name)]
+public sealed class ShortLivedTests : IDisposable
+{
+    private const int SegmentLength = 1 << 20;
+
+    private static readonly TimeSpan s_interval = TimeSpan.FromSeconds(1);
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>The first flush comes an interval after the first message, whatever is removed.</summary>
+    [Fact]
+    [Trait("Category", "Slow")]
+    public void Interval_MessagesLiveForLess_NoneIsFlushedUntilTheProducerStops()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open(DurabilityLevel.Interval);
+        queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
+        AppendFor(queue, 3 * s_interval, _ => { });
+
+        AppendFor(queue, 3 * s_interval, confirmed => Assert.InRange(confirmed, 0, queue.GetInfo().OldestOffset));
+
+        Eventually.Equal(queue.Producer.Offset, () => queue.ConfirmedOffset);
+    }
+
+    [Fact]
+    public void Checkpoint_SegmentsLiveForLess_TheRestIsFlushedOnceTheProducerStops()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open(DurabilityLevel.PageCache);
+        queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
+
+        AppendFor(queue, s_interval / 4, _ => { });
+
+        long last = queue.Producer.Offset / SegmentLength * SegmentLength;
+        Eventually.Equal(last, () => queue.ConfirmedOffset);
+        Assert.True(queue.GetInfo().OldestOffset < last);
+    }
+
+    [Theory]
+    [InlineData(0, false)]
+    [InlineData((SegmentLength / 2) - 4096, false)]
+    [InlineData(SegmentLength / 2, true)]
+    public void Prepare_FilesComeRoundSoon_MakesANewOneOnlyWhenTheLastIsHalfFull(long tail, bool isMade)
+    {
+        PlatformScope.Use(portable: false);
+        using (Open(DurabilityLevel.PageCache))
+        {
+        }
+
+        using var words = new StoreWords(_temp.StorePath);
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!;
+        var window = new SegmentWindow(directory, SegmentLength, writable: true) { IdleMax = 4 };
+        var maker = new SegmentMaker(directory, window, words.Control, allocatesInPlace: true);
+        string next = _temp.PathOf(StoreNames.Segment(SegmentLength));
+        using (var preparer = new SegmentPreparer(maker, window, 4 * SegmentLength, sync: null))
+        {
+            // The lead doubles each time, far beyond the segment's end.
+            Eventually.True(() =>
+            {
+                preparer.Notice(tail, tail);
+                return maker.Allocated >= SegmentLength && (!isMade || File.Exists(next));
+            }, "the segment is prepared");
+            preparer.Notice(tail, tail);
+        }
+
+        Assert.Equal(isMade, File.Exists(next));
+        window.CloseFiles();
+    }
+
+    /// <summary>A mapping that nobody uses stays for the segment that the file becomes: not when the file is gone.</summary>
+    [Fact]
+    public void DropRemoved_NobodyUsesTheMapping_GivesTheDiskItsBlocksBack()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "/proc tells what is mapped.");
+        PlatformScope.Use(portable: false);
+        using (Open(DurabilityLevel.PageCache))
+        {
+        }
+
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!;
+        var window = new SegmentWindow(directory, SegmentLength, writable: true) { IdleMax = 4 };
+        window.Release(window.TryAcquire(0)!);
+        window.DropRemoved();
+        Assert.Single(Mapped());
+        File.Delete(_temp.PathOf(StoreNames.Segment(0)));
+        Assert.Single(Mapped());
+
+        window.DropRemoved();
+
+        Assert.Empty(Mapped());
+        window.CloseFiles();
+
+        string[] Mapped() => [.. File.ReadAllLines("/proc/self/maps")
+            .Where(line => line.Contains(_temp.PathOf(StoreNames.Segment(0)), StringComparison.Ordinal))];
+    }
+
+    /// <summary>Appends for a time, and looks now and then at what is confirmed.</summary>
+    private static void AppendFor(MappedFileQueue queue, TimeSpan time, Action<long> look)
+    {
+        byte[] message = new byte[1000];
+        long began = Stopwatch.GetTimestamp();
+        while (Stopwatch.GetElapsedTime(began) < time)
+        {
+            for (int i = 0; i < 2000; i++)
+                queue.Producer.Produce(message);
+            look(queue.ConfirmedOffset);
+        }
+    }
+
+    private MappedFileQueue Open(DurabilityLevel level) => new(new MappedFileQueueOptions
+    {
+        StorePath = _temp.StorePath,
+        SegmentSize = SegmentLength,
+        Durability = level,
+        FlushInterval = s_interval,
+    });
+}

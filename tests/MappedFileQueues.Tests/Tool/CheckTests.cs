@@ -1,0 +1,100 @@
+using System.Text.Json;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>`mfq check`: one line for a monitoring system, and its exit codes.</summary>
+[Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class CheckTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void Check_Lag_IsHeldAgainstBothLimits()
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit", "--count", "4").Expect(0);
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "audit", "--commit").Expect(0);
+        string[] before = StoreSnapshot.Of(_temp.StorePath);
+
+        string ok = Line(0, "--max-lag", "384");
+        Assert.StartsWith("OK: store: 384 bytes behind at most (billing) | lag=384B", ok, StringComparison.Ordinal);
+        Assert.StartsWith("OK: store: 0 bytes", Line(0, "--max-lag", "1", "--consumer", "audit"), StringComparison.Ordinal);
+        Assert.StartsWith("WARNING: ", Line(1, "--warn-lag", "383", "--max-lag", "384"), StringComparison.Ordinal);
+        string critical = Line(2, "--warn-lag", "1", "--max-lag", "383");
+        Assert.StartsWith("CRITICAL: store: consumer billing is 384 bytes behind", critical, StringComparison.Ordinal);
+        Assert.Contains("no consumer ledger", Line(2, "--consumer", "ledger"), StringComparison.Ordinal);
+        Assert.Contains("of the disk free", Line(2, "--min-free", "8000000G"), StringComparison.Ordinal);
+
+        JsonElement json = JsonDocument.Parse(Run(2, "--max-lag", "1", "--output", "json").Output).RootElement;
+        Assert.Equal("Critical", json.GetProperty("status").GetString());
+        Assert.Equal("billing", json.GetProperty("laggingConsumer").GetString());
+        Assert.Equal(384, json.GetProperty("lag").GetInt64());
+        Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
+    }
+
+    /// <summary>The segment's time counts; a consumer that has read everything has no age, whatever that time is.</summary>
+    [Fact]
+    public void Check_Age_OfWhatIsUnreadOnly()
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit", "--count", "4").Expect(0);
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "audit", "--commit").Expect(0);
+        Line(0, "--max-age", "1h");
+        foreach (string segment in Directory.GetFiles(_temp.PathOf("commitlog")))
+            File.SetLastWriteTimeUtc(segment, DateTime.UtcNow.AddHours(-2));
+
+        Assert.Contains("consumer billing", Line(2, "--max-age", "1h"), StringComparison.Ordinal);
+        Assert.StartsWith("WARNING: ", Line(1, "--warn-age", "1h", "--max-age", "3h"), StringComparison.Ordinal);
+        Line(0, "--max-age", "1h", "--consumer", "audit");
+    }
+
+    [Fact]
+    public void Check_NoStoreOrWrongUsage_IsUnknown()
+    {
+        Assert.StartsWith("UNKNOWN: There is no store", Line(3), StringComparison.Ordinal);
+        ToolRun usage = ToolRun.Of("check", _temp.StorePath, "--max-lag", "much").Expect(3);
+        Assert.Empty(usage.Text);
+        Assert.Contains("--max-lag", usage.Error, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Check_Poisoned_IsCritical()
+    {
+        Produce();
+        File.WriteAllText(_temp.PathOf("poison"), "");
+
+        Assert.Contains("a flush failed", Line(2), StringComparison.Ordinal);
+    }
+
+    /// <summary>A producer that stands still in a claim: it is named, and the check does not hang with it.</summary>
+    [Fact]
+    public void Check_ClaimInTheWay_IsCriticalAndNamesTheProcess()
+    {
+        using var store = new CrashStore();
+        using PeerAgent child = store.StartAttached();
+        child.Trap("Claimed", 1, "stop");
+        child.Send("append what=single prefix=c count=3 size=200");
+        child.WaitUntilStopped();
+
+        string line = ToolRun.Of("check", store.Path, "--max-claim", "50ms").Expect(2).Text;
+
+        Assert.Contains($"pid {child.Id}", line, StringComparison.Ordinal);
+        Assert.Contains("mfq fence", line, StringComparison.Ordinal);
+    }
+
+    private void Produce() => ToolRun.Of("produce", _temp.StorePath, "--messages", "10", "--size", "56").Expect(0);
+
+    private string Line(int exitCode, params string[] options)
+    {
+        ToolRun run = Run(exitCode, options);
+        Assert.Empty(run.Error);
+        return Assert.Single(run.Lines);
+    }
+
+    private ToolRun Run(int exitCode, params string[] options) =>
+        ToolRun.Of(["check", _temp.StorePath, .. options]).Expect(exitCode);
+}

@@ -1,0 +1,265 @@
+using System.Text.Json;
+using MappedFileQueues.Tests.Hostile;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>
+/// `mfq repair`: damage that stops consumers or keeps producers out is passed afterwards, everything that was readable with
+/// `--skip-damage` before is readable without it, and the files are kept as they were.
+/// </summary>
+[Trait("Category", "Slow")]
+public sealed class RepairTests : IDisposable
+{
+    private const int Count = 200;
+    private const int SegmentSize = 4096;
+    private const int FrameLength = 128;
+    private const int InSegment = SegmentSize / FrameLength;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void Repair_WholeStore_ChangesNothing()
+    {
+        Produce();
+        string[] before = StoreSnapshot.Of(_temp.StorePath);
+
+        Assert.Equal("Nothing is damaged.\n", ToolRun.Of("repair", _temp.StorePath, "--dry-run").Expect(0).Text);
+        Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
+        Assert.Equal("Nothing is damaged.\n", ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0).Text);
+        Assert.False(Directory.Exists(_temp.PathOf("salvage")));
+        ToolRun.Of("repair", _temp.StorePath).Expect(2);
+        ToolRun.Of("repair", _temp.StorePath, "--apply", "--dry-run").Expect(2);
+    }
+
+    /// <summary>The damage, and the first and the last message that go with it.</summary>
+    [Theory]
+    [InlineData("checksum", 42, 42)]
+    [InlineData("header", 42, 42)]
+    [InlineData("zeros", 42, 42)]
+    [InlineData("short", 42, 63)]
+    [InlineData("missing", 32, 63)]
+    [InlineData("missing-two", 32, 95)]
+    [InlineData("missing-first", 0, 31)]
+    [InlineData("missing-last", 192, 199)]
+    [InlineData("checksum-last", 199, 199)]
+    public void Repair_DamagedLog_LosesTheDamageAndNothingElse(string kind, int from, int to)
+    {
+        Produce();
+        Damage(kind, from);
+        string[] damaged = StoreSnapshot.Of(_temp.PathOf("commitlog"));
+        int[] left = [.. Enumerable.Range(0, Count).Where(number => number < from || number > to)];
+
+        JsonElement plan = Json(3, "--dry-run");
+        Assert.NotEqual(0, plan.GetProperty("steps").GetArrayLength());
+        Assert.Equal(damaged, StoreSnapshot.Of(_temp.PathOf("commitlog")));
+        JsonElement done = Json(0, "--apply");
+
+        Assert.Equal(Steps(plan), Steps(done));
+        Assert.True(done.GetProperty("after").GetProperty("isWhole").GetBoolean());
+        foreach (JsonElement kept in done.GetProperty("salvage").EnumerateArray())
+            Assert.True(File.Exists(_temp.PathOf(kept.GetString()!)), $"{kept} is kept");
+        Assert.Equal(left, Numbers());
+        // Producers go on behind it, at offsets that no message had.
+        long end = InfoOf("publishedOffset");
+        Assert.Equal((long)Count * FrameLength, end);
+        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
+        Assert.Equal("later\n", ToolRun.Of("consume", _temp.StorePath, "--last", "1").Expect(0).Text);
+        ToolRun.Of("verify", _temp.StorePath).Expect(0);
+        Assert.Equal(0, InfoOf("epoch"));
+    }
+
+    [Fact]
+    public void Repair_TheFileAsItWas_IsInSalvage()
+    {
+        Produce();
+        byte[] whole = File.ReadAllBytes(SegmentOf(42));
+        Damage("checksum", 42);
+        byte[] damaged = File.ReadAllBytes(SegmentOf(42));
+
+        string kept = Json(0, "--apply").GetProperty("salvage").EnumerateArray().Single().GetString()!;
+
+        Assert.Equal(damaged, File.ReadAllBytes(_temp.PathOf(kept)));
+        Assert.NotEqual(whole, damaged);
+    }
+
+    [Fact]
+    public void Repair_SegmentThatASnapshotShares_LeavesTheSnapshotAsItIs()
+    {
+        Produce();
+        string copy = Path.Combine(_temp.Root, "copy");
+        ToolRun.Of("snapshot", _temp.StorePath, copy).Expect(0);
+        Damage("checksum", 42);
+        string[] before = StoreSnapshot.Of(copy);
+
+        ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);
+
+        Assert.Equal(before, StoreSnapshot.Of(copy));
+        ToolRun.Of("verify", copy).Expect(3);
+        ToolRun.Of("verify", _temp.StorePath).Expect(0);
+    }
+
+    [Fact]
+    public void Repair_OtherFiles_LosesNoMessageOfAnyConsumer()
+    {
+        Produce();
+        foreach (string name in new[] { "behind", "between", "unmarked", "fine" })
+            ToolRun.Of("consume", _temp.StorePath, "--consumer", name, "--commit", "--count", "3").Expect(0);
+        ToolRun.Of("retention", _temp.StorePath, "--max-bytes", "1GiB").Expect(0);
+        WriteCursor("behind", (1UL << 63) | (1UL << 40));
+        WriteCursor("between", (1UL << 63) | (5 * FrameLength + 40));
+        WriteCursor("unmarked", 3 * FrameLength);
+        Write(_temp.PathOf("offset/producer.checkpoint"), 0, new byte[8192]);
+        Write(_temp.PathOf("retention"), 20, [77]);
+
+        JsonElement done = Json(0, "--apply");
+
+        Assert.Equal(5, done.GetProperty("steps").GetArrayLength());
+        Assert.Equal([Count - 3, Count - 3, Count - 5, 0], new[] { "fine", "unmarked", "between", "behind" }.Select(name =>
+            ToolRun.Of("consume", _temp.StorePath, "--consumer", name, "--commit").Expect(0).Lines.Length));
+        Assert.Contains("everything is kept", ToolRun.Of("retention", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
+        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
+        Assert.Equal("later\n", ToolRun.Of("consume", _temp.StorePath, "--consumer", "behind").Expect(0).Text);
+    }
+
+    [Fact]
+    public void Repair_StoreInUse_IsRefusedAndNothingIsChanged()
+    {
+        Produce();
+        Damage("checksum", 42);
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        string[] before = StoreSnapshot.Of(_temp.PathOf("commitlog"));
+
+        ToolRun.Of("repair", _temp.StorePath, "--apply").ExpectError("The store is open", $"{Environment.ProcessId}");
+
+        Assert.Equal(before, StoreSnapshot.Of(_temp.PathOf("commitlog")));
+        ToolRun.Of("repair", _temp.StorePath, "--dry-run").Expect(3);
+    }
+
+    /// <summary>
+    /// Messages without checksums behind a damaged header: nothing proves them to a reader, and the engine refuses the log. The
+    /// row of headers that leads to the end of the segment does, once an operator asks.
+    /// </summary>
+    [Fact]
+    public void Repair_MessagesWithoutChecksums_KeepsThoseBehindTheDamage()
+    {
+        MappedFileQueueOptions options = new()
+        {
+            StorePath = _temp.StorePath,
+            Checksum = ChecksumMode.None,
+            SegmentSize = SegmentSize,
+        };
+        using (MappedFileQueue queue = new(options))
+        {
+            for (int number = 0; number < Count; number++)
+                queue.Producer.Produce(System.Text.Encoding.ASCII.GetBytes($"{number:D20}".PadRight(120, 'x')));
+            queue.Flush();
+        }
+
+        Damage("header", 42);
+        Assert.Equal(42 + Count - 64, ToolRun.Of("consume", _temp.StorePath, "--skip-damage").Expect(0).Lines.Length);
+
+        ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);
+
+        Assert.Equal(Enumerable.Range(0, Count).Where(number => number != 42), Numbers());
+        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
+    }
+
+    /// <summary>What a reader that skips damage reads before, every reader reads afterwards.</summary>
+    [Fact]
+    public void Repair_RandomDamage_AllThatCouldBeReadCanBeRead()
+    {
+        const int Rounds = 25;
+        const int Seed = 7;
+        using DamagedLog log = new(Contract.QueueKind.Message, ProducerMode.Shared, segment: 16 * 1024);
+        using (Contract.QueueUnderTest queue = log.Open(CorruptionPolicy.Throw))
+            log.Fill(queue, 100 * 1024);
+        log.TakePicture();
+        string whole = Path.Combine(_temp.Root, "whole");
+        CopyFolder(log.Path, whole);
+        Random random = new(Seed);
+        for (int round = 0; round < Rounds; round++)
+        {
+            LogDamage damage = new(log, random);
+            log.Write(damage.Files);
+            List<long> readable = log.Read(CorruptionPolicy.SkipMessage).Numbers;
+            string told = $"seed {Seed}, round {round}: {damage}";
+
+            ToolRun repaired = ToolRun.Of("repair", log.Path, "--apply");
+
+            Assert.True(repaired.ExitCode == 0, $"{told}: {repaired.Text} {repaired.Error}");
+            (List<long> numbers, List<CorruptionSkippedEventArgs> skipped) = log.Read(CorruptionPolicy.Throw);
+            Assert.True(skipped.Count == 0, told);
+            Assert.True(readable.SequenceEqual(numbers), $"{told}: {readable.Count} before, {numbers.Count} after");
+            using (Contract.QueueUnderTest queue = log.Open(CorruptionPolicy.Throw))
+                Assert.True(queue.Producer.Produce(1_000_000) >= log.End, told);
+            Assert.Equal([.. numbers, 1_000_000L], log.Read(CorruptionPolicy.Throw).Numbers);
+            Directory.Delete(log.Path, recursive: true);
+            CopyFolder(whole, log.Path);
+        }
+    }
+
+    private static void CopyFolder(string from, string to)
+    {
+        foreach (string folder in Directory.GetDirectories(from, "*", SearchOption.AllDirectories).Prepend(from))
+            Directory.CreateDirectory(Path.Combine(to, Path.GetRelativePath(from, folder)));
+        foreach (string file in Directory.GetFiles(from, "*", SearchOption.AllDirectories))
+            File.Copy(file, Path.Combine(to, Path.GetRelativePath(from, file)));
+    }
+
+    private static string[] Steps(JsonElement report) =>
+        [.. report.GetProperty("steps").EnumerateArray().Select(step => step.GetRawText())];
+
+    private void Produce() => ToolRun.Of(
+        "produce", _temp.StorePath, "--messages", $"{Count}", "--size", "120", "--segment-size", $"{SegmentSize}").Expect(0);
+
+    private int[] Numbers() =>
+        [.. ToolRun.Of("consume", _temp.StorePath).Expect(0).Lines.Select(line => int.Parse(line[..20], null))];
+
+    private long InfoOf(string property) => JsonDocument.Parse(
+        ToolRun.Of("info", _temp.StorePath, "--output", "json").Expect(0).Output).RootElement.GetProperty(property).GetInt64();
+
+    private JsonElement Json(int exitCode, string option) => JsonDocument.Parse(
+        ToolRun.Of("repair", _temp.StorePath, option, "--output", "json").Expect(exitCode).Output).RootElement;
+
+    private string SegmentOf(int message) =>
+        _temp.PathOf($"commitlog/{message / InSegment * SegmentSize:D20}.log");
+
+    private void Damage(string kind, int message)
+    {
+        long position = message % InSegment * FrameLength;
+        switch (kind)
+        {
+            case "checksum" or "checksum-last":
+                Write(SegmentOf(message), position + 40, [1]);
+                break;
+            case "header":
+                Write(SegmentOf(message), position, [255, 255, 255, 255]);
+                break;
+            case "zeros":
+                Write(SegmentOf(message), position, new byte[8]);
+                break;
+            case "short":
+                using (FileStream stream = File.OpenWrite(SegmentOf(message)))
+                    stream.SetLength(position);
+                break;
+            case "missing-two":
+                File.Delete(SegmentOf(message + InSegment));
+                goto default;
+            default:
+                File.Delete(SegmentOf(message));
+                break;
+        }
+    }
+
+    private void WriteCursor(string consumer, ulong word) =>
+        Write(_temp.PathOf($"offset/consumers/{consumer}.cursor"), 0, BitConverter.GetBytes(word));
+
+    private static void Write(string path, long position, byte[] bytes)
+    {
+        using FileStream stream = new(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite);
+        stream.Position = position;
+        stream.Write(bytes);
+    }
+}

@@ -1,0 +1,129 @@
+using System.Diagnostics;
+using System.Text.Json;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>`mfq top`: what it shows, on a terminal too, and that it works while the programs on a store hang.</summary>
+[Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class TopTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void TopOnce_StoresBelowAFolder_AreShownAndNotTouched()
+    {
+        string inner = Path.Combine(_temp.Root, "a", "b", "orders");
+        ToolRun.Of("produce", inner, "--messages", "10", "--size", "56").Expect(0);
+        ToolRun.Of("consume", inner, "--consumer", "billing", "--commit", "--count", "4").Expect(0);
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
+        string[] before = StoreSnapshot.Of(_temp.Root);
+
+        string text = ToolRun.Of("top", _temp.Root, "--once").Expect(0).Text;
+        ToolRun json = ToolRun.Of("top", _temp.Root, "--once", "--output", "json").Expect(0);
+        JsonElement[] stores = [.. JsonDocument.Parse(json.Output).RootElement.EnumerateArray()];
+
+        Assert.Matches("a/b/orders +640 +- +384 +- +billing .* ok\n", text);
+        Assert.Equal(["a/b/orders", "store"], stores.Select(store => store.GetProperty("store").GetString()));
+        Assert.Equal(384, stores[0].GetProperty("lag").GetInt64());
+        Assert.Equal("ok", stores[0].GetProperty("state").GetString());
+        Assert.Equal(before, StoreSnapshot.Of(_temp.Root));
+        Assert.StartsWith("No store below", ToolRun.Of("top", Path.Combine(inner, "locks"), "--once").Expect(0).Text,
+            StringComparison.Ordinal);
+        ToolRun.Of("top", Path.Combine(_temp.Root, "nowhere"), "--once").ExpectError("no such folder");
+    }
+
+    /// <summary>A program that is stopped in a claim blocks its store; the picture after the next one says who it is.</summary>
+    [Fact]
+    public void Top_OwnerHangsInAClaim_NamesIt()
+    {
+        using var store = new CrashStore();
+        using PeerAgent child = store.StartAttached();
+        child.Trap("Claimed", 1, "stop");
+        child.Send("append what=single prefix=c count=3 size=200");
+        child.WaitUntilStopped();
+
+        using ChildProcess top = ChildProcess.StartTool("top", store.Path, "--interval", "100ms", "--output", "json");
+        string line = top.WaitForLine(line => line.Contains("BLOCKED", StringComparison.Ordinal));
+        top.Signal(ChildProcess.SigTerm);
+
+        Assert.Contains($"pid {child.Id}", line, StringComparison.Ordinal);
+        Assert.Equal(143, top.WaitForExit());
+    }
+
+    /// <summary>On a real terminal: the screen as a person sees it, renewed in place; then the one from before.</summary>
+    [Fact]
+    public void Top_OnATerminal_DrawsItsScreenAndLeavesIt()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Terminal.IsThere, "tmux cannot be had.");
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "10", "--size", "56").Expect(0);
+        using Terminal terminal = new(_temp.Root);
+        terminal.Type($"dotnet exec '{Repository.ToolPath}' top '{_temp.Root}' --interval 200ms; echo the-end");
+
+        string screen = terminal.WaitFor(text => text.Contains("640", StringComparison.Ordinal));
+        Assert.Contains("store", screen, StringComparison.Ordinal);
+        Assert.Contains("╭", screen, StringComparison.Ordinal);
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "10", "--size", "56").Expect(0);
+        screen = terminal.WaitFor(text => text.Contains("1,280", StringComparison.Ordinal));
+        Assert.DoesNotContain(" 640 ", screen, StringComparison.Ordinal);
+        Assert.Single(screen.Split('\n'), line => line.Contains("UTC", StringComparison.Ordinal));
+        terminal.Press("q");
+
+        // The screen from before is back: the command that was typed stands above what it prints.
+        screen = terminal.WaitFor(text => text.Split('\n').Any(line => line.Trim() == "the-end"));
+        Assert.DoesNotContain("1,280", screen, StringComparison.Ordinal);
+    }
+
+    /// <summary>A bar shows on a terminal after a second, and goes away; a redirected run has none.</summary>
+    [Fact]
+    public void Verify_OnATerminal_DrawsATableWithoutABarLeft()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Terminal.IsThere, "tmux cannot be had.");
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "10", "--size", "56").Expect(0);
+        using Terminal terminal = new(_temp.Root);
+        terminal.Type($"dotnet exec '{Repository.ToolPath}' verify '{_temp.StorePath}'; echo the-end");
+
+        string screen = terminal.WaitFor(text => text.Split('\n').Any(line => line.Trim() == "the-end"));
+
+        Assert.Contains("all whole", screen, StringComparison.Ordinal);
+        Assert.DoesNotContain("verifying [", screen, StringComparison.Ordinal);
+    }
+
+    /// <summary>A terminal of its own, by tmux.</summary>
+    private sealed class Terminal : IDisposable
+    {
+        private readonly string _socket;
+
+        public Terminal(string folder)
+        {
+            _socket = Path.Combine(folder, "tmux");
+            Tmux("-f", "/dev/null", "new-session", "-d", "-x", "180", "-y", "30", "env PS1='$ ' LANG=C.UTF-8 bash --norc");
+        }
+
+        public static bool IsThere => (Environment.GetEnvironmentVariable("PATH") ?? "").Split(':')
+            .Any(folder => File.Exists(Path.Combine(folder, "tmux")));
+
+        public void Type(string line)
+        {
+            Tmux("send-keys", "-l", line);
+            Press("Enter");
+        }
+
+        public void Press(string key) => Tmux("send-keys", key);
+
+        public string WaitFor(Func<string, bool> predicate)
+        {
+            string screen = "";
+            Eventually.True(() => predicate(screen = Tmux("capture-pane", "-p")), "the screen shows it");
+            return screen;
+        }
+
+        public void Dispose() => Tmux("kill-server");
+
+        private string Tmux(params string[] arguments) =>
+            ToolRun.Start(new ProcessStartInfo("tmux", ["-u", "-S", _socket, .. arguments]), []).Expect(0).Text;
+    }
+}

@@ -1,0 +1,194 @@
+using System.Diagnostics;
+using System.Text;
+using System.Text.Json;
+
+namespace MappedFileQueues.Tests.Tool;
+
+/// <summary>`mfq export`, `mfq import` and `mfq replay`: the messages come out as they went in.</summary>
+[Trait("Category", "Slow")]
+public sealed class TransferTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>Text, an empty message, bytes that are no text, text that JSON has to escape, and one of many bytes.</summary>
+    public static IReadOnlyList<byte[]> Messages =>
+    [
+        .. new[] { "plain", "", "tab\tquote\" back\\slash \u2028 \u0000 \ud83d\ude00" }.Select(Encoding.UTF8.GetBytes),
+        [0xFF, 0xFE, 0x00, 0x80], [.. Enumerable.Range(0, 100_003).Select(number => (byte)(number * 7))],
+    ];
+
+    [Theory]
+    [InlineData("jsonl", false)]
+    [InlineData("jsonl", true)]
+    [InlineData("binary", false)]
+    [InlineData("binary", true)]
+    public void ExportImport_MessagesOfAllKinds_ComeOutAsTheyWentIn(string format, bool isPiped)
+    {
+        Fill();
+        string[] before = StoreSnapshot.Of(_temp.StorePath);
+        string copy = Path.Combine(_temp.Root, "copy");
+        string file = Path.Combine(_temp.Root, "export");
+        if (isPiped)
+        {
+            byte[] bytes = ToolRun.Of("export", _temp.StorePath, "--format", format).Expect(0).Output;
+            ToolRun.WithInput(bytes, "import", copy).Expect(0);
+        }
+        else
+        {
+            ToolRun.Of("export", _temp.StorePath, "--format", format, "--to", file).Expect(0);
+            string told = ToolRun.Of("import", copy, file).Expect(0).Text;
+            Assert.StartsWith($"Imported {Messages.Count} messages", told, StringComparison.Ordinal);
+            Assert.Equal(["copy", "export", "store"], NamesIn(_temp.Root));
+            ToolRun.Of("export", _temp.StorePath, "--format", format, "--to", file).ExpectError("The file exists");
+        }
+
+        Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
+        Assert.Equal(Messages, Read(copy));
+        ToolRun.Of("verify", copy).Expect(0);
+    }
+
+    [Theory]
+    [InlineData("jsonl")]
+    [InlineData("binary")]
+    public void ExportImport_Structs_MakeAStoreThatTheirTypeOpens(string format)
+    {
+        using (MappedFileQueue<(int, double)> queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+            queue.Producer.ProduceBatch([(1, 0.5), (2, 1.5), (3, 2.5)]);
+        string file = Path.Combine(_temp.Root, "export");
+        string copy = Path.Combine(_temp.Root, "copy");
+        ToolRun.Of("export", _temp.StorePath, "--format", format, "--to", file).Expect(0);
+
+        ToolRun.Of("import", copy, file).Expect(0);
+
+        using (MappedFileQueue<(int, double)> queue = new(new MappedFileQueueOptions { StorePath = copy }))
+        {
+            foreach ((int, double) expected in new[] { (1, 0.5), (2, 1.5), (3, 2.5) })
+            {
+                queue.Consumer.Consume(out (int, double) one);
+                queue.Consumer.Commit();
+                Assert.Equal(expected, one);
+            }
+        }
+
+        ToolRun.Of("produce", Path.Combine(_temp.Root, "other"), "--messages", "1").Expect(0);
+        ToolRun.Of("import", Path.Combine(_temp.Root, "other"), file).ExpectError("something else");
+    }
+
+    /// <summary>An export that was cut short or damaged is noticed; the whole messages before that are there.</summary>
+    [Theory]
+    [InlineData("jsonl")]
+    [InlineData("binary")]
+    public void Import_ExportIsCut_SaysHowManyCame(string format)
+    {
+        Fill();
+        byte[] bytes = ToolRun.Of("export", _temp.StorePath, "--format", format).Expect(0).Output;
+        string copy = Path.Combine(_temp.Root, "copy");
+
+        ToolRun.WithInput(bytes[..^60_000], "import", copy).ExpectError(format == "binary" ? "ends too early" : "no message");
+        Assert.Equal(Messages.Take(4), Read(copy));
+        ToolRun.WithInput(bytes, "import", copy, "--skip", "4").Expect(0);
+        Assert.Equal(Messages, Read(copy));
+    }
+
+    [Fact]
+    public void Import_BinaryWithAFlippedBit_IsRefused()
+    {
+        Fill();
+        byte[] bytes = ToolRun.Of("export", _temp.StorePath, "--format", "binary").Expect(0).Output;
+        bytes[^1000] ^= 1;
+
+        ToolRun.WithInput(bytes, "import", Path.Combine(_temp.Root, "copy")).ExpectError("damaged", "message=5");
+    }
+
+    [Fact]
+    public void Import_LinesOfSomebodyElse_NeedNeitherHeadNorEnd()
+    {
+        string copy = Path.Combine(_temp.Root, "copy");
+        byte[] lines = [.. "{\"text\":\"one\",\"other\":1}\n\n{\"base64\":\"/w==\"}"u8];
+
+        JsonElement result = JsonDocument.Parse(
+            ToolRun.WithInput(lines, "import", copy, "--output", "json").Expect(0).Output).RootElement;
+
+        Assert.Equal(2, result.GetProperty("messages").GetInt64());
+        Assert.Equal([[.. "one"u8], [0xFF]], Read(copy));
+        ToolRun.WithInput([.. "{\"text\":\"two\"}\nnonsense\n"u8], "import", copy).ExpectError("after=1");
+        Assert.Equal(3, Read(copy).Count);
+    }
+
+    /// <summary>A closed pipe is no error, and a signal leaves no file.</summary>
+    [Fact]
+    public void Export_PipeIsClosed_IsNoError()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "50000").Expect(0);
+        const string Script = "set -o pipefail; dotnet exec \"$0\" export \"$1\" | head -n 2 | tail -n 1";
+
+        ToolRun run = ToolRun.Start(new ProcessStartInfo("bash", ["-c", Script, Repository.ToolPath, _temp.StorePath]), []);
+
+        run.Expect(0);
+        Assert.Empty(run.Error);
+        Assert.Contains("\"offset\":0", run.Text, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Replay_Rate_IsKeptAndTheRestIsAsBefore()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "100").Expect(0);
+        string copy = Path.Combine(_temp.Root, "copy");
+
+        long begun = Stopwatch.GetTimestamp();
+        ToolRun.Of("replay", _temp.StorePath, copy, "--rate", "50", "--count", "51").Expect(0);
+
+        // The 51st message is due one second after the first.
+        Assert.True(Stopwatch.GetElapsedTime(begun) >= TimeSpan.FromSeconds(1));
+        Assert.Equal(Read(_temp.StorePath).Take(51), Read(copy));
+        ToolRun.Of("replay", _temp.StorePath, copy).Expect(0);
+        Assert.Equal(151, Read(copy).Count);
+        ToolRun.Of("replay", copy, copy).ExpectError("into itself");
+        ToolRun refused = ToolRun.Of("replay", _temp.StorePath, copy, "--speed", "2").Expect(2);
+        Assert.Contains("does not record", refused.Error, StringComparison.Ordinal);
+    }
+
+    /// <summary>What was appended before a signal stays, and is counted.</summary>
+    [Fact]
+    public void ReplayAndImport_Signal_SayHowManyCame()
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "The signal is sent as one.");
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "100").Expect(0);
+        string copy = Path.Combine(_temp.Root, "copy");
+        using ChildProcess replay = ChildProcess.StartTool("replay", _temp.StorePath, copy, "--rate", "1");
+        Eventually.True(() => File.Exists(Path.Combine(copy, "control")) && Read(copy).Count > 0, "a message came");
+        replay.Signal(ChildProcess.SigTerm);
+        replay.ExpectExit(143);
+        Assert.Equal($"Interrupted. Replayed {Read(copy).Count} messages", Assert.Single(replay.Lines).Split(',')[0]);
+
+        string other = Path.Combine(_temp.Root, "other");
+        using ChildProcess import = ChildProcess.StartTool("import", other);
+        import.Input.Write("{\"text\":\"one\"}\n{\"text\":\"tw");
+        import.Input.Flush();
+        Eventually.True(() => File.Exists(Path.Combine(other, "control")) && Read(other).Count > 0, "a message came");
+        import.Signal(ChildProcess.SigTerm);
+        import.ExpectExit(143);
+        Assert.StartsWith("Interrupted. Imported 1 messages", Assert.Single(import.Lines), StringComparison.Ordinal);
+    }
+
+    private void Fill()
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        foreach (byte[] message in Messages)
+            queue.Producer.Produce(message);
+    }
+
+    private static IReadOnlyList<byte[]> Read(string path)
+    {
+        using MappedFileReader reader = MappedFileReader.Open(path);
+        List<byte[]> messages = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            messages.Add(message.ToArray());
+        return messages;
+    }
+
+    private static string[] NamesIn(string folder) =>
+        [.. Directory.GetFileSystemEntries(folder).Select(path => Path.GetFileName(path)).Order(StringComparer.Ordinal)];
+}
