@@ -9,6 +9,10 @@ namespace MappedFileQueues.BridgeLab;
 /// <summary>What the child processes do, until their input ends.</summary>
 internal static class LabVerbs
 {
+    public const long SegmentSize = 4 * 1024 * 1024;
+
+    private static readonly TimeSpan s_diskPause = TimeSpan.FromMilliseconds(50);
+
     public static int? Run(string[] arguments) => arguments switch
     {
         ["produce", var store, var perSecond] => Produce(store, int.Parse(perSecond, CultureInfo.InvariantCulture)),
@@ -33,7 +37,7 @@ internal static class LabVerbs
             store, brokers);
 
     private static StreamFetcherOptions FetcherOptions(string store, string brokers) =>
-        Fill(new StreamFetcherOptions { PositionInterval = TimeSpan.FromMilliseconds(100) }, store, brokers);
+        Fill(new StreamFetcherOptions { PositionInterval = TimeSpan.FromMilliseconds(100), SegmentSize = SegmentSize }, store, brokers);
 
     private static T Fill<T>(T options, string store, string brokers)
         where T : BridgeOptions
@@ -49,20 +53,38 @@ internal static class LabVerbs
     private static int Produce(string store, int perSecond)
     {
         using CancellationTokenSource end = EndOfInput();
-        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = store });
         int number = 0;
+        while (!end.IsCancellationRequested)
+        {
+            try
+            {
+                using MappedFileQueue queue = new(
+                    new MappedFileQueueOptions { StorePath = store, SegmentSize = SegmentSize });
+                Produce(queue, perSecond, ref number, end.Token);
+            }
+            catch (QueueDiskException)
+            {
+                // The disk is full for a while.
+                end.Token.WaitHandle.WaitOne(s_diskPause);
+            }
+        }
+
+        return 0;
+    }
+
+    private static void Produce(MappedFileQueue queue, int perSecond, ref int number, CancellationToken end)
+    {
         while (!end.IsCancellationRequested)
         {
             for (int index = 0; index < Math.Max(1, perSecond / 100); index++)
             {
-                string text = string.Create(CultureInfo.InvariantCulture, $"{Environment.ProcessId}:{number++}");
+                string text = string.Create(CultureInfo.InvariantCulture, $"{Environment.ProcessId}:{number}");
                 queue.Producer.Produce(Encoding.UTF8.GetBytes(text.PadRight(16 + (number % 100), '.')));
+                number++;
             }
 
-            end.Token.WaitHandle.WaitOne(10);
+            end.WaitHandle.WaitOne(10);
         }
-
-        return 0;
     }
 
     private static int Bridge(string fault, Func<CancellationToken, Task> run)

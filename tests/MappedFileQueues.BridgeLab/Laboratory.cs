@@ -1,6 +1,6 @@
 using System.Diagnostics;
 using System.Globalization;
-using System.Text;
+using MappedFileQueues.CrashLab.Processes;
 using MappedFileQueues.RabbitMQ.Diagnostics;
 using MappedFileQueues.Tool.Bridge.Brokers;
 
@@ -8,35 +8,89 @@ namespace MappedFileQueues.BridgeLab;
 
 /// <summary>
 /// Two forwarders, of which one has the lock, a fetcher, two producers and brokers, all killed and stopped at random, behind
-/// a bad network. At the end, the near store, the stream and the far store hold the same messages in the same order.
+/// a bad network, on disks that are full at times. At the end, the near store, the stream and the far store hold the same
+/// messages in the same order.
 /// </summary>
-internal sealed class Laboratory(string root, int seed, TimeSpan time, int nodeCount, PlantedFault fault) : IDisposable
+internal sealed class Laboratory(string root, LabSettings settings, PlantedFault fault) : IDisposable
 {
     public const string Stream = "lab";
 
-    private static readonly TimeSpan s_endTimeMax = TimeSpan.FromSeconds(90);
+    private const int DiskLengthMiB = 8192;
 
-    private readonly Random _random = new(seed);
-    private readonly Dictionary<string, int> _counts = [];
+    /// <summary>Longer than any back-off, and than any pause of a process that goes on.</summary>
+    private static readonly TimeSpan s_progressMax = TimeSpan.FromSeconds(40);
+
+    /// <summary>A planted mistake is looked for while the run goes on, so that it ends once it is found.</summary>
+    private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(8);
+
     private readonly List<RoughProxy> _proxies = [];
     private readonly List<LabChild> _bridges = [];
     private readonly List<LabChild> _producers = [];
+    private readonly Verdict _verdict = new();
     private BrokerCluster? _cluster;
+    private LabMount? _disk;
+    private Disturbances? _disturbances;
 
-    private string Near => Path.Combine(root, "near");
+    /// <summary>What was done, and how often.</summary>
+    public string Summary => _disturbances?.Summary ?? "nothing";
 
-    private string Far => Path.Combine(root, "far");
+    private string Near => Path.Combine(_disk?.Path ?? root, "near");
 
-    /// <summary>Runs it; returns what is wrong.</summary>
-    public async Task<IReadOnlyList<string>> RunAsync()
+    private string Far => Path.Combine(_disk?.Path ?? root, "far");
+
+    /// <summary>Runs it; returns what it has shown.</summary>
+    public async Task<Verdict> RunAsync()
     {
-        _cluster = BrokerCluster.Start(Path.Combine(root, "brokers"), nodeCount);
+        _disk = LabMount.TryMake("ext4", root, DiskLengthMiB, out string reason);
+        if (_disk is null)
+            Console.WriteLine($"The local disk is never full here. {reason}");
+        _cluster = BrokerCluster.Start(Path.Combine(root, "brokers"), settings.Nodes);
         _proxies.AddRange(_cluster.Nodes.Select(node => new RoughProxy(node.Port)));
+        StartChildren();
+        _disturbances = new Disturbances(new Random(settings.Seed), _cluster, _proxies, _bridges, _producers, _disk?.Path);
+
+        long start = Stopwatch.GetTimestamp();
+        long look = start;
+        while (settings.GoesOn(Stopwatch.GetElapsedTime(start), _disturbances.RarestCount))
+        {
+            await _disturbances.DoNextAsync();
+            if (HasEnded())
+                break;
+            if (fault == PlantedFault.None || Stopwatch.GetElapsedTime(look) < s_lookInterval)
+                continue;
+            await CompareAsync(isEnd: false);
+            if (_verdict.Violations.Count > 0)
+                return _verdict;
+            look = Stopwatch.GetTimestamp();
+        }
+
+        _disturbances.End();
+        foreach (LabChild child in _producers)
+            child.End();
+        _cluster.Nodes.Where(node => !node.IsRunning).ToList().ForEach(node => node.Start());
+        _cluster.Nodes.ToList().ForEach(node => node.WaitUntilReady());
+        await WaitForFarAsync();
+        await CompareAsync(isEnd: true);
+        return _verdict;
+    }
+
+    public void Dispose()
+    {
+        foreach (LabChild child in _producers.Concat(_bridges))
+            child.Dispose();
+        _proxies.ForEach(proxy => proxy.Dispose());
+        _cluster?.Dispose();
+        _disk?.Dispose();
+    }
+
+    private void StartChildren()
+    {
         string brokers = string.Join(
             ',',
             _proxies.Select(proxy => string.Create(CultureInfo.InvariantCulture, $"amqp://guest:guest@127.0.0.1:{proxy.Port}")));
-        string kind = nodeCount == 1 ? "Classic" : "Quorum";
-        using (new MappedFileQueue(new MappedFileQueueOptions { StorePath = Near }))
+        string kind = settings.Nodes == 1 ? "Classic" : "Quorum";
+        // Small segments: they need room again and again, and find the disk full.
+        using (new MappedFileQueue(new MappedFileQueueOptions { StorePath = Near, SegmentSize = LabVerbs.SegmentSize }))
         {
         }
 
@@ -47,151 +101,64 @@ internal sealed class Laboratory(string root, int seed, TimeSpan time, int nodeC
         _bridges.Add(new LabChild("fetcher", "fetch", Far, brokers, fault.ToString()));
         foreach (LabChild child in _producers.Concat(_bridges))
             child.Start();
+    }
 
-        long start = Stopwatch.GetTimestamp();
-        while (Stopwatch.GetElapsedTime(start) < time)
+    private bool HasEnded()
+    {
+        LabChild[] ended = [.. _bridges.Concat(_producers).Where(child => child.ExitCode is > 0)];
+        foreach (LabChild child in ended)
         {
-            await Task.Delay(_random.Next(100, 1500));
-            if (Ended() is { } ended)
-                return [ended];
-            await DisturbAsync();
+            string words = $"{child.Name} ended by itself: exit code={child.ExitCode}\n{string.Join('\n', child.LastWords)}";
+            if (!_verdict.Troubles.Contains(words))
+                _verdict.Troubles.Add(words);
         }
 
-        foreach (LabChild child in _producers)
-            child.End();
-        _cluster.Nodes.Where(node => !node.IsRunning).ToList().ForEach(node => node.Start());
-        _cluster.Nodes.ToList().ForEach(node => node.WaitUntilReady());
-        return await CompareAsync();
+        return ended.Length > 0;
     }
 
-    /// <summary>What was done, and how often.</summary>
-    public string Summary => string.Join(", ", _counts.OrderBy(each => each.Key).Select(each => $"{each.Value} x {each.Key}"));
-
-    public void Dispose()
+    /// <summary>Waits until all has come, or nothing comes any more.</summary>
+    private async Task WaitForFarAsync()
     {
-        foreach (LabChild child in _producers.Concat(_bridges))
-            child.Dispose();
-        _proxies.ForEach(proxy => proxy.Dispose());
-        _cluster?.Dispose();
-    }
-
-    private async Task DisturbAsync()
-    {
-        LabChild bridge = _bridges[_random.Next(_bridges.Count)];
-        switch (_random.Next(10))
-        {
-            case 0 or 1 or 2:
-                bridge.Restart();
-                Note($"{bridge.Name} killed");
-                break;
-            case 3:
-                LabChild producer = _producers[_random.Next(_producers.Count)];
-                producer.Restart();
-                Note($"{producer.Name} killed");
-                break;
-            case 4:
-                // Mostly short, up to 20 s: longer than the heartbeat allows. Other things go on meanwhile.
-                int pause = _random.Next(4) == 0 ? _random.Next(5000, 20_000) : _random.Next(100, 3000);
-                bridge.Stop();
-                _ = Task.Delay(pause).ContinueWith(_ => bridge.Continue(), TaskScheduler.Default);
-                Note($"{bridge.Name} stopped");
-                break;
-            case 5:
-                await DisturbNodesAsync();
-                break;
-            default:
-                if (_proxies[_random.Next(_proxies.Count)].Disturb(_random) is { } what)
-                    Note(what.Contains("late", StringComparison.Ordinal) ? "a connection is late" : what);
-                break;
-        }
-    }
-
-    private async Task DisturbNodesAsync()
-    {
-        bool isMajority = nodeCount > 1 && _random.Next(3) == 0;
-        BrokerNode[] nodes = [.. _cluster!.Nodes.OrderBy(_ => _random.Next()).Take(isMajority ? 2 : 1)];
-        string which = isMajority ? "majority" : "node";
-        if (_random.Next(2) == 0)
-        {
-            foreach (BrokerNode node in nodes)
-                node.Stop();
-            await Task.Delay(_random.Next(500, 4000));
-            foreach (BrokerNode node in nodes)
-                node.Continue();
-            Note($"{which} stopped");
-            return;
-        }
-
-        foreach (BrokerNode node in nodes)
-            node.Kill();
-        await Task.Delay(_random.Next(0, 1000));
-        foreach (BrokerNode node in nodes)
-            node.Start();
-        foreach (BrokerNode node in nodes)
-            node.WaitUntilReady();
-        Note($"{which} killed");
-    }
-
-    private void Note(string what)
-    {
-        _counts[what] = _counts.GetValueOrDefault(what) + 1;
-        Console.WriteLine($"{DateTime.UtcNow:HH:mm:ss.fff} {what}");
-    }
-
-    private string? Ended() => _bridges.FirstOrDefault(child => child.ExitCode is not null) is { } ended
-        ? $"{ended.Name} ended by itself: exit code={ended.ExitCode}\n{string.Join('\n', ended.LastWords)}"
-        : null;
-
-    private async Task<IReadOnlyList<string>> CompareAsync()
-    {
-        List<(long Offset, byte[] Payload)> near = Read(Near);
-        long start = Stopwatch.GetTimestamp();
-        List<(long Offset, byte[] Payload)> far = [];
-        while (far.Count < near.Count && Stopwatch.GetElapsedTime(start) < s_endTimeMax)
+        int goal = Read(Near).Count;
+        int count = -1;
+        long progress = Stopwatch.GetTimestamp();
+        while (count < goal && Stopwatch.GetElapsedTime(progress) < s_progressMax && !HasEnded())
         {
             await Task.Delay(500);
-            if (Ended() is { } ended)
-                return [ended];
-            far = Read(Far);
+            int now = Read(Far).Count;
+            if (now != count)
+                progress = Stopwatch.GetTimestamp();
+            count = now;
         }
 
         // What comes now would be too much.
         await Task.Delay(500);
-        far = Read(Far);
-        List<(long Offset, byte[] Payload)> stream = await StreamCheck.ReadAsync(_cluster!.Nodes[0].Address, near.Count);
-        Console.WriteLine($"{near.Count} messages produced, {stream.Count} in the stream, {far.Count} in the far store.");
-        List<string> faults = [];
-        Compare("far store", near, far, faults);
-        Compare("stream", near, stream, faults);
-        if (faults.Count > 0)
-            faults.AddRange(_bridges.SelectMany(child => child.LastWords));
-        return faults;
     }
 
-    private static void Compare(
-        string name, List<(long Offset, byte[] Payload)> near, List<(long Offset, byte[] Payload)> other, List<string> faults)
+    private async Task CompareAsync(bool isEnd)
     {
-        for (int index = 0; index < Math.Max(near.Count, other.Count); index++)
-        {
-            string expected = index < near.Count ? Encoding.UTF8.GetString(near[index].Payload) : "nothing";
-            string actual = index < other.Count ? Encoding.UTF8.GetString(other[index].Payload) : "nothing";
-            if (expected == actual)
-                continue;
-            int place = index < other.Count
-                ? near.FindIndex(each => each.Payload.AsSpan().SequenceEqual(other[index].Payload)) : -1;
-            faults.Add($"{name}: message {index} is {actual} (number {place} of the near store) instead of {expected}");
-            return;
-        }
+        // What went in is read last, so that nothing can have come that is not in it.
+        int goal = Read(Near).Count;
+        List<byte[]> far = Read(Far);
+        TimeSpan patience = TimeSpan.FromSeconds(isEnd && _verdict.Troubles.Count == 0 ? 20 : 2);
+        List<byte[]> stream = await StreamCheck.ReadAsync(_cluster!.Nodes, goal, patience, isEnd);
+        List<byte[]> near = Read(Near);
+        if (isEnd)
+            Console.WriteLine($"{near.Count} messages produced, {stream.Count} in the stream, {far.Count} in the far store.");
+        _verdict.Compare("far store", near, far, isEnd);
+        _verdict.Compare("stream", near, stream, isEnd);
+        if (isEnd && _verdict.Violations.Count + _verdict.Troubles.Count > 0)
+            _verdict.Troubles.AddRange(_bridges.SelectMany(child => child.LastWords));
     }
 
-    private static List<(long Offset, byte[] Payload)> Read(string path)
+    private static List<byte[]> Read(string path)
     {
-        List<(long, byte[])> messages = [];
+        List<byte[]> messages = [];
         if (!File.Exists(Path.Combine(path, "queue.meta")))
             return messages;
         using MappedFileReader reader = MappedFileReader.Open(path);
         while (reader.TryRead(out ReadOnlySpan<byte> message))
-            messages.Add((reader.MessageOffset, message.ToArray()));
+            messages.Add(message.ToArray());
         return messages;
     }
 }

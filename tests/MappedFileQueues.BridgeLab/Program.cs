@@ -16,9 +16,10 @@ Option<double> minutes = new("--minutes") { Description = "How long the disturba
 Option<int> nodes = new("--nodes") { Description = "One broker, or a cluster of three.", DefaultValueFactory = _ => 1 };
 Option<PlantedFault> fault = new("--fault") { Description = "A planted mistake, which has to be found." };
 Option<bool> planted = new("--planted") { Description = "Every planted mistake in turn, each for the minutes at most." };
+Option<int> each = new("--each") { Description = "Goes on until each kind of disturbance has happened so often; not by minutes." };
 RootCommand root = new("The laboratory of the bridge: kills everything, and compares what comes out with what went in.")
 {
-    seed, minutes, nodes, fault, planted,
+    seed, minutes, nodes, fault, planted, each,
 };
 root.SetAction(async (parsed, _) =>
 {
@@ -32,9 +33,11 @@ root.SetAction(async (parsed, _) =>
     int failed = 0;
     PlantedFault[] faults = parsed.GetValue(planted)
         ? [.. Enum.GetValues<PlantedFault>().Where(each => each != PlantedFault.None)] : [parsed.GetValue(fault)];
-    foreach (PlantedFault each in faults)
+    LabSettings settings = new(
+        parsed.GetValue(seed), TimeSpan.FromMinutes(parsed.GetValue(minutes)), parsed.GetValue(nodes), parsed.GetValue(each));
+    foreach (PlantedFault one in faults)
     {
-        bool isRight = await RunOneAsync(parsed.GetValue(seed), parsed.GetValue(minutes), parsed.GetValue(nodes), each);
+        bool isRight = await RunOneAsync(settings, one);
         (passed, failed) = isRight ? (passed + 1, failed) : (passed, failed + 1);
     }
 
@@ -43,20 +46,23 @@ root.SetAction(async (parsed, _) =>
 });
 return root.Parse(args).Invoke();
 
-static async Task<bool> RunOneAsync(int seed, double minutes, int nodes, PlantedFault fault)
+static async Task<bool> RunOneAsync(LabSettings settings, PlantedFault fault)
 {
     string folder = Directory.CreateTempSubdirectory("mfq-bridgelab-").FullName;
     long start = Stopwatch.GetTimestamp();
     try
     {
-        using Laboratory laboratory = new(folder, seed, TimeSpan.FromMinutes(minutes), nodes, fault);
-        IReadOnlyList<string> wrong = await laboratory.RunAsync();
-        Console.WriteLine($"seed {seed}, {nodes} nodes, fault {fault}, {Stopwatch.GetElapsedTime(start).TotalSeconds:N0} s: "
+        using Laboratory laboratory = new(folder, settings, fault);
+        Verdict verdict = await laboratory.RunAsync();
+        Console.WriteLine(
+            $"seed {settings.Seed}, {settings.Nodes} nodes, fault {fault}, {Stopwatch.GetElapsedTime(start).TotalSeconds:N0} s: "
             + laboratory.Summary);
-        foreach (string line in wrong)
+        foreach (string line in verdict.Violations.Concat(verdict.Troubles))
             Console.WriteLine(line);
-        bool isRight = (wrong.Count == 0) == (fault == PlantedFault.None);
-        Console.WriteLine(fault == PlantedFault.None ? (isRight ? "ok" : "VIOLATED") : isRight ? "found" : "NOT FOUND");
+        bool isFound = verdict.Violations.Count > 0;
+        bool isRight = fault == PlantedFault.None ? !isFound && verdict.Troubles.Count == 0 : isFound;
+        Console.WriteLine(
+            fault != PlantedFault.None ? isFound ? "found" : "NOT FOUND" : isRight ? "ok" : isFound ? "VIOLATED" : "STUCK");
         return isRight;
     }
     finally

@@ -23,33 +23,58 @@ internal sealed class RoughProxy : IDisposable
 
     public int Port => ((IPEndPoint)_listener.LocalEndpoint).Port;
 
-    /// <summary>Does something to one of the open connections; says what.</summary>
-    public string? Disturb(Random random)
+    /// <summary>What a connection can suffer.</summary>
+    public enum Trouble
+    {
+        Dropped,
+        DeafToBroker,
+        DeafToClient,
+        HalfClosed,
+        Late,
+    }
+
+    /// <summary>What it is called in the summary.</summary>
+    public static string Words(Trouble trouble) => trouble switch
+    {
+        Trouble.Dropped => "dropped",
+        Trouble.DeafToBroker => "silent to the broker",
+        Trouble.DeafToClient => "silent to the client",
+        Trouble.HalfClosed => "half closed",
+        _ => "late",
+    };
+
+    /// <summary>Does something to one of the open connections; false if there is none.</summary>
+    public bool Disturb(Trouble trouble, Random random)
     {
         Link link;
         lock (_lock)
         {
             _links.RemoveAll(each => each.IsClosed);
             if (_links.Count == 0)
-                return null;
+                return false;
             link = _links[random.Next(_links.Count)];
         }
 
-        switch (random.Next(4))
+        switch (trouble)
         {
-            case 0:
+            case Trouble.Dropped:
                 link.Close();
-                return "a connection is dropped";
-            case 1:
+                break;
+            case Trouble.DeafToBroker:
                 link.StopForward = true;
-                return "a connection carries nothing to the broker any more";
-            case 2:
+                break;
+            case Trouble.DeafToClient:
                 link.StopBack = true;
-                return "a connection carries nothing to the client any more";
+                break;
+            case Trouble.HalfClosed:
+                link.CloseHalf(isToBroker: random.Next(2) == 0);
+                break;
             default:
                 link.DelayMs = random.Next(50, 1500);
-                return $"a connection is late by {link.DelayMs} ms";
+                break;
         }
+
+        return true;
     }
 
     public void Dispose()
@@ -115,6 +140,19 @@ internal sealed class RoughProxy : IDisposable
             IsClosed = true;
             client.Dispose();
             _broker.Dispose();
+        }
+
+        /// <summary>One direction ends as if its sender had closed it; the other one goes on.</summary>
+        public void CloseHalf(bool isToBroker)
+        {
+            try
+            {
+                (isToBroker ? _broker : client).Client.Shutdown(SocketShutdown.Send);
+            }
+            catch (Exception error) when (error is SocketException or ObjectDisposedException)
+            {
+                // It has ended meanwhile.
+            }
         }
 
         private async Task CarryAsync(NetworkStream from, NetworkStream to, Func<bool> isStopped)

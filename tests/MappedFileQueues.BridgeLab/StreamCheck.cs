@@ -1,5 +1,6 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.Tool.Bridge.Brokers;
 using RabbitMQ.Client;
 using RabbitMQ.Client.Exceptions;
 
@@ -10,16 +11,17 @@ internal static class StreamCheck
 {
     private const int AttemptsMax = 20;
 
-    /// <summary>Every record in the order of the stream, up to a number of them.</summary>
-    public static async Task<List<(long Offset, byte[] Payload)>> ReadAsync(string address, long count)
+    /// <summary>Every record in the order of the stream, up to a number of them, and at the end what is too much.</summary>
+    public static async Task<List<byte[]>> ReadAsync(IReadOnlyList<BrokerNode> nodes, long count, TimeSpan patience, bool isEnd)
     {
         for (int attempt = 1; ; attempt++)
         {
             try
             {
-                return await TryReadAsync(address, count);
+                return await TryReadAsync(nodes[attempt % nodes.Count].Address, count, patience, isEnd);
             }
-            catch (RabbitMQClientException) when (attempt < AttemptsMax)
+            catch (Exception error) when (attempt < AttemptsMax
+                && error is RabbitMQClientException or IOException or TimeoutException or OperationCanceledException)
             {
                 // A node that has just started does not know its streams yet.
                 await Task.Delay(1000);
@@ -27,9 +29,14 @@ internal static class StreamCheck
         }
     }
 
-    private static async Task<List<(long Offset, byte[] Payload)>> TryReadAsync(string address, long count)
+    private static async Task<List<byte[]>> TryReadAsync(string address, long count, TimeSpan patience, bool isEnd)
     {
-        ConnectionFactory factory = new() { Uri = new Uri(address), AutomaticRecoveryEnabled = false };
+        ConnectionFactory factory = new()
+        {
+            Uri = new Uri(address),
+            AutomaticRecoveryEnabled = false,
+            ContinuationTimeout = TimeSpan.FromSeconds(5),
+        };
         await using IConnection connection = await factory.CreateConnectionAsync();
         IChannel channel = await connection.CreateChannelAsync();
         await channel.BasicQosAsync(0, 500, global: false);
@@ -37,16 +44,17 @@ internal static class StreamCheck
         await channel.BasicConsumeAsync(
             Laboratory.Stream, autoAck: false, "", noLocal: false, exclusive: false,
             new Dictionary<string, object?> { ["x-stream-offset"] = "first" }, reader);
-        List<(long, byte[])> records = [];
+        List<byte[]> records = [];
         // One more than there should be would come soon after the last.
-        while (reader.Records.TryTake(out (long, byte[]) record, records.Count < count ? 20_000 : 500))
+        while ((isEnd || records.Count < count)
+            && reader.Records.TryTake(out byte[]? record, records.Count < count ? (int)patience.TotalMilliseconds : 500))
             records.Add(record);
         return records;
     }
 
     private sealed class Reader(IChannel channel) : AsyncDefaultBasicConsumer(channel)
     {
-        public BlockingCollection<(long Offset, byte[] Payload)> Records { get; } = [];
+        public BlockingCollection<byte[]> Records { get; } = [];
 
         public override async Task HandleBasicDeliverAsync(
             string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
@@ -54,7 +62,7 @@ internal static class StreamCheck
         {
             StreamEnvelope envelope = StreamEnvelope.Parse(body);
             foreach (EnvelopeRecord record in envelope)
-                Records.Add((record.Offset, record.Payload.ToArray()), cancellationToken);
+                Records.Add(record.Payload.ToArray(), cancellationToken);
             await Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken);
         }
     }

@@ -103,6 +103,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
 #if MFQ_PLANTED
         public async Task ReadHastilyAsync(string stream, CancellationToken cancellationToken)
         {
+            await channel.Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken).ConfigureAwait(false);
             string tag = await channel.Channel.BasicConsumeAsync(
                 stream, autoAck: false, "", noLocal: false, exclusive: false,
                 new Dictionary<string, object?> { [StreamQueue.OffsetName] = "last" }, this, cancellationToken)

@@ -14,8 +14,10 @@ internal sealed partial class BrokerProcess : IDisposable
     private const int SigCont = 18;
     private const int SigStop = 19;
 
+    // A signal to the whole group, as of Ctrl-C or timeout, must not end the shell before it has killed the server; the server is
+    // in a session of its own.
     private const string Script =
-        "ulimit -c 0; log=$1; shift; setsid \"$@\" </dev/null >>\"$log\" 2>&1 & echo $!; read -r _; "
+        "trap : HUP INT TERM; ulimit -c 0; log=$1; shift; setsid \"$@\" </dev/null >>\"$log\" 2>&1 & echo $!; read -r _; "
         + "kill -9 -$! 2>/dev/null; wait";
 
     private readonly Process _shell;
