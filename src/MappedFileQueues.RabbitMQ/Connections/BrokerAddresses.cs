@@ -45,6 +45,7 @@ internal sealed class BrokerAddresses
             Uri = address,
         };
 #if MFQ_PLANTED
+        factory.NetworkRecoveryInterval = TimeSpan.FromMilliseconds(200);
         factory.AutomaticRecoveryEnabled = Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery);
 #endif
         if (address.UserInfo.Length == 0)
