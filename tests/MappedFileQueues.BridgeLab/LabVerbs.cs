@@ -37,7 +37,9 @@ internal static class LabVerbs
             store, brokers);
 
     private static StreamFetcherOptions FetcherOptions(string store, string brokers) =>
-        Fill(new StreamFetcherOptions { PositionInterval = TimeSpan.FromMilliseconds(100), SegmentSize = SegmentSize }, store, brokers);
+        Fill(
+            new StreamFetcherOptions { PositionInterval = TimeSpan.FromMilliseconds(100), SegmentSize = SegmentSize },
+            store, brokers);
 
     private static T Fill<T>(T options, string store, string brokers)
         where T : BridgeOptions

@@ -182,7 +182,8 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
         names.AddDnsName("localhost");
         request.CertificateExtensions.Add(names.Build());
         request.CertificateExtensions.Add(new X509BasicConstraintsExtension(true, false, 0, true));
-        using X509Certificate2 made = request.CreateSelfSigned(DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1));
+        using X509Certificate2 made = request.CreateSelfSigned(
+            DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1));
         File.WriteAllText(certificatePath, made.ExportCertificatePem());
         File.WriteAllText(keyPath, key.ExportPkcs8PrivateKeyPem());
     }

@@ -23,7 +23,8 @@ internal static class BridgeDemoCommand
         Command command = new(
             "demo",
             "Start three RabbitMQ nodes on loopback ports, send the lines of files from a store through a stream into another "
-                + "store, kill forwarder, fetcher and nodes on the way, and compare: `mfq bridge demo README.md`. Exit code 1 on any "
+                + "store, kill forwarder, fetcher and nodes on the way, and compare: `mfq bridge demo README.md`. "
+                + "Exit code 1 on any "
                 + "difference.") { files };
         command.SetAction(parsed =>
         {
