@@ -1,6 +1,7 @@
 using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bench;
+using MappedFileQueues.Tool.Bridge;
 using MappedFileQueues.Tool.Check;
 using MappedFileQueues.Tool.Completion;
 using MappedFileQueues.Tool.Consume;
@@ -46,6 +47,7 @@ internal static class Program
         root.Add(RetentionCommand.Create());
         root.Add(TrimCommand.Create());
         root.Add(Pack.PackCommand.Create());
+        root.Add(BridgeCommand.Create());
         root.Add(SmallBench.Create());
         root.Add(CompletionCommand.Create());
         foreach (Command command in DemoCommand.CreateChildCommands())

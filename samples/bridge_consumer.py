@@ -1,0 +1,38 @@
+"""Prints what a forwarder has put into a RabbitMQ stream: bridge_consumer.py amqp://user@host STREAM [COUNT]"""
+import struct, sys, uuid
+import pika
+
+HEADER = struct.Struct("<4sBBBBII16sqqq16s")  # docs/BRIDGE.md specifies it
+
+
+def unpack(body):
+    """The records of one broker message: (store, epoch, offset, payload)."""
+    magic, version, kind, length, _, _, count, store, epoch, start, _, _ = HEADER.unpack_from(body)
+    if magic != b"MFQE" or version != 1:
+        raise ValueError("no envelope of version 1")
+    at = length
+    for _ in range(count if kind == 1 else 0):
+        place, size = struct.unpack_from("<II", body, at)
+        at, size, has_headers = at + 8, size & 0x7FFFFFFF, size >> 31
+        headers = struct.unpack_from("<I", body, at)[0] if has_headers else 0
+        yield uuid.UUID(bytes=store), epoch, start + 8 * place, body[at + headers:at + size]
+        at += size
+
+
+def main(address, stream, left=None):
+    channel = pika.BlockingConnection(pika.URLParameters(address)).channel()
+    channel.basic_qos(prefetch_count=100)
+    seen = {}
+    for delivery, _, body in channel.consume(stream, arguments={"x-stream-offset": "first"}):
+        for store, epoch, offset, payload in unpack(body):
+            if (epoch, offset) > seen.get(store, (-1, -1)):  # a retry may bring a record again
+                seen[store] = (epoch, offset)
+                sys.stdout.buffer.write(payload + b"\n")
+                left = left and left - 1
+        channel.basic_ack(delivery.delivery_tag)
+        if left == 0:
+            break
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else None)

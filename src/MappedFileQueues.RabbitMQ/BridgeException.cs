@@ -1,0 +1,28 @@
+namespace MappedFileQueues.RabbitMQ;
+
+/// <summary>The bridge cannot go on without a decision of a person or a policy. The message says what is ambiguous.</summary>
+/// <param name="fault">What kind of fault it is.</param>
+/// <param name="message">What failed, with the values, and the remedy.</param>
+/// <param name="inner">The cause.</param>
+public sealed class BridgeException(BridgeFault fault, string message, Exception? inner = null)
+    : MappedFileQueueException(message, inner)
+{
+    /// <summary>What kind of fault it is.</summary>
+    public BridgeFault Fault { get; } = fault;
+}
+
+/// <summary>Why a bridge stops.</summary>
+public enum BridgeFault
+{
+    /// <summary>The source is not the one that the stream knows, or not as it was: replaced, cut back, restored.</summary>
+    SourceChanged = 1,
+
+    /// <summary>The stream lacks what lies between two envelopes, because its retention removed it or it was replaced.</summary>
+    Gap = 2,
+
+    /// <summary>The target store holds something other than what the fetcher appended.</summary>
+    TargetChanged = 3,
+
+    /// <summary>The broker refuses a message again and again, and no dead letters are kept.</summary>
+    Refused = 4,
+}

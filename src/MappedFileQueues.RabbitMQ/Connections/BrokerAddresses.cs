@@ -1,0 +1,68 @@
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.RabbitMQ.Connections;
+
+/// <summary>The addresses of one broker or cluster, tried in turn. Only <see cref="Shown"/> may be logged.</summary>
+internal sealed class BrokerAddresses
+{
+    private const string Name = "MappedFileQueues bridge";
+
+    private readonly BridgeOptions _options;
+    private readonly Uri[] _addresses;
+    private int _next;
+
+    public BrokerAddresses(BridgeOptions options)
+    {
+        _options = options;
+        string[] texts = options.Brokers.Split(',', StringSplitOptions.RemoveEmptyEntries | StringSplitOptions.TrimEntries);
+        _addresses = [.. texts.Select(Parse)];
+        if (_addresses.Length == 0)
+            throw new ArgumentException("Brokers is missing: an address such as amqp://host.");
+        _next = Random.Shared.Next(_addresses.Length);
+    }
+
+    /// <summary>The address that is tried now, without what is secret in it.</summary>
+    public string Shown => Show(_addresses[_next]);
+
+    public void MoveOn() => _next = (_next + 1) % _addresses.Length;
+
+    /// <summary>The factory for the address of this turn. The client's own recovery is off: it would go on publishing on a new
+    /// channel, behind the back of lock and fence.</summary>
+    public ConnectionFactory CreateFactory()
+    {
+        Uri address = _addresses[_next];
+        ConnectionFactory factory = new()
+        {
+            AutomaticRecoveryEnabled = false,
+            TopologyRecoveryEnabled = false,
+            RequestedHeartbeat = _options.Heartbeat,
+            RequestedConnectionTimeout = _options.RequestTimeout,
+            HandshakeContinuationTimeout = _options.RequestTimeout,
+            ContinuationTimeout = _options.RequestTimeout,
+            SocketReadTimeout = _options.RequestTimeout,
+            SocketWriteTimeout = _options.RequestTimeout,
+            ClientProvidedName = Name,
+            Uri = address,
+        };
+#if MFQ_PLANTED
+        factory.NetworkRecoveryInterval = TimeSpan.FromMilliseconds(200);
+        factory.AutomaticRecoveryEnabled = Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery);
+#endif
+        if (address.UserInfo.Length == 0)
+            (factory.UserName, factory.Password) = (_options.UserName ?? factory.UserName, _options.Password ?? factory.Password);
+        else if (!address.UserInfo.Contains(':') && _options.Password is { } password)
+            factory.Password = password;
+        return factory;
+    }
+
+    private static Uri Parse(string text)
+    {
+        // The text may hold a password, so no message shows it.
+        if (!Uri.TryCreate(text, UriKind.Absolute, out Uri? address) || address.Scheme is not ("amqp" or "amqps"))
+            throw new ArgumentException("An address of a broker looks like amqp://user@host:5672/vhost, or amqps://… for TLS.");
+        return address;
+    }
+
+    private static string Show(Uri address) =>
+        $"{address.Scheme}://{address.Host}{(address.Port > 0 ? $":{address.Port}" : "")}{address.AbsolutePath.TrimEnd('/')}";
+}

@@ -1,0 +1,151 @@
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.RabbitMQ.Connections;
+
+/// <summary>
+/// One connection, used until the first trouble and then given up. Each wait for the broker has a limit: the client may hang
+/// when a broker stops in an orderly way.
+/// </summary>
+internal sealed class BrokerConnection : IAsyncDisposable
+{
+    private static readonly TimeSpan s_closePatience = TimeSpan.FromSeconds(2);
+
+    private readonly IConnection _connection;
+    private readonly TimeSpan _patience;
+    private readonly CancellationTokenSource _lost = new();
+    private Exception? _reason;
+
+    private BrokerConnection(IConnection connection, TimeSpan patience)
+    {
+        (_connection, _patience) = (connection, patience);
+        connection.ConnectionShutdownAsync += (_, shutdown) =>
+        {
+            Fail(new BrokerException($"The connection ended: {shutdown.ReplyText}", shutdown.Exception));
+            return Task.CompletedTask;
+        };
+    }
+
+    /// <summary>Cancelled once the connection, or a channel of it that matters, is lost.</summary>
+    public CancellationToken Lost => _lost.Token;
+
+    public static async Task<BrokerConnection> OpenAsync(
+        ConnectionFactory factory, TimeSpan patience, CancellationToken cancellationToken)
+    {
+        Task<IConnection> opening = Task.Run(() => factory.CreateConnectionAsync(cancellationToken), cancellationToken);
+        try
+        {
+            return new BrokerConnection(await opening.WaitAsync(patience, cancellationToken).ConfigureAwait(false), patience);
+        }
+        catch
+        {
+            // It may open after all, later.
+            _ = opening.ContinueWith(
+                late => Abandon(late.Result), CancellationToken.None, TaskContinuationOptions.OnlyOnRanToCompletion,
+                TaskScheduler.Default);
+            throw;
+        }
+    }
+
+    /// <summary>Opens a channel whose end is the end of the connection, or one that may fail by itself.</summary>
+    /// <param name="confirms">Whether the broker confirms what is published on it.</param>
+    /// <param name="matters">Whether the connection is lost with it.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    public async Task<IChannel> OpenChannelAsync(bool confirms, bool matters, CancellationToken cancellationToken)
+    {
+        // No tracking: it writes headers of its own into messages. No limiter: the default one stops at 1,000 a second.
+        CreateChannelOptions options = new(
+            confirms, publisherConfirmationTrackingEnabled: false, outstandingPublisherConfirmationsRateLimiter: null);
+        IChannel channel = await Ask(_connection.CreateChannelAsync(options, cancellationToken), cancellationToken)
+            .ConfigureAwait(false);
+        if (!matters)
+            return channel;
+        channel.ChannelShutdownAsync += (_, shutdown) =>
+        {
+            Fail(new BrokerException(
+                $"The channel ended: code={shutdown.ReplyCode}, {shutdown.ReplyText}", shutdown.Exception)
+            { Data = { ["code"] = (int)shutdown.ReplyCode } });
+            return Task.CompletedTask;
+        };
+        channel.CallbackExceptionAsync += (_, callback) =>
+        {
+            Fail(callback.Exception);
+            return Task.CompletedTask;
+        };
+        return channel;
+    }
+
+    /// <summary>Waits for an answer, up to the limit.</summary>
+    public async Task<T> Ask<T>(Task<T> call, CancellationToken cancellationToken)
+    {
+        await Ask((Task)call, cancellationToken).ConfigureAwait(false);
+        return await call.ConfigureAwait(false);
+    }
+
+    /// <inheritdoc cref="Ask{T}"/>
+    public async Task Ask(Task call, CancellationToken cancellationToken)
+    {
+        if (!call.IsCompletedSuccessfully)
+        {
+            using CancellationTokenSource either = CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, Lost);
+            try
+            {
+                await call.WaitAsync(_patience, either.Token).ConfigureAwait(false);
+            }
+            catch (TimeoutException error)
+            {
+                Fail(new BrokerException($"The broker did not answer within {_patience.TotalSeconds} s.", error));
+            }
+            catch (OperationCanceledException) when (Lost.IsCancellationRequested && !cancellationToken.IsCancellationRequested)
+            {
+                // The reason is told below.
+            }
+        }
+
+        ThrowIfLost();
+        await call.ConfigureAwait(false);
+    }
+
+    public void Fail(Exception reason)
+    {
+#if MFQ_PLANTED
+        // The client has repaired it by itself, or will.
+        if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery))
+            return;
+#endif
+        Interlocked.CompareExchange(ref _reason, reason, null);
+        _lost.Cancel();
+    }
+
+    public void ThrowIfLost()
+    {
+        if (Volatile.Read(ref _reason) is { } reason)
+            throw new BrokerException(reason.Message, reason);
+    }
+
+    /// <summary>Closes it, and goes on after a short while even if that hangs.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        try
+        {
+            await Abandon(_connection).WaitAsync(s_closePatience).ConfigureAwait(false);
+        }
+        catch (TimeoutException)
+        {
+            // It ends in the background, or with the process.
+        }
+    }
+
+    private static Task Abandon(IConnection connection) => Task.Run(async () =>
+    {
+        try
+        {
+            await connection.CloseAsync(Constants.ReplySuccess, "", s_closePatience, abort: true, CancellationToken.None)
+                .ConfigureAwait(false);
+            await connection.DisposeAsync().ConfigureAwait(false);
+        }
+        catch (Exception)
+        {
+            // Nobody waits for it, and nothing can be done about it.
+        }
+    });
+}

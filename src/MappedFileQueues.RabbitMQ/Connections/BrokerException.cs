@@ -1,0 +1,29 @@
+using System.Net.Sockets;
+using RabbitMQ.Client.Exceptions;
+
+namespace MappedFileQueues.RabbitMQ.Connections;
+
+/// <summary>The connection is of no use any more; another attempt may help.</summary>
+internal sealed class BrokerException(string message, Exception? inner = null) : Exception(message, inner)
+{
+    /// <summary>Whether another attempt may help: the broker, the network, or the local disk for a while.</summary>
+    public static bool IsTransient(Exception error) => error
+        is BrokerException or RabbitMQClientException or TimeoutException or SocketException or QueueDiskException
+        or QueueInUseException or ObjectDisposedException or OperationCanceledException
+        or System.Security.Authentication.AuthenticationException
+        || (error is IOException and not MappedFileQueueException)
+        || (error is AggregateException aggregate && aggregate.InnerExceptions.All(IsTransient));
+
+    /// <summary>What the client's nested exceptions say, in one line.</summary>
+    public static string Describe(Exception error)
+    {
+        List<string> parts = [];
+        for (Exception? current = error; current is not null; current = current.InnerException)
+        {
+            if (current is not AggregateException && !parts.Any(part => part.Contains(current.Message, StringComparison.Ordinal)))
+                parts.Add(current.Message);
+        }
+
+        return string.Join(" / ", parts).ReplaceLineEndings(" ");
+    }
+}

@@ -1,0 +1,60 @@
+using System.Globalization;
+using RabbitMQ.Client;
+using RabbitMQ.Client.Exceptions;
+
+namespace MappedFileQueues.RabbitMQ.Connections;
+
+/// <summary>The stream as a queue of the broker: looked for, and made.</summary>
+internal static class StreamQueue
+{
+    /// <summary>The header in which the broker tells a message's place in the stream.</summary>
+    public const string OffsetName = "x-stream-offset";
+
+    private const int NotFound = 404;
+
+    /// <summary>Whether the stream is there.</summary>
+    public static async Task<bool> ExistsAsync(
+        BrokerConnection connection, string stream, CancellationToken cancellationToken)
+    {
+        IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
+            .ConfigureAwait(false);
+        try
+        {
+            await connection.Ask(channel.QueueDeclarePassiveAsync(stream, cancellationToken), cancellationToken)
+                .ConfigureAwait(false);
+            await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+            return true;
+        }
+        catch (OperationInterruptedException error) when (error.ShutdownReason?.ReplyCode == NotFound)
+        {
+            return false;
+        }
+    }
+
+    /// <summary>Makes the stream, unless it is there; its settings are then left as they are.</summary>
+    public static async Task EnsureAsync(
+        BrokerConnection connection, StreamForwarderOptions options, CancellationToken cancellationToken)
+    {
+        if (await ExistsAsync(connection, options.Stream, cancellationToken).ConfigureAwait(false))
+            return;
+        Dictionary<string, object?> arguments = new() { ["x-queue-type"] = "stream" };
+        if (options.StreamMaxLength is { } length)
+            arguments["x-max-length-bytes"] = length;
+        if (options.StreamMaxAge is { } age)
+            arguments["x-max-age"] = string.Create(CultureInfo.InvariantCulture, $"{(long)Math.Ceiling(age.TotalSeconds)}s");
+        if (options.StreamSegmentLength is { } segment)
+            arguments["x-stream-max-segment-size-bytes"] = segment;
+        IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
+            .ConfigureAwait(false);
+        await connection.Ask(
+            channel.QueueDeclareAsync(
+                options.Stream, durable: true, exclusive: false, autoDelete: false, arguments,
+                cancellationToken: cancellationToken),
+            cancellationToken).ConfigureAwait(false);
+        await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+    }
+
+    /// <summary>The place in the stream of a message that was delivered from it; -1 if the broker tells none.</summary>
+    public static long OffsetOf(IReadOnlyBasicProperties properties) =>
+        properties.Headers?.TryGetValue(OffsetName, out object? value) == true && value is long offset ? offset : -1;
+}

@@ -1,0 +1,186 @@
+using MappedFileQueues.RabbitMQ.Connections;
+using Microsoft.Extensions.Logging;
+
+namespace MappedFileQueues.RabbitMQ.Diagnostics;
+
+/// <summary>
+/// What forwarders and fetchers do around an attempt: states, pauses, what may be tried again and what may not.
+/// </summary>
+internal abstract class BridgeLoop
+{
+    private readonly BridgeOptions _options;
+    private readonly BackOff _backOff;
+    private readonly Lock _lock = new();
+    private BridgeState _state;
+    private DateTimeOffset _since;
+    private DateTimeOffset? _troubleSince;
+    private string? _broker;
+    private string? _error;
+    private long _messages;
+    private long _bytes;
+    private long _attempts;
+    private int _isRunning;
+
+    protected BridgeLoop(BridgeOptions options, string direction, ILogger logger)
+    {
+        options.Check();
+        (_options, Direction, Logger) = (options, direction, logger);
+        _backOff = new BackOff(options);
+        Addresses = new BrokerAddresses(options);
+        _since = options.TimeProvider.GetUtcNow();
+        Tags = [new("direction", direction), new("stream", options.Stream)];
+    }
+
+    public string Direction { get; }
+
+    public KeyValuePair<string, object?>[] Tags { get; }
+
+    protected ILogger Logger { get; }
+
+    protected BrokerAddresses Addresses { get; }
+
+    /// <summary>How far the broker is behind the store, in bytes.</summary>
+    protected virtual long LagBytes => 0;
+
+    public BridgeStatus GetStatus()
+    {
+        long lag = LagBytes;
+        lock (_lock)
+            return new BridgeStatus(_state, _since, _troubleSince, _broker, _error, _messages, _bytes, _attempts, lag);
+    }
+
+    /// <summary>Tries until an attempt says that all is done, until cancelled, or until a person has to decide.</summary>
+    public async Task RunAsync(bool once, CancellationToken cancellationToken)
+    {
+        if (Interlocked.Exchange(ref _isRunning, 1) != 0)
+            throw new InvalidOperationException("This bridge runs already.");
+        BridgeMeter.Add(this);
+        try
+        {
+            while (!await TryAsync(once, cancellationToken).ConfigureAwait(false))
+            {
+            }
+
+            SetState(BridgeState.Stopped);
+        }
+        finally
+        {
+            Close();
+            BridgeMeter.Remove(this);
+            Volatile.Write(ref _isRunning, 0);
+        }
+    }
+
+    /// <summary>One connection's life; returns when all is done, which without <paramref name="once"/> is never.</summary>
+    protected abstract Task AttemptAsync(bool once, CancellationToken cancellationToken);
+
+    /// <summary>Closes what stays open between attempts.</summary>
+    protected abstract void Close();
+
+    protected void SetState(BridgeState state)
+    {
+        lock (_lock)
+        {
+            if (_state == state)
+                return;
+            _state = state;
+            _since = _options.TimeProvider.GetUtcNow();
+            _troubleSince = state is BridgeState.Running or BridgeState.Standby ? null : _troubleSince ?? _since;
+        }
+    }
+
+    protected void Connecting()
+    {
+        SetState(BridgeState.Connecting);
+        lock (_lock)
+            (_broker, _attempts) = (Addresses.Shown, _attempts + 1);
+        BridgeLog.Connecting(Logger, Direction, _options.Stream, Addresses.Shown);
+    }
+
+    protected void Standby()
+    {
+        SetState(BridgeState.Standby);
+        BridgeLog.Standby(Logger, Direction, _options.Stream);
+    }
+
+    protected void Running(long offset)
+    {
+        SetState(BridgeState.Running);
+        BridgeLog.Running(Logger, Direction, _options.Stream, offset, Addresses.Shown);
+    }
+
+    /// <summary>Messages have arrived for good.</summary>
+    protected void Moved(long messages, long bytes)
+    {
+        lock (_lock)
+        {
+            _messages += messages;
+            _bytes += bytes;
+        }
+
+        _backOff.Reset();
+        BridgeMeter.Moved(this, messages, bytes);
+    }
+
+    /// <summary>Stops the bridge, or says what is ambiguous and lets it go on, as the policy is.</summary>
+    protected void Ambiguous(BridgeFault fault, string change, string remedy)
+    {
+        if (_options.OnSourceChange == SourceChangePolicy.Stop)
+            throw new BridgeException(fault, $"{change} {remedy}");
+        BridgeLog.Changed(Logger, Direction, _options.Stream, change);
+    }
+
+    private async Task<bool> TryAsync(bool once, CancellationToken cancellationToken)
+    {
+        cancellationToken.ThrowIfCancellationRequested();
+        TimeSpan pause;
+        try
+        {
+            await AttemptAsync(once, cancellationToken).ConfigureAwait(false);
+            return true;
+        }
+        catch (OperationCanceledException) when (cancellationToken.IsCancellationRequested)
+        {
+            SetState(BridgeState.Stopped);
+            throw;
+        }
+        catch (LockHeldException)
+        {
+            if (GetStatus().State != BridgeState.Standby)
+                Standby();
+            pause = _options.BackOffMin * (1 + Random.Shared.NextDouble());
+        }
+        catch (Exception error) when (BrokerException.IsTransient(error))
+        {
+            string text = BrokerException.Describe(error);
+            lock (_lock)
+                _error = text;
+            SetState(BridgeState.BackingOff);
+            Addresses.MoveOn();
+            pause = _backOff.Next();
+            BridgeMeter.Failed(this);
+            BridgeLog.BackingOff(Logger, Direction, _options.Stream, text, (long)pause.TotalMilliseconds);
+        }
+        catch (Exception error)
+        {
+            lock (_lock)
+                _error = error.Message;
+            SetState(BridgeState.Failed);
+            BridgeMeter.Failed(this);
+            BridgeLog.Failed(Logger, Direction, _options.Stream, error.Message);
+            throw;
+        }
+
+        try
+        {
+            await _backOff.PauseAsync(pause, cancellationToken).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            SetState(BridgeState.Stopped);
+            throw;
+        }
+
+        return false;
+    }
+}

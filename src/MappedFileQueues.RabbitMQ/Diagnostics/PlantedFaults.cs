@@ -1,0 +1,32 @@
+#if MFQ_PLANTED
+namespace MappedFileQueues.RabbitMQ.Diagnostics;
+
+/// <summary>Mistakes that the laboratory has to find. They are in no package.</summary>
+public enum PlantedFault
+{
+    None,
+
+    /// <summary>No marker: the last chunk as it is now counts as the end of the stream.</summary>
+    NoFence,
+
+    /// <summary>The cursor says where to go on, not the stream.</summary>
+    CursorTrusted,
+
+    /// <summary>The place in the stream is written down before the records are appended.</summary>
+    AcknowledgedFirst,
+
+    /// <summary>The lock is on a connection of its own, and its loss is not noticed.</summary>
+    LockElsewhere,
+
+    /// <summary>The client reconnects by itself, and publishing goes on.</summary>
+    AutomaticRecovery,
+}
+
+/// <summary>The mistake of this process.</summary>
+public static class PlantedFaults
+{
+    public static PlantedFault Active { get; set; }
+
+    public static bool Has(PlantedFault fault) => Active == fault;
+}
+#endif

@@ -1,0 +1,160 @@
+using System.Buffers.Binary;
+using MappedFileQueues.RabbitMQ.Envelopes;
+
+namespace MappedFileQueues.RabbitMQ;
+
+/// <summary>
+/// What one broker message holds: a range of a store with the messages in it. For programs that read a stream themselves.
+/// Reading it allocates nothing; the records lie in the body's memory.
+/// </summary>
+public readonly struct StreamEnvelope
+{
+    private readonly ReadOnlyMemory<byte> _records;
+
+    private StreamEnvelope(ReadOnlySpan<byte> header, ReadOnlyMemory<byte> records)
+    {
+        Kind = (EnvelopeKind)header[5];
+        IsDurable = (header[7] & EnvelopeLayout.DurableFlag) != 0;
+        Count = BinaryPrimitives.ReadInt32LittleEndian(header[EnvelopeLayout.Count..]);
+        StoreId = new Guid(header.Slice(EnvelopeLayout.StoreId, 16), bigEndian: true);
+        Epoch = BinaryPrimitives.ReadInt64LittleEndian(header[EnvelopeLayout.Epoch..]);
+        From = BinaryPrimitives.ReadInt64LittleEndian(header[EnvelopeLayout.From..]);
+        To = BinaryPrimitives.ReadInt64LittleEndian(header[EnvelopeLayout.To..]);
+        Session = new Guid(header.Slice(EnvelopeLayout.Session, 16), bigEndian: true);
+        _records = records;
+    }
+
+    /// <summary>What the envelope is for.</summary>
+    public EnvelopeKind Kind { get; }
+
+    /// <summary>
+    /// Whether the records were on the source's disk before they left, so that no power cut took them back there.
+    /// </summary>
+    public bool IsDurable { get; }
+
+    /// <summary>The number of records.</summary>
+    public int Count { get; }
+
+    /// <summary>The id of the store that the records come from.</summary>
+    public Guid StoreId { get; }
+
+    /// <summary>The store's epoch: a power cut that took messages away raises it.</summary>
+    public long Epoch { get; }
+
+    /// <summary>Where the store's envelope before this one ended. A reader that has seen less has missed something.</summary>
+    public long From { get; }
+
+    /// <summary>The offset up to which the store is in the stream with this envelope.</summary>
+    public long To { get; }
+
+    /// <summary>The forwarder's session, chosen at random each time it gets the lock.</summary>
+    public Guid Session { get; }
+
+    /// <summary>
+    /// Reads a broker message. Everything in it is checked before it returns: the records cannot be wrong after it.
+    /// </summary>
+    /// <param name="body">The body of the broker message; the envelope refers to it.</param>
+    /// <returns>The envelope.</returns>
+    /// <exception cref="EnvelopeFormatException">The body is no envelope of a known version, or its bytes are
+    /// damaged.</exception>
+    public static StreamEnvelope Parse(ReadOnlyMemory<byte> body)
+    {
+        ReadOnlySpan<byte> bytes = body.Span;
+        Expect(bytes.Length >= EnvelopeLayout.HeaderLength && bytes.StartsWith(EnvelopeLayout.Magic), "It is no envelope", bytes);
+        Expect(bytes[4] == EnvelopeLayout.Version, $"Its version is unknown: version={bytes[4]}", bytes);
+        int headerLength = bytes[6];
+        Expect(
+            headerLength >= EnvelopeLayout.HeaderLength && headerLength <= bytes.Length,
+            $"Its header is too short or too long: header={headerLength}", bytes);
+        Expect(
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[EnvelopeLayout.Checksum..])
+                == EnvelopeLayout.ComputeChecksum(bytes[EnvelopeLayout.Checked..]),
+            "Its checksum is wrong", bytes);
+        StreamEnvelope envelope = new(bytes[..EnvelopeLayout.HeaderLength], body[headerLength..]);
+        Expect(
+            envelope.Kind is EnvelopeKind.Records or EnvelopeKind.Marker,
+            $"Its kind is unknown: kind={(int)envelope.Kind}", bytes);
+        Expect(
+            envelope.From >= 0 && envelope.To >= envelope.From && envelope.Count >= 0,
+            $"Its range is wrong: from={envelope.From}, to={envelope.To}, records={envelope.Count}", bytes);
+        envelope.CheckRecords();
+        return envelope;
+    }
+
+    /// <summary>Enumerates the records, in the order of their offsets.</summary>
+    /// <returns>The enumerator, for one foreach.</returns>
+    public Enumerator GetEnumerator() => new(_records, Count, From);
+
+    private static void Expect(bool isRight, string what, ReadOnlySpan<byte> body)
+    {
+        if (!isRight)
+        {
+            throw new EnvelopeFormatException(
+                $"A broker message cannot be read. {what}, length={body.Length}. Was it written by another program?");
+        }
+    }
+
+    private void CheckRecords()
+    {
+        ReadOnlySpan<byte> bytes = _records.Span;
+        int length = bytes.Length;
+        long last = From - 1;
+        for (int index = 0; index < Count; index++)
+        {
+            Expect(bytes.Length >= EnvelopeLayout.RecordHeaderLength, $"It ends within a record: record={index}", bytes);
+            long offset = Offset(From, bytes);
+            uint word = BinaryPrimitives.ReadUInt32LittleEndian(bytes[4..]);
+            uint size = word & ~EnvelopeLayout.HasHeaders;
+            bytes = bytes[EnvelopeLayout.RecordHeaderLength..];
+            Expect(
+                size <= (uint)bytes.Length && offset > last && offset < To,
+                $"A record does not fit: record={index}, offset={offset}, size={size}", bytes);
+            if ((word & EnvelopeLayout.HasHeaders) != 0)
+            {
+                Expect(
+                    size >= sizeof(uint) && BinaryPrimitives.ReadUInt32LittleEndian(bytes) is >= sizeof(uint) and var headers
+                        && headers <= size,
+                    $"The headers of a record do not fit: record={index}", bytes);
+            }
+
+            bytes = bytes[(int)size..];
+            last = offset;
+        }
+
+        Expect(bytes.Length == 0, $"Bytes follow its last record: bytes={bytes.Length} of {length}", bytes);
+    }
+
+    private static long Offset(long from, ReadOnlySpan<byte> record) =>
+        from + ((long)BinaryPrimitives.ReadUInt32LittleEndian(record) * EnvelopeLayout.PlaceUnit);
+
+    /// <summary>Steps through the records of an envelope.</summary>
+    public struct Enumerator
+    {
+        private readonly long _from;
+        private ReadOnlyMemory<byte> _rest;
+        private int _left;
+
+        internal Enumerator(ReadOnlyMemory<byte> records, int count, long from) => (_rest, _left, _from) = (records, count, from);
+
+        /// <summary>The record.</summary>
+        public EnvelopeRecord Current { get; private set; }
+
+        /// <summary>Moves to the next record.</summary>
+        /// <returns>Whether there is one.</returns>
+        public bool MoveNext()
+        {
+            if (_left-- <= 0)
+                return false;
+            ReadOnlySpan<byte> bytes = _rest.Span;
+            uint word = BinaryPrimitives.ReadUInt32LittleEndian(bytes[4..]);
+            int size = (int)(word & ~EnvelopeLayout.HasHeaders);
+            int headers = (word & EnvelopeLayout.HasHeaders) == 0
+                ? 0 : BinaryPrimitives.ReadInt32LittleEndian(bytes[EnvelopeLayout.RecordHeaderLength..]);
+            ReadOnlyMemory<byte> content = _rest.Slice(EnvelopeLayout.RecordHeaderLength, size);
+            Current = new EnvelopeRecord(
+                Offset(_from, bytes), headers == 0 ? default : content[sizeof(int)..headers], content[headers..]);
+            _rest = _rest[(EnvelopeLayout.RecordHeaderLength + size)..];
+            return true;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Diagnostics;
+using Microsoft.Extensions.Logging;
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.RabbitMQ.Fetching;
+
+/// <summary>The attempts of a fetcher. The store is opened anew by each: what it holds says where to go on.</summary>
+internal sealed class FetcherLoop(StreamFetcherOptions options, ILogger logger) : BridgeLoop(options, "Fetch", logger)
+{
+    protected override async Task AttemptAsync(bool once, CancellationToken cancellationToken)
+    {
+        Connecting();
+        await using BrokerConnection connection = await BrokerConnection
+            .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+        if (!await StreamQueue.ExistsAsync(connection, options.Stream, cancellationToken).ConfigureAwait(false))
+            throw new BrokerException($"There is no stream yet: stream={options.Stream}.");
+        IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: true, cancellationToken)
+            .ConfigureAwait(false);
+        using TargetStore target = TargetStore.Open(options);
+        FetcherSession session = new(options, target, connection, channel, Ambiguous, OnForeign, Moved);
+        Running(target.Offset);
+        await session.RunAsync(cancellationToken).ConfigureAwait(false);
+    }
+
+    protected override void Close()
+    {
+    }
+
+    private void OnForeign(long streamOffset, string error) => BridgeLog.Foreign(Logger, options.Stream, streamOffset, error);
+}

@@ -1,0 +1,192 @@
+using System.Diagnostics;
+using System.Runtime.ExceptionServices;
+using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Envelopes;
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.RabbitMQ.Fetching;
+
+/// <summary>
+/// Appends what the stream delivers, on the client's thread, in order, until the connection is lost. A message is acknowledged
+/// after it was appended; that only asks the broker for more, because the place is kept here.
+/// </summary>
+internal sealed class FetcherSession(
+    StreamFetcherOptions options,
+    TargetStore target,
+    BrokerConnection connection,
+    IChannel channel,
+    Action<BridgeFault, string, string> onAmbiguous,
+    Action<long, string> onForeign,
+    Action<long, long> onMoved) : AsyncDefaultBasicConsumer(channel)
+{
+    private const int AckIntervalMax = 100;
+
+    private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(200);
+
+    private readonly Lock _lock = new();
+    private readonly int _ackInterval = Math.Min(AckIntervalMax, options.Prefetch / 2);
+    private readonly long _last = target.StreamOffset;
+    private ExceptionDispatchInfo? _failure;
+    private bool _hasFirst;
+    private int _unacknowledged;
+
+    public async Task RunAsync(CancellationToken cancellationToken)
+    {
+        await connection.Ask(Channel.BasicQosAsync(0, options.Prefetch, global: false, cancellationToken), cancellationToken)
+            .ConfigureAwait(false);
+        // From the last message that is done, to see that it is still the same stream.
+        object place = _last >= 0 ? _last : "first";
+        await connection.Ask(
+            Channel.BasicConsumeAsync(
+                options.Stream, autoAck: false, "", noLocal: false, exclusive: false,
+                new Dictionary<string, object?> { [StreamQueue.OffsetName] = place }, this, cancellationToken),
+            cancellationToken).ConfigureAwait(false);
+        long start = Stopwatch.GetTimestamp();
+        try
+        {
+            while (true)
+            {
+                Look(start);
+                await Task.Delay(s_look, cancellationToken).ConfigureAwait(false);
+            }
+        }
+        finally
+        {
+            // Nothing is appended behind the back of the next attempt.
+            lock (_lock)
+                _failure ??= ExceptionDispatchInfo.Capture(new BrokerException("The session has ended."));
+        }
+    }
+
+    public override async Task HandleBasicDeliverAsync(
+        string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
+        IReadOnlyBasicProperties properties, ReadOnlyMemory<byte> body, CancellationToken cancellationToken = default)
+    {
+        lock (_lock)
+        {
+            if (_failure is not null)
+                return;
+            try
+            {
+                Take(StreamQueue.OffsetOf(properties), body);
+            }
+            catch (Exception error)
+            {
+                _failure = ExceptionDispatchInfo.Capture(error);
+                return;
+            }
+        }
+
+        if (++_unacknowledged >= _ackInterval)
+        {
+            _unacknowledged = 0;
+            await Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken).ConfigureAwait(false);
+        }
+    }
+
+    public override Task HandleBasicCancelAsync(string consumerTag, CancellationToken cancellationToken = default)
+    {
+        connection.Fail(new BrokerException("The broker ended the reading of the stream."));
+        return Task.CompletedTask;
+    }
+
+    private void Look(long start)
+    {
+        lock (_lock)
+        {
+            _failure?.Throw();
+            connection.ThrowIfLost();
+            if (_last >= 0 && !_hasFirst && Stopwatch.GetElapsedTime(start) > options.RequestTimeout)
+            {
+                onAmbiguous(
+                    BridgeFault.Gap,
+                    $"The stream ends before what was fetched from it: stream={options.Stream}, last={_last}. It was deleted and "
+                    + "made again, or the broker has lost its end.",
+                    "Fetch into a new store.");
+                _hasFirst = true;
+            }
+
+            target.WritePosition();
+        }
+    }
+
+    private void Take(long streamOffset, ReadOnlyMemory<byte> body)
+    {
+        if (streamOffset < 0)
+            throw new BrokerException($"{options.Stream} is no stream.");
+        // A chunk may begin before the place that was asked for.
+        if (streamOffset < _last)
+            return;
+        uint checksum = EnvelopeLayout.ComputeChecksum(body.Span);
+        if (!_hasFirst)
+        {
+            _hasFirst = true;
+            if (streamOffset == _last)
+            {
+                if (checksum != target.Checksum)
+                {
+                    onAmbiguous(
+                        BridgeFault.Gap,
+                        $"The stream is another one than before: stream={options.Stream}, last={_last}. "
+                        + "It was deleted and made again.",
+                        "Fetch into a new store.");
+                }
+
+                return;
+            }
+        }
+
+        StreamEnvelope? envelope = Parse(streamOffset, body);
+        long seenTo = envelope is { Kind: EnvelopeKind.Records } records ? FindSeen(records, streamOffset) : 0;
+        (int count, long bytes) = target.Take(envelope, seenTo, streamOffset, checksum);
+        if (count > 0)
+            onMoved(count, bytes);
+        target.WritePosition();
+    }
+
+    private StreamEnvelope? Parse(long streamOffset, ReadOnlyMemory<byte> body)
+    {
+        try
+        {
+            return StreamEnvelope.Parse(body);
+        }
+        catch (EnvelopeFormatException error)
+        {
+            onForeign(streamOffset, error.Message);
+            return null;
+        }
+    }
+
+    /// <summary>
+    /// Up to where the source of an envelope is in the store already; complains if something is missing between.
+    /// </summary>
+    private long FindSeen(in StreamEnvelope envelope, long streamOffset)
+    {
+        if (target.PlaceOf(envelope.StoreId) is not { } place)
+            return 0;
+        string where = $"stream={options.Stream}, place={streamOffset}, source={envelope.StoreId}";
+        if (envelope.Epoch == place.Epoch)
+        {
+            if (envelope.From > place.To)
+            {
+                onAmbiguous(
+                    BridgeFault.Gap,
+                    $"Messages are missing in the stream: {where}, from={place.To}, to={envelope.From}. "
+                    + "Its retention removed them.",
+                    "Go on without them (OnSourceChange).");
+            }
+
+            return place.To;
+        }
+
+        if (envelope.Epoch > place.Epoch && envelope.From == place.To)
+            return 0;
+        onAmbiguous(
+            BridgeFault.SourceChanged,
+            $"The source has changed its epoch: {where}, from={envelope.From} of epoch {envelope.Epoch}, fetched={place.To} of "
+            + $"epoch {place.Epoch}. Messages from {Math.Min(envelope.From, place.To)} on may come again, or "
+            + "others in their place.",
+            "Go on with them (OnSourceChange).");
+        return 0;
+    }
+}

@@ -1,0 +1,226 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.RabbitMQ.Fetching;
+
+/// <summary>
+/// The store that is fetched into, and the place in the stream that belongs to its end. The fetcher is the only producer, and
+/// appends record after record as the stream has them. So the place is known exactly after any death: it is the last one that
+/// was written down, and as many records further as were appended since, which are read again and compared.
+/// <code>
+/// step                                        killed after it
+/// 1 append a batch                            it is there or not, never a part; the next fetcher finds it behind the place
+/// 2 at times: flush the store                 -
+/// 3 write the place down, on disk             the next fetcher begins there
+/// 4 move the cursor that holds retention      retention keeps more than it must
+/// </code>
+/// </summary>
+internal sealed class TargetStore : IDisposable
+{
+    /// <summary>The consumer whose cursor keeps retention from what a restart compares.</summary>
+    private const string ConsumerName = "bridge.fetch";
+
+    /// <summary>A batch is one claim, which has to fit into a segment.</summary>
+    private const int FrameOverhead = 16;
+
+    private readonly MappedFileQueue _queue;
+    private readonly MappedFileProducer _producer;
+    private readonly MappedFileConsumer _consumer;
+    private readonly PositionFile _file;
+    private readonly StreamFetcherOptions _options;
+    private readonly Guid _storeId;
+    private readonly long _batchLengthMax;
+    private readonly Dictionary<Guid, SourcePlace> _sources = [];
+    private readonly List<ReadOnlyMemory<byte>> _batch = [];
+    private MappedFileReader? _appended;
+    private long _appendedEnd;
+    private long _writtenTime = Stopwatch.GetTimestamp();
+    private bool _isDirty;
+
+    private TargetStore(MappedFileQueue queue, PositionFile file, StreamFetcherOptions options)
+    {
+        (_queue, _file, _options) = (queue, file, options);
+        MappedFileQueueInfo info = queue.GetInfo();
+        _storeId = info.StoreId;
+        _batchLengthMax = info.SegmentSize / 2;
+        bool isKnown = info.Consumers.Any(consumer => consumer.Name == ConsumerName);
+        _producer = queue.OpenProducer();
+        if (file.Position is { } position)
+            Resume(position);
+        else if (isKnown)
+            throw Changed("The store was fetched into before, and the file that says up to where is gone");
+        else
+            WritePlace();
+        // After the file: a store with the consumer and without the file has lost it.
+        _consumer = queue.OpenConsumer(ConsumerName, QueueStart.Latest);
+    }
+
+    /// <summary>The last broker message that is done; -1 before the first.</summary>
+    public long StreamOffset { get; private set; } = -1;
+
+    /// <summary>The checksum of its body.</summary>
+    public uint Checksum { get; private set; }
+
+    public long Offset => _producer.Offset;
+
+    public static TargetStore Open(StreamFetcherOptions options)
+    {
+        MappedFileQueue queue = new(new MappedFileQueueOptions
+        {
+            StorePath = options.StorePath,
+            SegmentSize = options.SegmentSize,
+            Durability = options.Durability,
+            ProducerMode = ProducerMode.Exclusive,
+            DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
+        });
+        PositionFile? file = null;
+        try
+        {
+            file = PositionFile.Open(options.StorePath);
+            return new TargetStore(queue, file, options);
+        }
+        catch
+        {
+            file?.Dispose();
+            queue.Dispose();
+            throw;
+        }
+    }
+
+    public SourcePlace? PlaceOf(Guid source) => _sources.TryGetValue(source, out SourcePlace place) ? place : null;
+
+    /// <summary>Takes the records of one broker message that are new, and notes that the message is done.</summary>
+    /// <param name="envelope">The message; null if it is none of ours.</param>
+    /// <param name="seenTo">Records before this offset are there already.</param>
+    /// <param name="streamOffset">Its place in the stream.</param>
+    /// <param name="checksum">The checksum of its body.</param>
+    /// <returns>How many records and bytes were new.</returns>
+    public (int Count, long Bytes) Take(StreamEnvelope? envelope, long seenTo, long streamOffset, uint checksum)
+    {
+        int count = 0;
+        long bytes = 0;
+        if (envelope is { Kind: EnvelopeKind.Records } records)
+        {
+#if MFQ_PLANTED
+            if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AcknowledgedFirst) && _appended is null)
+            {
+                (StreamOffset, Checksum) = (streamOffset, checksum);
+                _sources[records.StoreId] = new SourcePlace(records.Epoch, records.To);
+                WritePlace();
+            }
+#endif
+            (count, bytes) = Append(records, seenTo);
+            SourcePlace place = new(records.Epoch, records.To);
+            if (_sources.TryGetValue(records.StoreId, out SourcePlace before) && before.Epoch == place.Epoch)
+                place = place with { To = Math.Max(before.To, place.To) };
+            _sources[records.StoreId] = place;
+        }
+
+        (StreamOffset, Checksum) = (streamOffset, checksum);
+        _isDirty = true;
+        return (count, bytes);
+    }
+
+    /// <summary>Writes the place down, if it has changed and the interval is over.</summary>
+    public void WritePosition()
+    {
+        if (!_isDirty || _appended is not null || Stopwatch.GetElapsedTime(_writtenTime) < _options.PositionInterval)
+            return;
+        WritePlace();
+        _consumer.AdjustOffset(_file.Position!.TargetOffset);
+        _writtenTime = Stopwatch.GetTimestamp();
+        _isDirty = false;
+    }
+
+    public void Dispose()
+    {
+        _appended?.Dispose();
+        _file.Dispose();
+        _queue.Dispose();
+    }
+
+    private void WritePlace()
+    {
+        long offset = _producer.Offset;
+        _queue.Flush();
+        Dictionary<Guid, SourcePlace> sources = new(_sources);
+        _file.Write(new FetchPosition(_storeId, _options.Stream, offset, StreamOffset, Checksum, sources));
+    }
+
+    private void Resume(FetchPosition position)
+    {
+        long end = _producer.Offset;
+        if (position.StoreId != _storeId)
+            throw Changed($"The file that says up to where the store was fetched is another store's: store={position.StoreId}");
+        if (position.Stream != _options.Stream)
+            throw Changed($"The store was fetched from another stream: stream={position.Stream}");
+        if (position.TargetOffset > end)
+            throw Changed($"The store has lost what was on disk: end={end}, before={position.TargetOffset}");
+        (StreamOffset, Checksum) = (position.StreamOffset, position.Checksum);
+        foreach ((Guid id, SourcePlace place) in position.Sources)
+            _sources[id] = place;
+        if (position.TargetOffset < end)
+        {
+            _appended = MappedFileReader.Open(_options.StorePath, QueueStart.FromOffset(position.TargetOffset));
+            _appendedEnd = end;
+        }
+    }
+
+    private (int Count, long Bytes) Append(StreamEnvelope envelope, long seenTo)
+    {
+        _batch.Clear();
+        long bytes = 0;
+        long length = 0;
+        int count = 0;
+        foreach (EnvelopeRecord record in envelope)
+        {
+            if (record.Offset < seenTo || WasAppended(record))
+                continue;
+            _batch.Add(record.Payload);
+            bytes += record.Payload.Length;
+            length += record.Payload.Length + FrameOverhead;
+            count++;
+            if (length > _batchLengthMax)
+                Flush(ref length);
+        }
+
+        Flush(ref length);
+        return (count, bytes);
+    }
+
+    private void Flush(ref long length)
+    {
+        if (_batch.Count == 1)
+            _producer.Produce(_batch[0].Span);
+        else if (_batch.Count > 1 && length <= _batchLengthMax)
+            _producer.ProduceBatch(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(_batch));
+        else
+            _batch.ForEach(record => _producer.Produce(record.Span));
+        _batch.Clear();
+        length = 0;
+    }
+
+    /// <summary>Whether a record is what was appended after the place that was written down, and before the death.</summary>
+    private bool WasAppended(in EnvelopeRecord record)
+    {
+        if (_appended is not { } reader)
+            return false;
+        if (reader.TryRead(out ReadOnlySpan<byte> message) && reader.MessageOffset < _appendedEnd)
+        {
+            if (!message.SequenceEqual(record.Payload.Span))
+            {
+                throw Changed(
+                    $"The store holds something other than the stream: offset={reader.MessageOffset}, source={record.Offset}");
+            }
+
+            return true;
+        }
+
+        reader.Dispose();
+        _appended = null;
+        return false;
+    }
+
+    private BridgeException Changed(string what) => new(
+        BridgeFault.TargetChanged,
+        $"{what}, path={_options.StorePath}. Only the fetcher may append to its store. Fetch into a new one.");
+}

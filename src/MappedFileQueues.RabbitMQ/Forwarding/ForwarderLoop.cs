@@ -1,0 +1,179 @@
+using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Diagnostics;
+using MappedFileQueues.RabbitMQ.Envelopes;
+using Microsoft.Extensions.Logging;
+
+namespace MappedFileQueues.RabbitMQ.Forwarding;
+
+/// <summary>
+/// The attempts of a forwarder: connect, one channel, lock, fence, the stream's end, and then record after record.
+/// </summary>
+internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logger) : BridgeLoop(options, "Forward", logger)
+{
+    private readonly DeadLetters _deadLetters = new(options);
+    private SourceStore? _source;
+    private long _published = -1;
+    private long _confirmed = -1;
+
+    protected override long LagBytes =>
+        Volatile.Read(ref _confirmed) is >= 0 and long confirmed && _source is { } source
+            ? Math.Max(0, Published(source) - confirmed)
+            : 0;
+
+    protected override async Task AttemptAsync(bool once, CancellationToken cancellationToken)
+    {
+        Connecting();
+        SourceStore source = OpenSource();
+        await using BrokerConnection connection = await BrokerConnection
+            .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+        await StreamQueue.EnsureAsync(connection, options, cancellationToken).ConfigureAwait(false);
+        ConfirmedChannel channel = await ConfirmedChannel
+            .OpenAsync(connection, options.Window, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+        ConfirmedChannel lockChannel = channel;
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.LockElsewhere))
+        {
+            BrokerConnection own = await BrokerConnection
+                .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+            _ = connection.Lost.Register(() => _ = own.DisposeAsync());
+            lockChannel = await ConfirmedChannel
+                .OpenAsync(own, 4, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+        }
+#endif
+        StreamLock held = await StreamLock
+            .TakeAsync(lockChannel, options, source.StoreId, Standby, cancellationToken).ConfigureAwait(false);
+        SetState(BridgeState.Connecting);
+
+        Guid id = Guid.NewGuid();
+        StreamTail tail = await StreamTail
+            .FindAsync(channel, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken)
+            .ConfigureAwait(false);
+        long from = FindStart(source, tail);
+        long? until = once ? source.PublishedOffset : null;
+        EnvelopeWriter writer = new(source.StoreId, id, options.PackLength, options.DurableOnly);
+        ForwarderSession session = new(
+            options, source, channel, held, _deadLetters, writer, OnDeadLetter, (messages, bytes) =>
+            {
+                Volatile.Write(ref _confirmed, channel.Window.ConfirmedTo);
+                Moved(messages, bytes);
+            });
+        Volatile.Write(ref _confirmed, from);
+        Running(from);
+        try
+        {
+            await session.RunAsync(from, until, cancellationToken).ConfigureAwait(false);
+        }
+        catch (Exception error) when (RefusedException.IsIn(error))
+        {
+            _deadLetters.Refused(Math.Max(from, channel.Window.ConfirmedTo), session.SentTo, session.WasCareful);
+            throw new BrokerException(error.Message, error);
+        }
+    }
+
+    protected override void Close()
+    {
+        _source?.Dispose();
+        _source = null;
+    }
+
+    private long Published(SourceStore source)
+    {
+        try
+        {
+            return _published = source.PublishedOffset;
+        }
+        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        {
+            return _published;
+        }
+    }
+
+    private SourceStore OpenSource()
+    {
+        if (_source is { } open)
+        {
+            try
+            {
+                _ = open.PublishedOffset;
+                return open;
+            }
+            catch (QueueDeletedException error)
+            {
+                Close();
+                Ambiguous(
+                    BridgeFault.SourceChanged, error.Message, "Start the forwarder again if the new store is to be forwarded.");
+            }
+        }
+
+        return _source = SourceStore.Open(options);
+    }
+
+    /// <summary>
+    /// Where to go on. The stream decides; the store only shows whether it still is what the stream knows.
+    /// <code>
+    /// the stream holds                       the store is           go on
+    /// nothing                                new to the name        where its consumer starts
+    /// nothing of any store                   partly forwarded       ambiguous: the stream was deleted or emptied
+    /// another store                          new to the stream      ambiguous: replaced, or two share the stream
+    /// this store, the same epoch             as long or longer      where the stream ends
+    /// this store, the same epoch             shorter                ambiguous: restored from a copy
+    /// this store, an earlier epoch           cut back by a cut      where the stream ends, if that was on disk; else ambiguous
+    /// this store, a later epoch              restored               ambiguous
+    /// </code>
+    /// </summary>
+    private long FindStart(SourceStore source, StreamTail tail)
+    {
+        long cursor = source.Consumer.CommittedOffset;
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.CursorTrusted))
+            return MoveTo(source, cursor);
+#endif
+        long published = source.PublishedOffset;
+        string place = $"store={source.StoreId}, path={options.StorePath}, stream={options.Stream}";
+        if (tail.To < 0)
+        {
+            if (tail.Other is { } other)
+            {
+                Ambiguous(
+                    BridgeFault.SourceChanged,
+                    $"The stream holds another store and nothing of this one: {place}, other={other}. The store was replaced, or "
+                    + "both are to share the stream.",
+                    "Go on (OnSourceChange) if that is meant.");
+            }
+            else if (!source.IsNew && cursor > source.OldestOffset)
+            {
+                Ambiguous(
+                    BridgeFault.SourceChanged,
+                    $"The stream holds nothing of the store, of which everything before the cursor was forwarded: {place}, "
+                    + $"cursor={cursor}. The stream was deleted, or its retention has removed everything.",
+                    "Go on from the cursor (OnSourceChange), or reset the consumer.");
+            }
+
+            return MoveTo(source, cursor);
+        }
+
+        bool isSame = tail.Epoch == source.Epoch && tail.To <= published;
+        bool isCutBack = tail.Epoch < source.Epoch && tail.IsDurable && tail.To <= published;
+        if (isSame || isCutBack)
+            return MoveTo(source, tail.To);
+        Ambiguous(
+            BridgeFault.SourceChanged,
+            $"The store is not as the stream knows it: {place}, stream's end={tail.To} of epoch {tail.Epoch}, store's "
+            + $"end={published} of epoch {source.Epoch}, cursor={cursor}. Messages between the cursor and the stream's end are "
+            + "in the stream, and may be lost or others in the store.",
+            "Go on from the cursor (OnSourceChange), which may repeat some of them.");
+        return MoveTo(source, Math.Min(cursor, published));
+    }
+
+    private static long MoveTo(SourceStore source, long offset)
+    {
+        source.Consumer.AdjustOffset(offset);
+        return offset;
+    }
+
+    private void OnDeadLetter(long offset, int length)
+    {
+        BridgeMeter.DeadLetter(this);
+        BridgeLog.DeadLetter(Logger, options.Stream, offset, length);
+    }
+}

@@ -1,0 +1,81 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.RabbitMQ.Forwarding;
+
+/// <summary>The store that is forwarded, and its consumer. One caller at a time.</summary>
+internal sealed class SourceStore : IDisposable
+{
+    /// <summary>A commit of a place in the middle walks over the segment, so under load there is one a second.</summary>
+    private static readonly TimeSpan s_commitInterval = TimeSpan.FromSeconds(1);
+
+    private readonly MappedFileQueue _queue;
+    private long _commitTime = Stopwatch.GetTimestamp();
+
+    private SourceStore(MappedFileQueue queue, StreamForwarderOptions options)
+    {
+        _queue = queue;
+        MappedFileQueueInfo info = queue.GetInfo();
+        (StoreId, Epoch) = (info.StoreId, info.Epoch);
+        IsNew = info.Consumers.All(consumer => consumer.Name != options.ConsumerName);
+        Consumer = queue.OpenConsumer(options.ConsumerName);
+    }
+
+    public MappedFileConsumer Consumer { get; }
+
+    public Guid StoreId { get; }
+
+    public long Epoch { get; }
+
+    /// <summary>Whether the store had no consumer of this name before.</summary>
+    public bool IsNew { get; }
+
+    public long OldestOffset => _queue.GetInfo().OldestOffset;
+
+    public long PublishedOffset => _queue.GetInfo().PublishedOffset;
+
+    public static SourceStore Open(StreamForwarderOptions options)
+    {
+        MappedFileQueue queue = new(new MappedFileQueueOptions
+        {
+            StorePath = options.StorePath,
+            CreateIfMissing = false,
+            DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
+        });
+        try
+        {
+            return new SourceStore(queue, options);
+        }
+        catch
+        {
+            queue.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Returns once everything before an offset is on disk.</summary>
+    public void MakeDurable(long to)
+    {
+        if (_queue.ConfirmedOffset < to)
+            _queue.Flush();
+    }
+
+    /// <summary>Lets the cursor follow the confirms. It only holds retention back: where to go on, the stream says.</summary>
+    /// <param name="to">Up to where the broker has confirmed.</param>
+    /// <param name="canCommitAll">Whether no message is in hand, which a commit of all would take for done.</param>
+    public void Commit(long to, bool canCommitAll)
+    {
+        if (to <= Consumer.CommittedOffset)
+            return;
+        if (canCommitAll && Consumer.Offset == to)
+        {
+            Consumer.Commit();
+        }
+        else if (Stopwatch.GetElapsedTime(_commitTime) >= s_commitInterval)
+        {
+            Consumer.Commit(to);
+            _commitTime = Stopwatch.GetTimestamp();
+        }
+    }
+
+    public void Dispose() => _queue.Dispose();
+}

@@ -1,0 +1,172 @@
+using System.Diagnostics;
+using MappedFileQueues.RabbitMQ.Connections;
+using RabbitMQ.Client;
+using RabbitMQ.Client.Events;
+using RabbitMQ.Client.Exceptions;
+
+namespace MappedFileQueues.RabbitMQ.Forwarding;
+
+/// <summary>
+/// The lock of a store's forwarders, held by the channel that publishes: when the broker ends that channel, it ends lock and
+/// publishing together, and nothing that the old holder sent can come after what the new one sends.
+/// </summary>
+internal sealed class StreamLock
+{
+    private const int AccessRefused = 403;
+
+    /// <summary>A waiter that gets nothing for this long makes sure that there is a token to get.</summary>
+    private static readonly TimeSpan s_tokenPatience = TimeSpan.FromSeconds(1);
+
+    /// <summary>The broker ends a channel that keeps a message for half an hour without a word.</summary>
+    private static readonly TimeSpan s_tokenAgeMax = TimeSpan.FromMinutes(10);
+
+    private readonly ConfirmedChannel _channel;
+    private readonly Holder? _holder;
+
+    private StreamLock(ConfirmedChannel channel, Holder? holder) => (_channel, _holder) = (channel, holder);
+
+    /// <summary>Waits for the lock.</summary>
+    public static async Task<StreamLock> TakeAsync(
+        ConfirmedChannel channel, StreamForwarderOptions options, Guid storeId, Action onStandby,
+        CancellationToken cancellationToken)
+    {
+        string name = $"mfq.lock.{options.Stream}.{storeId:N}";
+        return options.Lock == StreamLockKind.Classic
+            ? await TakeClassicAsync(channel, $"{name}.classic", cancellationToken).ConfigureAwait(false)
+            : await TakeQuorumAsync(channel, name, onStandby, cancellationToken).ConfigureAwait(false);
+    }
+
+    /// <summary>
+    /// Gives the token back and gets it again, when it has been out for long. The holder stays the active consumer.
+    /// </summary>
+    public async Task RenewAsync(CancellationToken cancellationToken)
+    {
+        if (_holder?.TakeOld(s_tokenAgeMax) is { } tag)
+        {
+            await _channel.Connection.Ask(
+                _channel.Channel.BasicNackAsync(tag, multiple: false, requeue: true, cancellationToken).AsTask(),
+                cancellationToken).ConfigureAwait(false);
+        }
+    }
+
+    private static async Task<StreamLock> TakeClassicAsync(
+        ConfirmedChannel channel, string name, CancellationToken cancellationToken)
+    {
+        await DeclareAsync(channel, name, [], cancellationToken).ConfigureAwait(false);
+        try
+        {
+            await channel.Connection.Ask(
+                channel.Channel.BasicConsumeAsync(
+                    name, autoAck: true, "", noLocal: false, exclusive: true, arguments: null,
+                    new Holder(channel.Channel, channel.Connection), cancellationToken),
+                cancellationToken).ConfigureAwait(false);
+        }
+        catch (Exception error) when (IsRefused(error))
+        {
+            throw new LockHeldException();
+        }
+
+        return new StreamLock(channel, null);
+    }
+
+    private static async Task<StreamLock> TakeQuorumAsync(
+        ConfirmedChannel channel, string name, Action onStandby, CancellationToken cancellationToken)
+    {
+        Dictionary<string, object?> arguments = new()
+        {
+            ["x-queue-type"] = "quorum",
+            ["x-single-active-consumer"] = true,
+            // Waiters that doubt add tokens; only one stays.
+            ["x-max-length"] = 1,
+        };
+        await DeclareAsync(channel, name, arguments, cancellationToken).ConfigureAwait(false);
+        BrokerConnection connection = channel.Connection;
+        await connection.Ask(channel.Channel.BasicQosAsync(0, 1, global: false, cancellationToken), cancellationToken)
+            .ConfigureAwait(false);
+        Holder holder = new(channel.Channel, connection);
+        await connection.Ask(
+            channel.Channel.BasicConsumeAsync(
+                name, autoAck: false, "", noLocal: false, exclusive: false, arguments: null, holder, cancellationToken),
+            cancellationToken).ConfigureAwait(false);
+        if (!await holder.WaitAsync(s_tokenPatience, cancellationToken).ConfigureAwait(false))
+        {
+            await channel.PublishConfirmedAsync(name, default, cancellationToken).ConfigureAwait(false);
+            if (!await holder.WaitAsync(s_tokenPatience, cancellationToken).ConfigureAwait(false))
+            {
+                onStandby();
+                await holder.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
+            }
+        }
+
+        return new StreamLock(channel, holder);
+    }
+
+    private static Task DeclareAsync(
+        ConfirmedChannel channel, string name, Dictionary<string, object?> arguments, CancellationToken cancellationToken) =>
+        channel.Connection.Ask(
+            channel.Channel.QueueDeclareAsync(
+                name, durable: true, exclusive: false, autoDelete: false, arguments, cancellationToken: cancellationToken),
+            cancellationToken);
+
+    private static bool IsRefused(Exception? error) => error is not null
+        && (error is OperationInterruptedException { ShutdownReason.ReplyCode: AccessRefused }
+            || error.Data["code"] is AccessRefused || IsRefused(error.InnerException));
+
+    /// <summary>The consumer of the lock's queue.</summary>
+    private sealed class Holder(IChannel channel, BrokerConnection connection) : AsyncDefaultBasicConsumer(channel)
+    {
+        private readonly TaskCompletionSource _got = new(TaskCreationOptions.RunContinuationsAsynchronously);
+        private readonly Lock _lock = new();
+        private ulong _tag;
+        private long _time;
+
+        public override Task HandleBasicDeliverAsync(
+            string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
+            IReadOnlyBasicProperties properties, ReadOnlyMemory<byte> body, CancellationToken cancellationToken = default)
+        {
+            lock (_lock)
+                (_tag, _time) = (deliveryTag, Stopwatch.GetTimestamp());
+            _got.TrySetResult();
+            return Task.CompletedTask;
+        }
+
+        /// <summary>The broker takes the lock away: its queue was deleted, or lost its majority.</summary>
+        public override Task HandleBasicCancelAsync(string consumerTag, CancellationToken cancellationToken = default)
+        {
+            connection.Fail(new BrokerException("The broker took the lock away."));
+            return Task.CompletedTask;
+        }
+
+        public ulong? TakeOld(TimeSpan age)
+        {
+            lock (_lock)
+            {
+                if (_tag == 0 || Stopwatch.GetElapsedTime(_time) < age)
+                    return null;
+                ulong tag = _tag;
+                _tag = 0;
+                return tag;
+            }
+        }
+
+        public async Task<bool> WaitAsync(TimeSpan limit, CancellationToken cancellationToken)
+        {
+            using CancellationTokenSource either =
+                CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, connection.Lost);
+            try
+            {
+                await _got.Task.WaitAsync(limit, either.Token).ConfigureAwait(false);
+                return true;
+            }
+            catch (TimeoutException)
+            {
+                return false;
+            }
+            catch (OperationCanceledException) when (!cancellationToken.IsCancellationRequested)
+            {
+                connection.ThrowIfLost();
+                throw;
+            }
+        }
+    }
+}

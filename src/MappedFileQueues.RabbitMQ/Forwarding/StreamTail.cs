@@ -1,0 +1,157 @@
+using System.Diagnostics;
+using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Envelopes;
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.RabbitMQ.Forwarding;
+
+/// <summary>What the stream says about a store.</summary>
+/// <param name="To">Up to where the stream holds the store; -1 if it holds nothing of it.</param>
+/// <param name="Epoch">The store's epoch then.</param>
+/// <param name="IsDurable">Whether that was on the store's disk before it left.</param>
+/// <param name="Other">Another store of which the stream holds something; null if none was seen.</param>
+internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, Guid? Other)
+{
+    private const ushort Prefetch = 200;
+    private const long FirstStep = 64;
+    private const long StepFactor = 8;
+    private const long StepMax = long.MaxValue / StepFactor;
+
+    /// <summary>
+    /// Fences whoever had the lock before, and finds out up to where the stream holds the store. The marker comes after
+    /// everything that an earlier holder has sent: its channel, and with it all that was on the way, ended before the lock was
+    /// free. Reading goes from the last chunk until the marker is seen, because a replica may be behind; only then does the last
+    /// envelope count. If the marker is alone in the last chunk, the reading begins again further and further back.
+    /// </summary>
+    public static async Task<StreamTail> FindAsync(
+        ConfirmedChannel channel, string stream, Guid storeId, Guid session, TimeSpan patience,
+        CancellationToken cancellationToken)
+    {
+        EnvelopeWriter writer = new(storeId, session, 0, isDurable: false);
+        writer.Begin(0);
+#if MFQ_PLANTED
+        if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.NoFence))
+        {
+            Scan hasty = new(channel, storeId, session);
+            await hasty.ReadHastilyAsync(stream, cancellationToken).ConfigureAwait(false);
+            if (hasty.Found.To >= 0)
+                return hasty.Found;
+        }
+#endif
+        await channel.PublishConfirmedAsync(stream, writer.End(EnvelopeKind.Marker, 0, 0), cancellationToken)
+            .ConfigureAwait(false);
+
+        Scan scan = new(channel, storeId, session);
+        await scan.ReadAsync(stream, "last", patience, cancellationToken).ConfigureAwait(false);
+        for (long step = FirstStep; scan.Found.To < 0 && scan.From > 0; step = Math.Min(step, StepMax) * StepFactor)
+        {
+            long from = Math.Max(0, scan.MarkerOffset - step);
+            Scan further = new(channel, storeId, session);
+            await further.ReadAsync(stream, from, patience, cancellationToken).ConfigureAwait(false);
+            scan = further;
+        }
+
+        return scan.Found;
+    }
+
+    /// <summary>Reads from a place up to the marker of a session.</summary>
+    private sealed class Scan(ConfirmedChannel channel, Guid storeId, Guid session) : AsyncDefaultBasicConsumer(channel.Channel)
+    {
+        private const int AckInterval = Prefetch / 2;
+
+        private readonly TaskCompletionSource _done = new(TaskCreationOptions.RunContinuationsAsynchronously);
+        private long _lastTime = Stopwatch.GetTimestamp();
+        private int _count;
+
+        public StreamTail Found { get; private set; } = new(-1, 0, false, null);
+
+        public long MarkerOffset { get; private set; }
+
+        /// <summary>The place where the reading was asked to begin.</summary>
+        public long From { get; private set; }
+
+        public async Task ReadAsync(string stream, object place, TimeSpan patience, CancellationToken cancellationToken)
+        {
+            From = place is long number ? number : long.MaxValue;
+            await channel.Connection.Ask(
+                channel.Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken), cancellationToken)
+                .ConfigureAwait(false);
+            string tag = await channel.Connection.Ask(
+                channel.Channel.BasicConsumeAsync(
+                    stream, autoAck: false, "", noLocal: false, exclusive: false,
+                    new Dictionary<string, object?> { [StreamQueue.OffsetName] = place }, this, cancellationToken),
+                cancellationToken).ConfigureAwait(false);
+            while (!_done.Task.IsCompleted)
+            {
+                channel.ThrowIfLate();
+                if (Stopwatch.GetElapsedTime(Volatile.Read(ref _lastTime)) > patience)
+                    throw new BrokerException($"The end of the stream did not come within {patience.TotalSeconds} s.");
+                try
+                {
+                    await _done.Task.WaitAsync(TimeSpan.FromMilliseconds(100), cancellationToken).ConfigureAwait(false);
+                }
+                catch (TimeoutException)
+                {
+                    // Another look at the connection.
+                }
+            }
+
+            await channel.Connection.Ask(channel.Channel.BasicCancelAsync(tag, false, cancellationToken), cancellationToken)
+                .ConfigureAwait(false);
+        }
+
+#if MFQ_PLANTED
+        public async Task ReadHastilyAsync(string stream, CancellationToken cancellationToken)
+        {
+            await channel.Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken).ConfigureAwait(false);
+            string tag = await channel.Channel.BasicConsumeAsync(
+                stream, autoAck: false, "", noLocal: false, exclusive: false,
+                new Dictionary<string, object?> { [StreamQueue.OffsetName] = "last" }, this, cancellationToken)
+                .ConfigureAwait(false);
+            for (int look = 0; look < 100 && Found.To < 0; look++)
+                await Task.Delay(10, cancellationToken).ConfigureAwait(false);
+            _done.TrySetResult();
+            await channel.Channel.BasicCancelAsync(tag, false, cancellationToken).ConfigureAwait(false);
+        }
+
+#endif
+        public override async Task HandleBasicDeliverAsync(
+            string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
+            IReadOnlyBasicProperties properties, ReadOnlyMemory<byte> body, CancellationToken cancellationToken = default)
+        {
+            if (_done.Task.IsCompleted)
+                return;
+            Volatile.Write(ref _lastTime, Stopwatch.GetTimestamp());
+            if (++_count % AckInterval == 0)
+                await channel.Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken).ConfigureAwait(false);
+            StreamEnvelope envelope;
+            try
+            {
+                envelope = StreamEnvelope.Parse(body);
+            }
+            catch (EnvelopeFormatException)
+            {
+                // Whoever put it there, it says nothing about this store.
+                return;
+            }
+
+            if (envelope.Kind == EnvelopeKind.Marker && envelope.Session == session)
+            {
+                MarkerOffset = StreamQueue.OffsetOf(properties);
+                _done.TrySetResult();
+            }
+            else if (envelope.Kind == EnvelopeKind.Records)
+            {
+                Found = envelope.StoreId == storeId
+                    ? Found with { To = envelope.To, Epoch = envelope.Epoch, IsDurable = envelope.IsDurable }
+                    : Found with { Other = envelope.StoreId };
+            }
+        }
+
+        public override Task HandleBasicCancelAsync(string consumerTag, CancellationToken cancellationToken = default)
+        {
+            channel.Connection.Fail(new BrokerException("The broker ended the reading of the stream."));
+            return Task.CompletedTask;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+namespace MappedFileQueues.RabbitMQ;
+
+/// <summary>What a <see cref="StreamForwarder"/> forwards, and how.</summary>
+public sealed class StreamForwarderOptions : BridgeOptions
+{
+    /// <summary>The length of an envelope that is full, when nothing else is said: 64 KiB.</summary>
+    public const int PackLengthDefault = 64 * 1024;
+
+    /// <summary>The name of the store's consumer whose cursor follows the confirms. Default <c>bridge</c>.</summary>
+    public string ConsumerName { get; set; } = "bridge";
+
+    /// <summary>
+    /// How many bytes of records go into one broker message; a longer record has one of its own. 0: one record a broker message.
+    /// Default 64 KiB.
+    /// </summary>
+    public int PackLength { get; set; } = PackLengthDefault;
+
+    /// <summary>How long a record waits for others while earlier ones are not confirmed yet. Default 5 ms.</summary>
+    public TimeSpan PackTime { get; set; } = TimeSpan.FromMilliseconds(5);
+
+    /// <summary>The most broker messages that are not confirmed yet. Default 256.</summary>
+    public int Window { get; set; } = 256;
+
+    /// <summary>
+    /// Whether records leave only once they are on the local disk, which the forwarder flushes for that. Default true: a power
+    /// cut then never takes back what the stream holds. False saves the flush.
+    /// </summary>
+    public bool DurableOnly { get; set; } = true;
+
+    /// <summary>How the broker keeps forwarders of one store from running at the same time.</summary>
+    public StreamLockKind Lock { get; set; }
+
+    /// <summary>
+    /// A store for records that the broker refuses, each as it was. Default none: the forwarder stops at such a record. A
+    /// forwarder that dies at the wrong moment puts a record there twice.
+    /// </summary>
+    public string? DeadLetterPath { get; set; }
+
+    /// <summary>
+    /// A longer record is not offered to the broker. Default 128 MiB less 1 KiB, what a broker takes by default.
+    /// </summary>
+    public int RecordLengthMax { get; set; } = (128 * 1024 * 1024) - 1024;
+
+    /// <summary>For a stream that the forwarder makes: how many bytes the broker keeps. Default: all.</summary>
+    public long? StreamMaxLength { get; set; }
+
+    /// <summary>For a stream that the forwarder makes: how long the broker keeps a segment. Default: for ever.</summary>
+    public TimeSpan? StreamMaxAge { get; set; }
+
+    /// <summary>For a stream that the forwarder makes: the length of its segments. Default: the broker's, 500 MB.</summary>
+    public long? StreamSegmentLength { get; set; }
+
+    internal override void Check()
+    {
+        base.Check();
+        ArgumentOutOfRangeException.ThrowIfNegative(PackLength, nameof(PackLength));
+        ArgumentOutOfRangeException.ThrowIfLessThan(PackTime, TimeSpan.Zero, nameof(PackTime));
+        ArgumentOutOfRangeException.ThrowIfLessThan(Window, 1, nameof(Window));
+        ArgumentOutOfRangeException.ThrowIfLessThan(RecordLengthMax, 1, nameof(RecordLengthMax));
+        ArgumentException.ThrowIfNullOrEmpty(ConsumerName, nameof(ConsumerName));
+    }
+}
+
+/// <summary>What holds the lock of a forwarder at the broker.</summary>
+public enum StreamLockKind
+{
+    /// <summary>A quorum queue with a single active consumer and one token. Right for one node and for clusters.</summary>
+    Quorum = 0,
+
+    /// <summary>An exclusive consumer of a classic queue. Right for one node only; quicker to take over there.</summary>
+    Classic = 1,
+}

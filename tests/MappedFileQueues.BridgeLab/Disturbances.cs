@@ -1,0 +1,163 @@
+using System.Globalization;
+using MappedFileQueues.Tool.Bridge.Brokers;
+
+namespace MappedFileQueues.BridgeLab;
+
+/// <summary>What is done to processes, brokers, connections and the disk: one thing after the other, at random.</summary>
+internal sealed class Disturbances
+{
+    private const int BlockLength = 4096;
+
+    private readonly Random _random;
+    private readonly BrokerCluster _cluster;
+    private readonly List<RoughProxy> _proxies;
+    private readonly List<LabChild> _bridges;
+    private readonly List<LabChild> _producers;
+    private readonly string? _disk;
+    private readonly List<Kind> _kinds = [];
+
+    public Disturbances(
+        Random random, BrokerCluster cluster, List<RoughProxy> proxies, List<LabChild> bridges, List<LabChild> producers,
+        string? disk)
+    {
+        (_random, _cluster, _proxies, _bridges, _producers, _disk) = (random, cluster, proxies, bridges, producers, disk);
+        Add("forwarder killed", 4, () => KillAsync(_bridges[_random.Next(2)], again: true));
+        Add("fetcher killed", 4, () => KillAsync(_bridges[2], again: true));
+        Add("producer killed", 2, () => KillAsync(Any(_producers), again: false));
+        Add("forwarder stopped", 2, () => Stop(_bridges[_random.Next(2)]));
+        Add("fetcher stopped", 1, () => Stop(_bridges[2]));
+        Add("producer stopped", 1, () => Stop(Any(_producers)));
+        Add("broker killed", 1, () => KillNodesAsync(1));
+        Add("broker stopped", 1, () => StopNodes(1));
+        if (cluster.Nodes.Count > 1)
+        {
+            Add("majority of brokers killed", 1, () => KillNodesAsync(2));
+            Add("majority of brokers stopped", 1, () => StopNodes(2));
+        }
+
+        foreach (RoughProxy.Trouble trouble in Enum.GetValues<RoughProxy.Trouble>())
+            Add($"connection {RoughProxy.Words(trouble)}", 2, () => Task.FromResult(Any(_proxies).Disturb(trouble, _random)));
+        if (disk is not null)
+            Add("disk full", 2, FillDiskAsync);
+    }
+
+    /// <summary>How often each kind has happened.</summary>
+    public string Summary => string.Join(
+        ", ", _kinds.Select(kind => string.Create(CultureInfo.InvariantCulture, $"{kind.Count} x {kind.Name}")));
+
+    /// <summary>How often the kind has happened that has happened least.</summary>
+    public int RarestCount => _kinds.Min(kind => kind.Count);
+
+    /// <summary>Waits for a moment, and does something.</summary>
+    public async Task DoNextAsync()
+    {
+        await Task.Delay(_random.Next(100, 1200));
+        int place = _random.Next(_kinds.Sum(kind => kind.Weight));
+        Kind chosen = _kinds.First(kind => (place -= kind.Weight) < 0);
+        if (!await chosen.DoAsync())
+            return;
+        chosen.Count++;
+        Console.WriteLine($"{DateTime.UtcNow:HH:mm:ss.fff} {chosen.Name}");
+    }
+
+    /// <summary>Lets everything go on that was stopped.</summary>
+    public void End()
+    {
+        foreach (LabChild child in _bridges.Concat(_producers))
+            child.Continue();
+        foreach (BrokerNode node in _cluster.Nodes)
+            node.Continue();
+    }
+
+    private void Add(string name, int weight, Func<Task<bool>> doAsync) => _kinds.Add(new Kind(name, weight, doAsync));
+
+    private T Any<T>(List<T> things) => things[_random.Next(things.Count)];
+
+    /// <summary>A process that has just begun does what only a beginning does; so it is killed again at times.</summary>
+    private async Task<bool> KillAsync(LabChild child, bool again)
+    {
+        child.Restart();
+        if (!again || _random.Next(2) == 0)
+            return true;
+        await Task.Delay(_random.Next(200, 1000));
+        child.Restart();
+        return true;
+    }
+
+    /// <summary>Mostly short, up to 20 s: longer than the heartbeat allows. Other things go on meanwhile.</summary>
+    private int Pause() => _random.Next(4) == 0 ? _random.Next(5000, 20_000) : _random.Next(100, 3000);
+
+    private Task<bool> Stop(LabChild child)
+    {
+        child.Stop();
+        _ = Task.Delay(Pause()).ContinueWith(_ => child.Continue(), TaskScheduler.Default);
+        return Task.FromResult(true);
+    }
+
+    private BrokerNode[] AnyNodes(int count) => [.. _cluster.Nodes.OrderBy(_ => _random.Next()).Take(count)];
+
+    private Task<bool> StopNodes(int count)
+    {
+        BrokerNode[] nodes = AnyNodes(count);
+        foreach (BrokerNode node in nodes)
+            node.Stop();
+        _ = Task.Delay(Pause()).ContinueWith(
+            _ => Array.ForEach(nodes, node => node.Continue()), TaskScheduler.Default);
+        return Task.FromResult(true);
+    }
+
+    private async Task<bool> KillNodesAsync(int count)
+    {
+        // A node that starts waits for the others.
+        foreach (BrokerNode node in _cluster.Nodes)
+            node.Continue();
+        BrokerNode[] nodes = AnyNodes(count);
+        Array.ForEach(nodes, node => node.Kill());
+        await Task.Delay(_random.Next(0, 1000));
+        Array.ForEach(nodes, node => node.Start());
+        Array.ForEach(nodes, node => node.WaitUntilReady());
+        return true;
+    }
+
+    /// <summary>Takes all room that is left, for a while.</summary>
+    private async Task<bool> FillDiskAsync()
+    {
+        List<string> ballast = [];
+        for (long length = new DriveInfo(_disk!).TotalFreeSpace; length >= BlockLength;)
+        {
+            string path = Path.Combine(_disk!, string.Create(CultureInfo.InvariantCulture, $"ballast{ballast.Count}"));
+            ballast.Add(path);
+            try
+            {
+                new FileStream(
+                    path,
+                    new FileStreamOptions
+                    {
+                        Mode = FileMode.CreateNew,
+                        Access = FileAccess.Write,
+                        PreallocationSize = length,
+                    }).Dispose();
+            }
+            catch (IOException)
+            {
+                // So much is not there.
+                length /= 2;
+            }
+        }
+
+        await Task.Delay(_random.Next(1000, 6000));
+        ballast.ForEach(File.Delete);
+        return true;
+    }
+
+    private sealed class Kind(string name, int weight, Func<Task<bool>> doAsync)
+    {
+        public string Name => name;
+
+        public int Weight => weight;
+
+        public int Count { get; set; }
+
+        public Task<bool> DoAsync() => doAsync();
+    }
+}

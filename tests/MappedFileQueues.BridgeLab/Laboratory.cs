@@ -1,0 +1,164 @@
+using System.Diagnostics;
+using System.Globalization;
+using MappedFileQueues.CrashLab.Processes;
+using MappedFileQueues.RabbitMQ.Diagnostics;
+using MappedFileQueues.Tool.Bridge.Brokers;
+
+namespace MappedFileQueues.BridgeLab;
+
+/// <summary>
+/// Two forwarders, of which one has the lock, a fetcher, two producers and brokers, all killed and stopped at random, behind
+/// a bad network, on disks that are full at times. At the end, the near store, the stream and the far store hold the same
+/// messages in the same order.
+/// </summary>
+internal sealed class Laboratory(string root, LabSettings settings, PlantedFault fault) : IDisposable
+{
+    public const string Stream = "lab";
+
+    private const int DiskLengthMiB = 8192;
+
+    /// <summary>Longer than any back-off, and than any pause of a process that goes on.</summary>
+    private static readonly TimeSpan s_progressMax = TimeSpan.FromSeconds(40);
+
+    /// <summary>A planted mistake is looked for while the run goes on, so that it ends once it is found.</summary>
+    private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(8);
+
+    private readonly List<RoughProxy> _proxies = [];
+    private readonly List<LabChild> _bridges = [];
+    private readonly List<LabChild> _producers = [];
+    private readonly Verdict _verdict = new();
+    private BrokerCluster? _cluster;
+    private LabMount? _disk;
+    private Disturbances? _disturbances;
+
+    /// <summary>What was done, and how often.</summary>
+    public string Summary => _disturbances?.Summary ?? "nothing";
+
+    private string Near => Path.Combine(_disk?.Path ?? root, "near");
+
+    private string Far => Path.Combine(_disk?.Path ?? root, "far");
+
+    /// <summary>Runs it; returns what it has shown.</summary>
+    public async Task<Verdict> RunAsync()
+    {
+        _disk = LabMount.TryMake("ext4", root, DiskLengthMiB, out string reason);
+        if (_disk is null)
+            Console.WriteLine($"The local disk is never full here. {reason}");
+        _cluster = BrokerCluster.Start(Path.Combine(root, "brokers"), settings.Nodes);
+        _proxies.AddRange(_cluster.Nodes.Select(node => new RoughProxy(node.Port)));
+        StartChildren();
+        _disturbances = new Disturbances(new Random(settings.Seed), _cluster, _proxies, _bridges, _producers, _disk?.Path);
+
+        long start = Stopwatch.GetTimestamp();
+        long look = start;
+        while (settings.GoesOn(Stopwatch.GetElapsedTime(start), _disturbances.RarestCount))
+        {
+            await _disturbances.DoNextAsync();
+            if (HasEnded())
+                break;
+            if (fault == PlantedFault.None || Stopwatch.GetElapsedTime(look) < s_lookInterval)
+                continue;
+            await CompareAsync(isEnd: false);
+            if (_verdict.Violations.Count > 0)
+                return _verdict;
+            look = Stopwatch.GetTimestamp();
+        }
+
+        _disturbances.End();
+        foreach (LabChild child in _producers)
+            child.End();
+        _cluster.Nodes.Where(node => !node.IsRunning).ToList().ForEach(node => node.Start());
+        _cluster.Nodes.ToList().ForEach(node => node.WaitUntilReady());
+        await WaitForFarAsync();
+        await CompareAsync(isEnd: true);
+        return _verdict;
+    }
+
+    public void Dispose()
+    {
+        foreach (LabChild child in _producers.Concat(_bridges))
+            child.Dispose();
+        _proxies.ForEach(proxy => proxy.Dispose());
+        _cluster?.Dispose();
+        _disk?.Dispose();
+    }
+
+    private void StartChildren()
+    {
+        string brokers = string.Join(
+            ',',
+            _proxies.Select(proxy => string.Create(CultureInfo.InvariantCulture, $"amqp://guest:guest@127.0.0.1:{proxy.Port}")));
+        string kind = settings.Nodes == 1 ? "Classic" : "Quorum";
+        // Small segments: they need room again and again, and find the disk full.
+        using (new MappedFileQueue(new MappedFileQueueOptions { StorePath = Near, SegmentSize = LabVerbs.SegmentSize }))
+        {
+        }
+
+        _producers.Add(new LabChild("producer 1", "produce", Near, "2000"));
+        _producers.Add(new LabChild("producer 2", "produce", Near, "500"));
+        _bridges.Add(new LabChild("forwarder 1", "forward", Near, brokers, "bridge", kind, fault.ToString()));
+        _bridges.Add(new LabChild("forwarder 2", "forward", Near, brokers, "bridge.2", kind, fault.ToString()));
+        _bridges.Add(new LabChild("fetcher", "fetch", Far, brokers, fault.ToString()));
+        foreach (LabChild child in _producers.Concat(_bridges))
+            child.Start();
+    }
+
+    private bool HasEnded()
+    {
+        LabChild[] ended = [.. _bridges.Concat(_producers).Where(child => child.ExitCode is > 0)];
+        foreach (LabChild child in ended)
+        {
+            string words = $"{child.Name} ended by itself: exit code={child.ExitCode}\n{string.Join('\n', child.LastWords)}";
+            if (!_verdict.Troubles.Contains(words))
+                _verdict.Troubles.Add(words);
+        }
+
+        return ended.Length > 0;
+    }
+
+    /// <summary>Waits until all has come, or nothing comes any more.</summary>
+    private async Task WaitForFarAsync()
+    {
+        int goal = Read(Near).Count;
+        int count = -1;
+        long progress = Stopwatch.GetTimestamp();
+        while (count < goal && Stopwatch.GetElapsedTime(progress) < s_progressMax && !HasEnded())
+        {
+            await Task.Delay(500);
+            int now = Read(Far).Count;
+            if (now != count)
+                progress = Stopwatch.GetTimestamp();
+            count = now;
+        }
+
+        // What comes now would be too much.
+        await Task.Delay(500);
+    }
+
+    private async Task CompareAsync(bool isEnd)
+    {
+        // What went in is read last, so that nothing can have come that is not in it.
+        int goal = Read(Near).Count;
+        List<byte[]> far = Read(Far);
+        TimeSpan patience = TimeSpan.FromSeconds(isEnd && _verdict.Troubles.Count == 0 ? 20 : 2);
+        List<byte[]> stream = await StreamCheck.ReadAsync(_cluster!.Nodes, goal, patience, isEnd);
+        List<byte[]> near = Read(Near);
+        if (isEnd)
+            Console.WriteLine($"{near.Count} messages produced, {stream.Count} in the stream, {far.Count} in the far store.");
+        _verdict.Compare("far store", near, far, isEnd);
+        _verdict.Compare("stream", near, stream, isEnd);
+        if (isEnd && _verdict.Violations.Count + _verdict.Troubles.Count > 0)
+            _verdict.Troubles.AddRange(_bridges.SelectMany(child => child.LastWords));
+    }
+
+    private static List<byte[]> Read(string path)
+    {
+        List<byte[]> messages = [];
+        if (!File.Exists(Path.Combine(path, "queue.meta")))
+            return messages;
+        using MappedFileReader reader = MappedFileReader.Open(path);
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            messages.Add(message.ToArray());
+        return messages;
+    }
+}

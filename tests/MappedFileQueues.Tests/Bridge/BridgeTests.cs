@@ -1,0 +1,300 @@
+using System.Diagnostics;
+using System.Globalization;
+using System.Text;
+using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.Tests.Tool;
+using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.Diagnostics.HealthChecks;
+using Microsoft.Extensions.Hosting;
+
+namespace MappedFileQueues.Tests.Bridge;
+
+/// <summary>A store through a stream into another store, on a real broker.</summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class BridgeTests(BrokerFixture broker) : IDisposable
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+
+    private readonly TempStore _temp = new();
+    private readonly string _stream = $"test-{Guid.NewGuid():N}";
+    private readonly CancellationTokenSource _stop = new();
+
+    public void Dispose()
+    {
+        _stop.Cancel();
+        _stop.Dispose();
+        _temp.Dispose();
+    }
+
+    [Theory]
+    [InlineData(StreamForwarderOptions.PackLengthDefault, StreamLockKind.Quorum)]
+    [InlineData(0, StreamLockKind.Classic)]
+    public async Task RunOnce_Twice_EachMessageArrivesOnceInOrder(int packLength, StreamLockKind lockKind)
+    {
+        StreamForwarderOptions options = Forward();
+        (options.PackLength, options.Lock) = (packLength, lockKind);
+        Produce(0, 3000);
+        await Once(options);
+        Produce(3000, 4000);
+        StreamForwarder second = await Once(options);
+        Assert.Equal(1000, second.GetStatus().Messages);
+
+        await Fetch(4000);
+        await Fetch(4000);
+        Assert.Equal(Expected(4000), Received());
+    }
+
+    /// <summary>A forwarder that dies forgets nothing that counts: the stream's end decides, whatever the cursor says.</summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public async Task RunOnce_CursorIsWrong_GoesOnWhereTheStreamEnds(bool isBehind)
+    {
+        Produce(0, 1000);
+        await Once(Forward());
+        if (!isBehind)
+            Produce(1000, 1500);
+        using (MappedFileQueue queue = Open(SourcePath))
+            queue.ResetConsumer("bridge", isBehind ? QueueStart.Earliest : QueueStart.Latest);
+        if (isBehind)
+            Produce(1000, 1500);
+        await Once(Forward());
+        await Fetch(1500);
+        Assert.Equal(Expected(1500), Received());
+    }
+
+    [Fact]
+    public async Task Run_SecondForwarder_StandsByAndTakesOver()
+    {
+        Produce(0, 10);
+        using CancellationTokenSource first = new();
+        StreamForwarder holder = new(Forward());
+        Task holding = holder.RunAsync(first.Token);
+        Eventually.True(() => holder.GetStatus().Messages == 10, "the first forwarder has the lock", s_deadline);
+
+        using CancellationTokenSource other = new();
+        StreamForwarderOptions options = Forward();
+        // A name of its own, or the store's lock would keep it away.
+        options.ConsumerName = "another";
+        options.OnSourceChange = SourceChangePolicy.Continue;
+        StreamForwarder waiting = new(options);
+        Task waits = waiting.RunAsync(other.Token);
+        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the second one stands by", s_deadline);
+
+        await first.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
+        Produce(10, 20);
+        Eventually.True(() => waiting.GetStatus().Messages == 10, "the second one has taken over", s_deadline);
+        await other.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
+        await Fetch(20);
+        Assert.Equal(Expected(20), Received());
+    }
+
+    /// <summary>The broker is killed again and again while messages flow through both directions.</summary>
+    [Fact]
+    public async Task Run_BrokerIsKilled_NothingIsLostOrDoubled()
+    {
+        const int Count = 20_000;
+        StreamFetcherOptions fetch = FetchOptions();
+        fetch.PositionInterval = TimeSpan.FromMilliseconds(50);
+        Produce(0, 0);
+        StreamForwarder forwarder = new(Forward());
+        StreamFetcher fetcher = new(fetch);
+        Task forwarding = forwarder.RunAsync(_stop.Token);
+        Task fetching = fetcher.RunAsync(_stop.Token);
+        for (int part = 0; part < 4; part++)
+        {
+            int from = part * Count / 4;
+            Produce(from, from + (Count / 4));
+            long goal = from + (Count / 8);
+            Eventually.True(() => fetcher.GetStatus().Messages >= goal || forwarding.IsFaulted || fetching.IsFaulted,
+                "messages arrive", s_deadline);
+            broker.Node.Kill();
+            _ = broker.Node;
+        }
+
+        Eventually.True(
+            () => fetcher.GetStatus().Messages >= Count || forwarding.IsFaulted || fetching.IsFaulted, "all arrive", s_deadline);
+        await _stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => forwarding);
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
+        Assert.Equal(Expected(Count), Received());
+    }
+
+    [Fact]
+    public async Task RunOnce_StoreWasReplaced_StopsAndSaysSo()
+    {
+        Produce(0, 10);
+        await Once(Forward());
+        MappedFileQueue.Delete(SourcePath);
+        Produce(0, 10);
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => Once(Forward()));
+        Assert.Equal(BridgeFault.SourceChanged, error.Fault);
+
+        StreamForwarderOptions goesOn = Forward();
+        goesOn.OnSourceChange = SourceChangePolicy.Continue;
+        Assert.Equal(10, (await Once(goesOn)).GetStatus().Messages);
+    }
+
+    [Fact]
+    public async Task Fetch_StrangerAppendedToTheTarget_StopsAndSaysSo()
+    {
+        Produce(0, 10);
+        await Once(Forward());
+        StreamFetcherOptions options = FetchOptions();
+        options.PositionInterval = TimeSpan.FromHours(1);
+        await Fetch(10, options);
+        using (MappedFileQueue queue = Open(TargetPath))
+            queue.Producer.Produce("stranger"u8);
+        Produce(10, 20);
+        await Once(Forward());
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(
+            () => new StreamFetcher(options).RunAsync(new CancellationTokenSource(s_deadline).Token));
+        Assert.Equal(BridgeFault.TargetChanged, error.Fault);
+    }
+
+    [Fact]
+    public async Task RunOnce_RecordIsTooLong_GoesToTheDeadLetters()
+    {
+        Produce(0, 5);
+        using (MappedFileQueue queue = Open(SourcePath))
+            queue.Producer.Produce(new byte[2000]);
+        Produce(5, 10);
+        StreamForwarderOptions options = Forward();
+        options.RecordLengthMax = 1000;
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => Once(options));
+        Assert.Equal(BridgeFault.Refused, error.Fault);
+
+        options.DeadLetterPath = _temp.PathOf("..", "dead");
+        await Once(options);
+        await Fetch(10);
+        Assert.Equal(Expected(10), Received());
+        using MappedFileReader dead = MappedFileReader.Open(options.DeadLetterPath);
+        Assert.True(dead.TryRead(out ReadOnlySpan<byte> letter));
+        Assert.Equal(2000, letter.Length);
+    }
+
+    [Fact]
+    public async Task Host_ForwarderAndFetcher_MoveMessagesAndAreHealthy()
+    {
+        Produce(0, 100);
+        ServiceCollection services = new();
+        services.AddLogging();
+        services.AddMappedFileQueueForwarder("orders", options => Fill(options, SourcePath));
+        services.AddMappedFileQueueFetcher("copy", options => Fill(options, TargetPath));
+        services.AddHealthChecks().AddMappedFileQueueBridges();
+        await using ServiceProvider provider = services.BuildServiceProvider();
+        HealthCheckService health = provider.GetRequiredService<HealthCheckService>();
+        List<IHostedService> hosted =
+            [.. provider.GetServices<IHostedService>().Where(each => each.GetType().Name == "BridgeService")];
+        Assert.Equal(2, hosted.Count);
+        foreach (IHostedService service in hosted)
+            await service.StartAsync(CancellationToken.None);
+        Eventually.True(() => Count() == 100, "all messages arrive", s_deadline);
+        Assert.Equal(HealthStatus.Healthy, (await health.CheckHealthAsync()).Status);
+
+        broker.Node.Kill();
+        Eventually.True(
+            () => health.CheckHealthAsync().GetAwaiter().GetResult().Status == HealthStatus.Degraded, "trouble is told",
+            s_deadline);
+        foreach (IHostedService service in hosted)
+            await service.StopAsync(CancellationToken.None);
+        Assert.Equal(Expected(100), Received());
+    }
+
+    [Fact]
+    public void Tool_ForwardOnceAndFetch_MovesLinesAndKeepsThePassword()
+    {
+        string address = broker.Node.Address;
+        string input = Repository.PathOf("README.md");
+        ToolRun.Of("produce", SourcePath, "--lines", input).Expect(0);
+        ToolRun run = ToolRun.Of("bridge", "forward", SourcePath, address, "--stream", _stream, "--once").Expect(0);
+        Assert.DoesNotContain("guest", run.Text + run.Error, StringComparison.Ordinal);
+        Assert.Contains("messages", run.Text, StringComparison.Ordinal);
+
+        using ChildProcess fetch = ChildProcess.StartTool("bridge", "fetch", address, "--stream", _stream, TargetPath);
+        int count = File.ReadAllLines(input).Length;
+        Eventually.True(() => Count() == count, "all lines arrive", s_deadline);
+        fetch.Signal(ChildProcess.SigTerm);
+        fetch.ExpectExit(143);
+        Assert.Equal(File.ReadAllBytes(input), ToolRun.Of("consume", TargetPath, "--format", "text").Expect(0).Output);
+    }
+
+    /// <summary>The consumer in another language, from samples/, with the client of its language.</summary>
+    [Fact]
+    public async Task Sample_PythonConsumer_PrintsTheMessages()
+    {
+        Assert.SkipUnless(
+            File.Exists("/usr/bin/python3") && Directory.Exists("/usr/lib/python3/dist-packages/pika"),
+            "python3-pika is not installed");
+        Produce(0, 500);
+        await Once(Forward());
+        ToolRun run = ToolRun.Start(
+            new ProcessStartInfo(
+                "/usr/bin/python3",
+                [Repository.PathOf("samples/bridge_consumer.py"), $"{broker.Node.Address}/%2F", _stream, "500"]),
+            []).Expect(0);
+        Assert.Equal(Expected(500), run.Lines);
+    }
+
+    private string SourcePath => _temp.StorePath;
+
+    private string TargetPath => _temp.StorePath + "-target";
+
+    private static MappedFileQueue Open(string path) => new(new MappedFileQueueOptions { StorePath = path });
+
+    private static string[] Expected(int count) =>
+        [.. Enumerable.Range(0, count).Select(number => number.ToString(CultureInfo.InvariantCulture))];
+
+    private void Produce(int from, int to)
+    {
+        using MappedFileQueue queue = Open(SourcePath);
+        for (int number = from; number < to; number++)
+            queue.Producer.Produce(Encoding.UTF8.GetBytes(number.ToString(CultureInfo.InvariantCulture)));
+    }
+
+    private StreamForwarderOptions Forward() => Fill(new StreamForwarderOptions(), SourcePath);
+
+    private StreamFetcherOptions FetchOptions() => Fill(new StreamFetcherOptions(), TargetPath);
+
+    private T Fill<T>(T options, string path)
+        where T : BridgeOptions
+    {
+        (options.StorePath, options.Stream, options.Brokers) = (path, _stream, broker.Node.Address);
+        options.BackOffMax = TimeSpan.FromMilliseconds(500);
+        return options;
+    }
+
+    private static async Task<StreamForwarder> Once(StreamForwarderOptions options)
+    {
+        StreamForwarder forwarder = new(options);
+        using CancellationTokenSource limit = new(s_deadline);
+        await forwarder.RunOnceAsync(limit.Token);
+        return forwarder;
+    }
+
+    private async Task Fetch(int count, StreamFetcherOptions? options = null)
+    {
+        using CancellationTokenSource stop = new();
+        StreamFetcher fetcher = new(options ?? FetchOptions());
+        Task fetching = fetcher.RunAsync(stop.Token);
+        Eventually.True(() => Count() >= count || fetching.IsFaulted, $"{count} messages arrive", s_deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
+    }
+
+    private int Count() => Received().Count;
+
+    private List<string> Received()
+    {
+        List<string> received = [];
+        if (!File.Exists(Path.Combine(TargetPath, "queue.meta")))
+            return received;
+        using MappedFileReader reader = MappedFileReader.Open(TargetPath);
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            received.Add(Encoding.UTF8.GetString(message));
+        return received;
+    }
+}

@@ -1,0 +1,265 @@
+using System.Collections.Concurrent;
+using System.Diagnostics;
+using System.Globalization;
+using System.Net;
+using System.Net.Sockets;
+using System.Security.Cryptography;
+using System.Security.Cryptography.X509Certificates;
+using System.Text;
+using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.RabbitMQ.Envelopes;
+using MappedFileQueues.Tests.Tool;
+using MappedFileQueues.Tool.Bridge.Brokers;
+using Microsoft.Extensions.Logging;
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.Tests.Bridge;
+
+/// <summary>What brokers refuse, streams that are not as they were, and what must not be told.</summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+
+    private readonly TempStore _temp = new();
+    private readonly string _stream = $"test-{Guid.NewGuid():N}";
+    private readonly Guid _source = Guid.NewGuid();
+
+    private string TargetPath => _temp.StorePath + "-target";
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>The broker ends the channel with 406 for such a record; all others get through, each once.</summary>
+    [Fact]
+    public async Task RunOnce_BrokerRefusesARecord_OnlyThatOneGoesToTheDeadLetters()
+    {
+        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
+        using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(_temp.Root, "small"), 1, "max_message_size = 4096\n");
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+            queue.Producer.Produce("before"u8);
+            queue.Producer.Produce(new byte[5000]);
+            queue.Producer.Produce("after"u8);
+        }
+
+        StreamForwarderOptions options = new()
+        {
+            PackLength = 1024,
+            BackOffMax = TimeSpan.FromMilliseconds(200),
+            StorePath = _temp.StorePath,
+            Brokers = cluster.Nodes[0].Address,
+            Stream = _stream,
+        };
+        using CancellationTokenSource limit = new(s_deadline);
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(
+            () => new StreamForwarder(options).RunOnceAsync(limit.Token));
+        Assert.Equal(BridgeFault.Refused, error.Fault);
+
+        options.DeadLetterPath = Path.Combine(_temp.Root, "dead");
+        await new StreamForwarder(options).RunOnceAsync(limit.Token);
+        await FetchAsync(2, cluster.Nodes[0].Address);
+        Assert.Equal(["before", "after"], Received());
+        using MappedFileReader dead = MappedFileReader.Open(options.DeadLetterPath);
+        Assert.True(dead.TryRead(out ReadOnlySpan<byte> letter));
+        Assert.Equal(5000, letter.Length);
+        Assert.False(dead.TryRead(out _));
+    }
+
+    /// <summary>Retention of the stream has removed what lies between: that must not pass in silence.</summary>
+    [Fact]
+    public async Task Fetch_EnvelopeIsMissing_StopsAndGoesOnOnlyWhenTold()
+    {
+        await PublishAsync(Envelope(1, 0, 64, "one"), Envelope(1, 128, 192, "three"));
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => RunAsync(SourceChangePolicy.Stop));
+        Assert.Equal(BridgeFault.Gap, error.Fault);
+        Assert.Contains("from=64, to=128", error.Message, StringComparison.Ordinal);
+        Assert.Equal(["one"], Received());
+
+        await FetchAsync(2, broker.Node.Address, SourceChangePolicy.Continue);
+        Assert.Equal(["one", "three"], Received());
+    }
+
+    /// <summary>A power cut took away at the source what the stream holds already.</summary>
+    [Fact]
+    public async Task Fetch_SourceWasCutBack_StopsAndGoesOnOnlyWhenTold()
+    {
+        await PublishAsync(Envelope(1, 0, 64, "one"), Envelope(2, 32, 96, "other"));
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => RunAsync(SourceChangePolicy.Stop));
+        Assert.Equal(BridgeFault.SourceChanged, error.Fault);
+        Assert.Contains("epoch 2", error.Message, StringComparison.Ordinal);
+        Assert.Equal(["one"], Received());
+
+        await FetchAsync(2, broker.Node.Address, SourceChangePolicy.Continue);
+        Assert.Equal(["one", "other"], Received());
+    }
+
+    /// <summary>A power cut that took nothing away raises the epoch too, and leaves nothing ambiguous.</summary>
+    [Fact]
+    public async Task Fetch_NewEpochGoesOnWhereTheOldOneEnded_GoesOn()
+    {
+        await PublishAsync(Envelope(1, 0, 64, "one"), Envelope(2, 64, 128, "two"), Envelope(2, 64, 128, "two"));
+        await FetchAsync(2, broker.Node.Address);
+        Assert.Equal(["one", "two"], Received());
+    }
+
+    [Fact]
+    public async Task Run_WrongPassword_KeepsUserAndPasswordToItself()
+    {
+        using (new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+        }
+
+        Words words = new();
+        StreamForwarder forwarder = new(
+            new StreamForwarderOptions
+            {
+                StorePath = _temp.StorePath,
+                Stream = _stream,
+                Brokers = broker.Node.Address.Replace("guest:guest", "alice:wonderland", StringComparison.Ordinal),
+                BackOffMax = TimeSpan.FromMilliseconds(200),
+            },
+            words);
+        using CancellationTokenSource stop = new();
+        Task running = forwarder.RunAsync(stop.Token);
+        Eventually.True(() => forwarder.GetStatus().Attempts >= 2, "it is refused and tries again", s_deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+        string all = string.Join('\n', words.All) + forwarder.GetStatus();
+        Assert.Contains("refused", all, StringComparison.OrdinalIgnoreCase);
+        Assert.DoesNotContain("alice", all, StringComparison.Ordinal);
+        Assert.DoesNotContain("wonderland", all, StringComparison.Ordinal);
+    }
+
+    /// <summary>A certificate that nobody vouches for is refused; one that the system trusts is used.</summary>
+    [Fact]
+    public async Task Tls_OwnCertificate_IsRefusedUntilItIsTrusted()
+    {
+        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
+        string certificate = Path.Combine(_temp.Root, "broker.pem");
+        string key = Path.Combine(_temp.Root, "broker.key");
+        MakeCertificate(certificate, key);
+        int port = FreePort();
+        using BrokerCluster cluster = BrokerCluster.Start(
+            Path.Combine(_temp.Root, "tls"),
+            1,
+            string.Create(CultureInfo.InvariantCulture, $"listeners.ssl.1 = 127.0.0.1:{port}\n")
+                + $"ssl_options.cacertfile = {certificate}\nssl_options.certfile = {certificate}\nssl_options.keyfile = {key}\n"
+                + "ssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n");
+        string address = string.Create(CultureInfo.InvariantCulture, $"amqps://guest:guest@localhost:{port}");
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+            queue.Producer.Produce("secret"u8);
+
+        StreamForwarder distrustful = new(
+            new StreamForwarderOptions { StorePath = _temp.StorePath, Stream = _stream, Brokers = address });
+        using (CancellationTokenSource stop = new())
+        {
+            Task running = distrustful.RunAsync(stop.Token);
+            Eventually.True(() => distrustful.GetStatus().LastError is not null, "it is refused", s_deadline);
+            await stop.CancelAsync();
+            await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+        }
+
+        Assert.Contains("certificate", distrustful.GetStatus().LastError!, StringComparison.OrdinalIgnoreCase);
+        Assert.Equal(0, distrustful.GetStatus().Messages);
+
+        ProcessStartInfo trusting = new(
+            "dotnet",
+            ["exec", Repository.ToolPath, "bridge", "forward", _temp.StorePath, address, "--stream", _stream, "--once"])
+        {
+            Environment = { ["SSL_CERT_FILE"] = certificate },
+        };
+        ToolRun.Start(trusting, []).Expect(0);
+        await FetchAsync(1, cluster.Nodes[0].Address);
+        Assert.Equal(["secret"], Received());
+    }
+
+    private static void MakeCertificate(string certificatePath, string keyPath)
+    {
+        using ECDsa key = ECDsa.Create(ECCurve.NamedCurves.nistP256);
+        CertificateRequest request = new("CN=localhost", key, HashAlgorithmName.SHA256);
+        SubjectAlternativeNameBuilder names = new();
+        names.AddDnsName("localhost");
+        request.CertificateExtensions.Add(names.Build());
+        request.CertificateExtensions.Add(new X509BasicConstraintsExtension(true, false, 0, true));
+        using X509Certificate2 made = request.CreateSelfSigned(
+            DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1));
+        File.WriteAllText(certificatePath, made.ExportCertificatePem());
+        File.WriteAllText(keyPath, key.ExportPkcs8PrivateKeyPem());
+    }
+
+    private static int FreePort()
+    {
+        using TcpListener listener = new(IPAddress.Loopback, 0);
+        listener.Start();
+        return ((IPEndPoint)listener.LocalEndpoint).Port;
+    }
+
+    private byte[] Envelope(long epoch, long from, long to, string text)
+    {
+        EnvelopeWriter writer = new(_source, Guid.Empty, 1024, isDurable: false);
+        writer.Begin(from);
+        Assert.True(writer.TryAdd(from, Encoding.UTF8.GetBytes(text)));
+        return writer.End(EnvelopeKind.Records, epoch, to).ToArray();
+    }
+
+    /// <summary>Publishes with the bare client, each message confirmed.</summary>
+    private async Task PublishAsync(params IEnumerable<byte[]> bodies)
+    {
+        ConnectionFactory factory = new() { Uri = new Uri(broker.Node.Address) };
+        await using IConnection connection = await factory.CreateConnectionAsync();
+        await using IChannel channel = await connection.CreateChannelAsync(
+            new CreateChannelOptions(publisherConfirmationsEnabled: true, publisherConfirmationTrackingEnabled: true));
+        await channel.QueueDeclareAsync(
+            _stream, durable: true, exclusive: false, autoDelete: false,
+            new Dictionary<string, object?> { ["x-queue-type"] = "stream" });
+        foreach (byte[] body in bodies)
+            await channel.BasicPublishAsync("", _stream, body);
+    }
+
+    private Task RunAsync(SourceChangePolicy policy) =>
+        new StreamFetcher(FetchOptions(broker.Node.Address, policy)).RunAsync(new CancellationTokenSource(s_deadline).Token);
+
+    private async Task FetchAsync(int count, string address, SourceChangePolicy policy = SourceChangePolicy.Stop)
+    {
+        using CancellationTokenSource stop = new();
+        Task fetching = new StreamFetcher(FetchOptions(address, policy)).RunAsync(stop.Token);
+        Eventually.True(() => Received().Count >= count || fetching.IsFaulted, $"{count} messages arrive", s_deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
+    }
+
+    private StreamFetcherOptions FetchOptions(string address, SourceChangePolicy policy) => new()
+    {
+        StorePath = TargetPath,
+        Stream = _stream,
+        Brokers = address,
+        OnSourceChange = policy,
+        BackOffMax = TimeSpan.FromMilliseconds(500),
+    };
+
+    private List<string> Received()
+    {
+        List<string> received = [];
+        if (!File.Exists(Path.Combine(TargetPath, "queue.meta")))
+            return received;
+        using MappedFileReader reader = MappedFileReader.Open(TargetPath);
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            received.Add(Encoding.UTF8.GetString(message));
+        return received;
+    }
+
+    private sealed class Words : ILogger<StreamForwarder>
+    {
+        public ConcurrentQueue<string> All { get; } = new();
+
+        public IDisposable? BeginScope<TState>(TState state)
+            where TState : notnull => null;
+
+        public bool IsEnabled(LogLevel logLevel) => true;
+
+        public void Log<TState>(
+            LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
+            All.Enqueue(formatter(state, exception) + exception);
+    }
+}

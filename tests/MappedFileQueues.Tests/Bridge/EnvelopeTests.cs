@@ -1,0 +1,156 @@
+using System.Buffers.Binary;
+using System.Text;
+using System.Text.RegularExpressions;
+using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.RabbitMQ.Envelopes;
+
+namespace MappedFileQueues.Tests.Bridge;
+
+/// <summary>
+/// The body of a broker message: what docs/BRIDGE.md gives as examples was made by another program, from the specification, and
+/// is read and written here to the byte; hostile bytes give one kind of exception.
+/// </summary>
+public sealed partial class EnvelopeTests
+{
+    private const int Seed = 20231;
+
+    private static readonly Guid s_store = new("00112233-4455-6677-8899-aabbccddeeff");
+    private static readonly Guid s_session = new("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+
+    [Fact]
+    public void End_ExamplesOfTheSpecification_AreWrittenToTheByte()
+    {
+        Assert.Equal(Example("marker"), Write(EnvelopeKind.Marker, false, 0, 0, 0));
+        Assert.Equal(Example("nothing"), Write(EnvelopeKind.Records, true, 1, 4096, 4096));
+        Assert.Equal(Example("two"), Write(EnvelopeKind.Records, true, 3, 4096, 4136, (4096, "hello"), (4112, "")));
+    }
+
+    [Fact]
+    public void Parse_ExamplesOfTheSpecification_GivesWhatTheyHold()
+    {
+        StreamEnvelope marker = StreamEnvelope.Parse(Example("marker"));
+        Assert.Equal((EnvelopeKind.Marker, s_session), (marker.Kind, marker.Session));
+
+        StreamEnvelope two = StreamEnvelope.Parse(Example("two"));
+        Assert.Equal((s_store, 3L, 4096L, 4136L, true), (two.StoreId, two.Epoch, two.From, two.To, two.IsDurable));
+        Assert.Equal([(4096, "hello"), (4112, "")], Read(two));
+
+        StreamEnvelope headers = StreamEnvelope.Parse(Example("headers"));
+        Assert.Equal([(4136, "data")], Read(headers));
+        foreach (EnvelopeRecord record in headers)
+            Assert.Equal([1, 2], record.Headers.ToArray());
+    }
+
+    /// <summary>Every example with each byte changed, cut at each place, and with bytes behind it.</summary>
+    [Fact]
+    public void Parse_DamagedExamples_ThrowsTheOneException()
+    {
+        foreach (string name in new[] { "marker", "nothing", "two", "headers" })
+        {
+            byte[] right = Example(name);
+            for (int place = 0; place < right.Length; place++)
+            {
+                byte[] wrong = [.. right];
+                wrong[place] ^= 0x55;
+                // The flags and the kind stand before what the checksum covers.
+                if (place is not (5 or 7))
+                    Assert.Throws<EnvelopeFormatException>(() => StreamEnvelope.Parse(wrong));
+                Assert.Throws<EnvelopeFormatException>(() => StreamEnvelope.Parse(right.AsMemory(0, place)));
+            }
+
+            Assert.Throws<EnvelopeFormatException>(() => StreamEnvelope.Parse(new byte[] { 1 }.Prepend((byte)0).ToArray()));
+        }
+    }
+
+    /// <summary>Bytes that nobody has written, with a checksum that is right, so that the checks behind it are reached.</summary>
+    [Fact]
+    public void Parse_HostileBytesWithARightChecksum_ThrowsOrHoldsWhatItPromises()
+    {
+        Random random = new(Seed);
+        int accepted = 0;
+        for (int round = 0; round < 200_000; round++)
+        {
+            byte[] bytes = Example(random.Next(2) == 0 ? "two" : "headers");
+            int changes = random.Next(1, 6);
+            for (int change = 0; change < changes; change++)
+                bytes[random.Next(12, bytes.Length)] = (byte)random.Next(256);
+            if (random.Next(3) == 0)
+                bytes = bytes[..random.Next(72, bytes.Length)];
+            Seal(bytes);
+            try
+            {
+                StreamEnvelope envelope = StreamEnvelope.Parse(bytes);
+                long last = envelope.From - 1;
+                int count = 0;
+                foreach (EnvelopeRecord record in envelope)
+                {
+                    Assert.InRange(record.Offset, last + 1, envelope.To - 1);
+                    last = record.Offset;
+                    count++;
+                }
+
+                Assert.Equal(envelope.Count, count);
+                accepted++;
+            }
+            catch (EnvelopeFormatException)
+            {
+                // As it should.
+            }
+        }
+
+        Assert.InRange(accepted, 1, 199_999);
+    }
+
+    [Fact]
+    public void TryAdd_EnvelopeIsFull_BelongsToTheNext()
+    {
+        EnvelopeWriter writer = new(s_store, s_session, 100, isDurable: true);
+        writer.Begin(0);
+        Assert.True(writer.TryAdd(0, new byte[80]));
+        Assert.False(writer.TryAdd(88, new byte[80]));
+        writer.Begin(88);
+        Assert.True(writer.TryAdd(88, new byte[5000]));
+        Assert.False(writer.TryAdd(6000, []));
+        Assert.Equal(1, StreamEnvelope.Parse(writer.End(EnvelopeKind.Records, 1, 6000)).Count);
+    }
+
+    [Fact]
+    public void TryAdd_GapOf32GiB_NeedsAnEmptyEnvelopeBefore()
+    {
+        EnvelopeWriter writer = new(s_store, s_session, 100, isDurable: true);
+        writer.Begin(0);
+        Assert.False(writer.TryAdd(8L << 32, [1]));
+        Assert.True(writer.TryAdd((8L << 32) - 8, [1]));
+    }
+
+    private static byte[] Write(
+        EnvelopeKind kind, bool isDurable, long epoch, long from, long to, params (long Offset, string Text)[] records)
+    {
+        EnvelopeWriter writer = new(s_store, s_session, 1000, isDurable);
+        writer.Begin(from);
+        foreach ((long offset, string text) in records)
+            Assert.True(writer.TryAdd(offset, Encoding.UTF8.GetBytes(text)));
+        return writer.End(kind, epoch, to).ToArray();
+    }
+
+    private static List<(long Offset, string Text)> Read(StreamEnvelope envelope)
+    {
+        List<(long, string)> records = [];
+        foreach (EnvelopeRecord record in envelope)
+            records.Add((record.Offset, Encoding.UTF8.GetString(record.Payload.Span)));
+        return records;
+    }
+
+    private static void Seal(byte[] bytes) =>
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(8), EnvelopeLayout.ComputeChecksum(bytes.AsSpan(12)));
+
+    private static byte[] Example(string name)
+    {
+        string page = File.ReadAllText(Repository.PathOf("docs/BRIDGE.md"));
+        string hex = Examples().Matches(page).Single(match => match.Groups[1].Value == name).Groups[2].Value;
+        return Convert.FromHexString(string.Concat(hex.Where(char.IsAsciiHexDigit)));
+    }
+
+    [GeneratedRegex(@"^```hex (\w+)\n(.*?)^```", RegexOptions.Multiline | RegexOptions.Singleline)]
+    private static partial Regex Examples();
+}
