@@ -61,7 +61,11 @@ internal abstract class ProducerUnderTest : IDisposable
 
     public abstract ValueTask<long> ProduceAsync(long number, CancellationToken cancellationToken = default);
 
+    public abstract ValueTask<long> ProduceAsync(long number, in ProduceOptions options);
+
     public abstract long ProduceBatch(params IEnumerable<long> numbers);
+
+    public abstract ValueTask<long> ProduceBatchAsync(IEnumerable<long> numbers, in ProduceOptions options);
 
     public abstract ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default);
 

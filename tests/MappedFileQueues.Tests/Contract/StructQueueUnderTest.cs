@@ -65,8 +65,14 @@ internal sealed class StructProducerUnderTest(MappedFileProducer<Tick> producer)
     public override ValueTask<long> ProduceAsync(long number, CancellationToken cancellationToken = default) =>
         producer.ProduceAsync(Tick.Make(0, number), cancellationToken);
 
+    public override ValueTask<long> ProduceAsync(long number, in ProduceOptions options) =>
+        producer.ProduceAsync(Tick.Make(0, number), options);
+
     public override long ProduceBatch(params IEnumerable<long> numbers) =>
         producer.ProduceBatch([.. numbers.Select(number => Tick.Make(0, number))]);
+
+    public override ValueTask<long> ProduceBatchAsync(IEnumerable<long> numbers, in ProduceOptions options) =>
+        producer.ProduceBatchAsync(numbers.Select(number => Tick.Make(0, number)).ToArray(), options);
 
     public override ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         producer.FlushAsync(upTo, cancellationToken);
