@@ -131,7 +131,10 @@ public sealed unsafe class MappedFileReader : IDisposable
 
     /// <summary>The state of the store now, read from its files.</summary>
     /// <returns>The state.</returns>
-    public MappedFileQueueInfo GetInfo() => _reader.GatherInfo();
+    public MappedFileQueueInfo GetInfo() => _reader.GatherInfo(countsMessages: false);
+
+    /// <inheritdoc cref="MappedFileQueue.GetInfo(bool)"/>
+    public MappedFileQueueInfo GetInfo(bool countsMessages) => _reader.GatherInfo(countsMessages);
 
     /// <summary>
     /// Ends the reader, from any thread, after its running call has ended. A span that another thread still uses stays readable

@@ -95,13 +95,13 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    public MappedFileQueueInfo GatherInfo()
+    public MappedFileQueueInfo GatherInfo(bool countsMessages)
     {
         _reader.BeginCall();
         try
         {
             ThrowIfDisposed();
-            return _store.GatherInfo();
+            return _store.GatherInfo(countsMessages);
         }
         finally
         {
@@ -167,6 +167,8 @@ internal sealed unsafe class StoreReader : IDisposable
             return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndBehindDamage(_store, _corruption, end);
         }
 
+        if (start.CountFromEnd is { } count)
+            return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest), () => _store.LowWater);
         if (start.ExactOffset is not { } offset)
             return _store.LowWater;
         if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, _corruption, offset))

@@ -383,11 +383,11 @@ internal sealed class QueueCore : IDisposable
         return pending;
     }
 
-    public MappedFileQueueInfo GetInfo()
+    public MappedFileQueueInfo GetInfo(bool countsMessages = false)
     {
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control);
+        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control, countsMessages);
     }
 
     /// <summary>What this queue has done itself. Reads no file.</summary>

@@ -37,7 +37,8 @@ internal sealed class MessageQueueUnderTest(MappedFileQueue queue) : QueueUnderT
     public override ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
         queue.FlushAsync(cancellationToken);
 
-    public override MappedFileQueueInfo GetInfo() => queue.GetInfo();
+    public override MappedFileQueueInfo GetInfo(bool countsMessages = false) =>
+        countsMessages ? queue.GetInfo(countsMessages) : queue.GetInfo();
 
     public override bool DeleteConsumer(string name) => queue.DeleteConsumer(name);
 

@@ -28,7 +28,7 @@ internal abstract class QueueUnderTest : IDisposable
 
     public abstract ValueTask<long> FlushAsync(CancellationToken cancellationToken = default);
 
-    public abstract MappedFileQueueInfo GetInfo();
+    public abstract MappedFileQueueInfo GetInfo(bool countsMessages = false);
 
     public abstract bool DeleteConsumer(string name);
 
