@@ -67,6 +67,10 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
         return found;
     }
 
+    /// <inheritdoc cref="MappedFileReader.WaitToReadAsync"/>
+    public ValueTask<bool> WaitToReadAsync(CancellationToken cancellationToken = default) =>
+        _reader.WaitToReadAsync(cancellationToken);
+
     /// <inheritdoc cref="MappedFileReader.Seek"/>
     public void Seek(QueueStart start) => _reader.Seek(start);
 
