@@ -5,8 +5,8 @@ Models WaitThread, WaitThreads, SignalWaits, and what AsyncWaiter and ReaderWait
 src/MappedFileQueues/Log/Waiting, Log/Reading and Inspection. docs/PROTOCOL.md section 5. What wakers and waiters of other
 processes do is in wait.pml; here a waker never dies, and there is no time-out.
 
-Two queues. The first has two waits, for its first and for its second message; the second has one. A wait may be added when
-its message is there already: the caller's own look came before it.
+One queue with two waits, for its first and for its second message; or two queues (-DTWO), each with a wait and a message. A
+wait may be added when its message is there already: the caller's own look came before it.
 
 Adding a wait, under the lock of the queue's waits:
   1. if the queue is in no thread's list: put it into the list of the thread, or start a thread;
@@ -29,28 +29,39 @@ What must be true:
   crashed     the thread never touches the words of a queue that were unmapped.
 
 variant design                       holds
-variant design-exclusive             holds             -DEXCLUSIVE
-variant design-dispose               holds             -DDISPOSE
-variant design-exclusive-dispose     full-holds        -DEXCLUSIVE -DDISPOSE
+variant design-two                   holds             -DTWO
+variant design-dispose               holds             -DTWO -DDISPOSE
+variant design-exclusive             holds             -DTWO -DEXCLUSIVE
+variant design-exclusive-dispose     full-holds        -DTWO -DEXCLUSIVE -DDISPOSE
 variant witness                      fails:witness     -DWITNESS
 variant interrupt-without-word       fails:overlooked  -DINTERRUPT_ONLY_WAKES
 variant sleeper-looked-for-first     fails:overlooked  -DSLEEPER_LOOKED_FOR_FIRST
 variant sleep-not-said               fails:overlooked  -DSLEEP_NOT_SAID
-variant word-read-after-list         fails:overlooked  -DWORD_READ_LATE
+variant word-read-after-list         fails:overlooked  -DTWO -DWORD_READ_LATE
 variant new-wait-not-looked-at       fails:overlooked  -DPREPARED_IS_KEPT
 variant look-before-raise            fails:overlooked  -DLOOK_BEFORE_RAISE
 variant moved-sequence-not-looked-at fails:overlooked  -DMOVE_IS_IGNORED
-variant fence-after-first-flag       fails:overlooked  -DEXCLUSIVE -DFENCE_TOO_EARLY
+variant fence-after-first-flag       fails:overlooked  -DTWO -DEXCLUSIVE -DFENCE_TOO_EARLY
 variant end-checked-without-lock     fails:overlooked  -DEND_UNLOCKED
-variant unmapped-first               fails:crashed     -DDISPOSE -DUNMAP_FIRST
-variant taken-away-without-lock      fails:crashed     -DDISPOSE -DTAKEN_UNLOCKED
+variant unmapped-first               fails:crashed     -DTWO -DDISPOSE -DUNMAP_FIRST
+variant taken-away-without-lock      fails:crashed     -DTWO -DDISPOSE -DTAKEN_UNLOCKED
 */
 
 #define QUEUES 2
-#define WAITS  3
-#define QUEUE(w)  ((w) / 2)              /* 0, 0, 1 */
-#define NUMBER(w) ((w) == 1 -> 2 : 1)    /* the message that it waits for */
-#define MESSAGES(q) ((q) == 0 -> 2 : 1)
+#define WAITS  2
+#ifdef TWO
+#define QUEUE(w)    (w)
+#define NUMBER(w)   1                    /* the message that it waits for */
+#define MESSAGES(q) 1
+#define PRODUCERS   2
+#define NONE_LEFT(q) (!pending[q])
+#else
+#define QUEUE(w)    0
+#define NUMBER(w)   (w + 1)
+#define MESSAGES(q) 2
+#define PRODUCERS   1
+#define NONE_LEFT(q) (!pending[0] && !pending[1])
+#endif
 
 byte word = 0;                           /* the thread's own */
 bool sleeps = false, asleep = false, running = false;
@@ -60,10 +71,13 @@ bool locked[QUEUES], prepared[QUEUES], looking[QUEUES], listed[QUEUES], inRound[
 bool unmapped[QUEUES], disposed[QUEUES];
 bool pending[WAITS];
 byte added = 0, finished = 0;
-bool overlooked, crashed, witness, sleptOnBoth;
+bool overlooked, crashed, witness, slept;
 
 inline lockWaits(q) { atomic { !locked[q] -> locked[q] = true } }
 inline unlockWaits(q) { locked[q] = false }
+
+/* The kernel finds another value, or nothing mapped there. */
+#define MOVED(q) (waitsFor[q] && (unmapped[q] || sequence[q] != saw[q]))
 
 inline drain(q) { published[q] = published[q] + buffered[q]; buffered[q] = 0 }
 
@@ -93,6 +107,7 @@ inline raiseFlag(q) {
         touch(q);
 #ifdef MOVE_IS_IGNORED
         looking[q] = !prepared[q];
+        saw[q] = sequence[q];
 #else
         looking[q] = !prepared[q] || sequence[q] != saw[q];
 #endif
@@ -131,11 +146,7 @@ inline look(q) {
           od;
           w = 0;
           prepared[q] = true;
-          if
-          :: q == 0 && !pending[0] && !pending[1] -> listed[q] = false
-          :: q == 1 && !pending[2] -> listed[q] = false
-          :: else -> skip
-          fi
+          if :: NONE_LEFT(q) -> listed[q] = false :: else -> skip fi
         }
      :: else -> skip
      fi;
@@ -173,7 +184,7 @@ proctype Thread() {
 #else
         :: atomic { !listed[0] && !listed[1] -> running = false; goto done }
 #endif
-        :: d_step { waitsFor[0] = false; waitsFor[1] = false }
+        :: skip
         fi
      :: else ->
 #ifdef LOOK_BEFORE_RAISE
@@ -193,7 +204,7 @@ proctype Thread() {
         look(1);
 #endif
         if
-        :: !waitsFor[0] && !waitsFor[1] -> read = 0; goto next
+        :: !waitsFor[0] && !waitsFor[1] -> goto next
         :: else -> skip
         fi
      fi;
@@ -202,18 +213,18 @@ proctype Thread() {
 #endif
      d_step {
        if
-       :: word == read && (!waitsFor[0] || (!unmapped[0] && sequence[0] == saw[0]))
-            && (!waitsFor[1] || (!unmapped[1] && sequence[1] == saw[1])) ->
+       :: word == read && !MOVED(0) && !MOVED(1) ->
           asleep = true;
-          sleptOnBoth = sleptOnBoth || (waitsFor[0] && waitsFor[1])
+          slept = slept || waitsFor[0]
        :: else -> skip
        fi
      };
 endAsleep:
      !asleep;
-     d_step { sleeps = false; read = 0 };
+     sleeps = false;
 next:
-     skip
+     skip;
+     d_step { read = 0; inRound[0] = false; inRound[1] = false; waitsFor[0] = false; waitsFor[1] = false }
   od;
 done:
   skip
@@ -285,7 +296,7 @@ proctype Disposer() {
   lockWaits(1);
 #endif
   disposed[1] = true;
-  pending[2] = false;
+  pending[1] = false;
   listed[1] = false;
   interrupt();
 #ifndef TAKEN_UNLOCKED
@@ -300,13 +311,12 @@ proctype Judge() {
 endJudge:
   timeout;
   atomic {
-    assert(finished == QUEUES && added == WAITS);
-    overlooked = (pending[0] && published[0] >= 1) || (pending[1] && published[0] >= 2)
-      || (pending[2] && published[1] >= 1);
+    assert(finished == PRODUCERS && added == WAITS);
+    overlooked = (pending[0] && published[0] >= NUMBER(0)) || (pending[1] && published[QUEUE(1)] >= NUMBER(1));
     assert(!overlooked);
 #ifdef WITNESS
-    /* Not a defect: the thread slept on both queues, and every wait has ended. */
-    witness = sleptOnBoth;
+    /* Not a defect: the thread slept on a queue's word, and its wait has ended. */
+    witness = slept && word == WAITS;
     assert(!witness)
 #endif
   }
@@ -314,10 +324,14 @@ endJudge:
 
 init {
   atomic {
-    run Adder(0); run Adder(1); run Adder(2);
-    run Producer(0); run Producer(1);
+    run Adder(0); run Adder(1);
+    run Producer(0);
+#ifdef TWO
+    run Producer(1);
+#endif
 #ifdef EXCLUSIVE
-    run StoreBuffer(0); run StoreBuffer(1);
+    run StoreBuffer(0);
+    run StoreBuffer(1);
 #endif
 #ifdef DISPOSE
     run Disposer();
