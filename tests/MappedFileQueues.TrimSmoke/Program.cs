@@ -9,8 +9,8 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.TrimSmoke;
 
 /// <summary>
-/// Produces and consumes through both kinds of queue, as structs, text and JSON, in an application with a hosted consumer; reopens
-/// each store, and checks what comes out; then it logs to a file that configuration describes. Published trimmed and as a single
+/// Produces and consumes through both kinds of queue, as structs, text and JSON, also by a hosted consumer; reopens each store,
+/// and checks what comes out; then it logs to a file that configuration describes. Published trimmed and as a single
 /// file, or as native code, it shows that the libraries need nothing that goes on the way; built against the packages, that these
 /// are whole. `FOLDER continue` takes over what another build of this program has left there, and appends to it.
 /// </summary>
@@ -138,7 +138,11 @@ internal static partial class Program
         {
             using MappedFileReader<Tick> reader = queue.OpenReader();
             for (int index = 0; index < MessageCount; index++)
-                Check(reader.TryRead(out Tick tick) && tick.Sequence == index && tick.Price == index * 0.5, $"struct {index} is lost");
+            {
+                bool isThere = reader.TryRead(out Tick tick) && tick.Sequence == index && tick.Price == index * 0.5;
+                Check(isThere, $"struct {index} is lost");
+            }
+
             Check(!queue.Consumer.TryConsume(out Tick _), "a struct came twice");
             queue.Producer.Produce(new Tick { Sequence = -1 });
             queue.Consumer.Consume(out Tick last);
@@ -154,7 +158,8 @@ internal static partial class Program
         }
 
         MappedFileQueueInfo info = StoreInspector.Inspect(Path.Combine(root, "messages"), countsMessages: true);
-        Check(info.MessageCount == MessageCount && info.Consumers is [{ LagMessages: 0 }], $"{info.MessageCount} messages are left");
+        bool isWhole = info.MessageCount == MessageCount && info.Consumers is [{ LagMessages: 0 }];
+        Check(isWhole, $"{info.MessageCount} messages are left");
     }
 
     private static void RunLog(string path)

@@ -84,8 +84,8 @@ public sealed class MappedFileQueueInfo
     public long PublishedOffset { get; init; }
 
     /// <summary>
-    /// The messages between <see cref="OldestOffset"/> and <see cref="PublishedOffset"/>; null when they were not counted, or when
-    /// damage is in the way. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
+    /// The messages between <see cref="OldestOffset"/> and <see cref="PublishedOffset"/>; null when they were not counted, or
+    /// when damage is in the way. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
     /// </summary>
     public long? MessageCount { get; init; }
 

@@ -52,7 +52,9 @@ internal sealed unsafe class StoreReader : IDisposable
     /// <summary>Reads the message after the last one, if there is one.</summary>
     public bool TryRead(out byte* payload, out int length) => TryRead(takes: true, out payload, out length);
 
-    /// <summary>Whether <see cref="TryRead(out byte*, out int)"/> would find a message now; ends the last one's span, as it does.</summary>
+    /// <summary>
+    /// Whether <see cref="TryRead(out byte*, out int)"/> would find a message now; ends the last one's span, as it does.
+    /// </summary>
     public bool HasNext() => TryRead(takes: false, out _, out _);
 
     /// <summary>What an asynchronous call waits with; null where it can only poll.</summary>

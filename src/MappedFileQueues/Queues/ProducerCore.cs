@@ -301,7 +301,9 @@ internal sealed class ProducerCore
         return await ConfirmAsync(offset, length, options).ConfigureAwait(false);
     }
 
-    /// <summary>Waits in the time that the call has, first for consumers unless the messages are appended, then for the flush.</summary>
+    /// <summary>
+    /// Waits in the time that the call has, first for consumers unless the messages are appended, then for the flush.
+    /// </summary>
     /// <param name="messages">What is not appended yet; null when it is.</param>
     /// <param name="offset">The first message's offset, when it is appended.</param>
     /// <param name="length">What the messages take.</param>

@@ -126,7 +126,8 @@ public abstract partial class QueueContract
         };
         var options = new ProduceOptions { Durability = DurabilityLevel.Group, Timeout = TimeSpan.FromMilliseconds(20) };
 
-        var error = await Assert.ThrowsAsync<TimeoutException>(async () => await pair.Producer.ProduceBatchAsync([1, 2], options));
+        var error = await Assert.ThrowsAsync<TimeoutException>(
+            async () => await pair.Producer.ProduceBatchAsync([1, 2], options));
 
         disk.Before = null;
         gate.Set();

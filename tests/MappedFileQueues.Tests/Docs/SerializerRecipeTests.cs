@@ -106,7 +106,8 @@ namespace MemoryPack
         public static void Serialize<T, TBufferWriter>(in TBufferWriter bufferWriter, in T? value, object? options = null)
             where TBufferWriter : IBufferWriter<byte> => bufferWriter.Write(JsonSerializer.SerializeToUtf8Bytes(value));
 
-        public static T? Deserialize<T>(ReadOnlySpan<byte> buffer, object? options = null) => JsonSerializer.Deserialize<T>(buffer);
+        public static T? Deserialize<T>(ReadOnlySpan<byte> buffer, object? options = null) =>
+            JsonSerializer.Deserialize<T>(buffer);
     }
 }
 

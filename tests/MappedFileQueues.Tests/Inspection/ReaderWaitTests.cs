@@ -84,7 +84,7 @@ public sealed class ReaderWaitTests
         await Assert.ThrowsAsync<ObjectDisposedException>(async () => await reader.WaitToReadAsync());
     }
 
-    /// <summary>The page is opened and closed by nobody else: the flag of a reader that waits between two owners is lost.</summary>
+    /// <summary>A lone opener rewrites the page: the flag of a reader that waits between two owners is lost.</summary>
     [Fact]
     public async Task WaitToReadAsync_StoreIsReopenedMeanwhile_FindsTheNextMessage()
     {
