@@ -4,8 +4,8 @@ namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
 /// `pending-waits FOLDER`: 10 consumers on each of 100 queues wait, all at once; each queue gets a message, each consumer takes
-/// it, and so on. Prints how many bytes the whole process has allocated for that, in the best of some runs: the runtime's own threads
-/// allocate now and then.
+/// it, and so on. Prints how many bytes the whole process has allocated for that, in the best of some runs: the runtime's own
+/// threads allocate now and then.
 /// </summary>
 internal static class PendingWaitsVerb
 {
