@@ -24,6 +24,7 @@ internal static class Program
         ["make"] = Verbs.MakeVerb.Run,
         ["idle"] = Verbs.IdleVerb.Run,
         ["no-threads"] = Verbs.NoThreadsVerb.Run,
+        ["pending-waits"] = Verbs.PendingWaitsVerb.Run,
         ["lost-disk"] = Verbs.LostDiskVerb.Run,
         ["stress-produce"] = StressProducer.Run,
         ["race"] = Verbs.RaceVerb.Run,

@@ -19,6 +19,10 @@ internal static class ConsumersCommand
     public static Argument<string> StoreArgument() =>
         ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
 
+    /// <summary>For the commands that show numbers of messages.</summary>
+    public static Option<bool> CountOption() => ToolOptions.Flag(
+        "--count", "Count the messages however many there are; without it, logs over 256 MiB are not counted.");
+
     /// <summary>The second argument of the commands that change a consumer.</summary>
     public static Argument<string> NameArgument()
     {

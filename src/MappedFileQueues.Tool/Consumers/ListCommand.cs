@@ -10,14 +10,17 @@ internal static class ListCommand
     public static Command Create()
     {
         Argument<string> store = ConsumersCommand.StoreArgument();
+        Option<bool> count = ConsumersCommand.CountOption();
         Command command = new(
             "list", "Show the consumers with their stored offset and how far behind they are: `mfq consumers list orders`.")
         {
             store,
+            count,
         };
         command.SetAction(parsed =>
         {
-            IReadOnlyList<MappedFileConsumerInfo> consumers = StoreLook.Info(parsed.GetRequiredValue(store)).Consumers;
+            IReadOnlyList<MappedFileConsumerInfo> consumers =
+                StoreLook.InfoWithCounts(parsed.GetRequiredValue(store), parsed.GetValue(count)).Consumers;
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(consumers, ConsumersJsonContext.Default.IReadOnlyListMappedFileConsumerInfo);
             else
@@ -27,16 +30,20 @@ internal static class ListCommand
         return command;
     }
 
+    /// <summary>A number of messages, where they were counted.</summary>
+    public static string Count(long? messages) => messages is { } count ? Report.Number(count) : "-";
+
     /// <summary>The consumers as a report; `mfq info` shows the same.</summary>
     public static Report Table(IReadOnlyList<MappedFileConsumerInfo> consumers)
     {
-        Report report = new("Consumers", "name", "offset", "lag in bytes", "attached");
+        Report report = new("Consumers", "name", "offset", "lag in bytes", "in messages", "attached");
         foreach (MappedFileConsumerInfo consumer in consumers)
         {
             report.Add(
                 ConsumersCommand.Show(consumer.Name),
                 Report.Number(consumer.Offset),
                 Report.Number(consumer.Lag),
+                Count(consumer.LagMessages),
                 consumer.IsAttached ? "yes" : "no");
         }
 

@@ -13,14 +13,16 @@ internal static class InfoCommand
     public static Command Create()
     {
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
+        Option<bool> count = ConsumersCommand.CountOption();
         Command command = new(
             "info", "Show a store's offsets, segments, consumers with their lag, and attached processes: `mfq info orders`.")
         {
             store,
+            count,
         };
         command.SetAction(parsed =>
         {
-            MappedFileQueueInfo info = StoreLook.Info(parsed.GetRequiredValue(store));
+            MappedFileQueueInfo info = StoreLook.InfoWithCounts(parsed.GetRequiredValue(store), parsed.GetValue(count));
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(info, InfoJsonContext.Default.MappedFileQueueInfo);
             else
@@ -46,6 +48,7 @@ internal static class InfoCommand
             store.Add("held back", held);
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));
         store.Add("published", Report.Number(info.PublishedOffset));
+        store.Add("messages", ListCommand.Count(info.MessageCount));
         store.Add("tail", Report.Number(info.TailOffset));
         store.Add("epoch", Report.Number(info.Epoch));
         store.Add("repairs", Report.Number(info.RepairCount));

@@ -14,6 +14,12 @@ public sealed class MappedFileConsumerInfo
     /// </summary>
     public long Lag { get; init; }
 
+    /// <summary>
+    /// The messages of the log from that offset on, up to the end of the published ones; null when they were not counted, or when
+    /// damage is in the way. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
+    /// </summary>
+    public long? LagMessages { get; init; }
+
     /// <summary>Whether a process holds the name now.</summary>
     public bool IsAttached { get; init; }
 }
@@ -76,6 +82,12 @@ public sealed class MappedFileQueueInfo
 
     /// <summary>The end of what readers can read.</summary>
     public long PublishedOffset { get; init; }
+
+    /// <summary>
+    /// The messages between <see cref="OldestOffset"/> and <see cref="PublishedOffset"/>; null when they were not counted, or
+    /// when damage is in the way. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
+    /// </summary>
+    public long? MessageCount { get; init; }
 
     /// <summary>The offset at which the next frame will be written.</summary>
     public long TailOffset { get; init; }

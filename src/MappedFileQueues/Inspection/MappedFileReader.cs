@@ -6,13 +6,11 @@ namespace MappedFileQueues;
 
 /// <summary>
 /// Reads a store of either kind without leaving a trace: it needs no name, takes no lock and writes nothing, and works on a
-/// read-only file system. It polls, backing off from 1 to 10 ms. One thread at a time may use it.
+/// read-only file system. A call with a timeout polls, backing off from 1 to 10 ms. <see cref="WaitToReadAsync"/> alone writes,
+/// where it may: it raises the flag by which a sleeping reader is woken. One thread at a time may use it.
 /// </summary>
 public sealed unsafe class MappedFileReader : IDisposable
 {
-    private const int PauseMinMs = 1;
-    private const int PauseMaxMs = 10;
-
     private readonly StoreReader _reader;
 
     private MappedFileReader(
@@ -110,7 +108,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
         var deadline = new Deadline(timeout);
-        int pauseMs = PauseMinMs;
+        int pauseMs = ReaderLoop.PauseMinMs;
         while (!TryRead(out message))
         {
             cancellationToken.ThrowIfCancellationRequested();
@@ -118,11 +116,27 @@ public sealed unsafe class MappedFileReader : IDisposable
                 return false;
             _reader.ThrowIfReplaced();
             cancellationToken.WaitHandle.WaitOne(pauseMs);
-            pauseMs = Math.Min(pauseMs * 2, PauseMaxMs);
+            pauseMs = Math.Min(pauseMs * 2, ReaderLoop.PauseMaxMs);
         }
 
         return true;
     }
+
+    /// <summary>
+    /// Completes when <see cref="TryRead(out ReadOnlySpan{byte})"/> finds a message. Where this process may write the store's
+    /// control page, a producer wakes it at once, and all waits of a process share a thread; elsewhere, and on the portable
+    /// platform, it polls as the other form does. The last message's span ends with this call. One caller at a time; waiting
+    /// allocates nothing, except where it polls.
+    /// </summary>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <returns>Always true.</returns>
+    /// <exception cref="OperationCanceledException">Cancelled.</exception>
+    /// <exception cref="ObjectDisposedException">The reader was disposed, also during the wait.</exception>
+    /// <exception cref="InvalidOperationException">A call is waiting already.</exception>
+    /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
+    /// <inheritdoc cref="TryRead(out ReadOnlySpan{byte})" path="/exception"/>
+    public ValueTask<bool> WaitToReadAsync(CancellationToken cancellationToken = default) =>
+        ReaderLoop.WaitToReadAsync(_reader, cancellationToken);
 
     /// <summary>Moves to a frame's start, the tail, the oldest message or the end of the published messages.</summary>
     /// <param name="start">Where to move.</param>
@@ -131,7 +145,10 @@ public sealed unsafe class MappedFileReader : IDisposable
 
     /// <summary>The state of the store now, read from its files.</summary>
     /// <returns>The state.</returns>
-    public MappedFileQueueInfo GetInfo() => _reader.GatherInfo();
+    public MappedFileQueueInfo GetInfo() => _reader.GatherInfo(countsMessages: false);
+
+    /// <inheritdoc cref="MappedFileQueue.GetInfo(bool)"/>
+    public MappedFileQueueInfo GetInfo(bool countsMessages) => _reader.GatherInfo(countsMessages);
 
     /// <summary>
     /// Ends the reader, from any thread, after its running call has ended. A span that another thread still uses stays readable

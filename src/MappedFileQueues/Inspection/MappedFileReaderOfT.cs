@@ -67,11 +67,18 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
         return found;
     }
 
+    /// <inheritdoc cref="MappedFileReader.WaitToReadAsync"/>
+    public ValueTask<bool> WaitToReadAsync(CancellationToken cancellationToken = default) =>
+        _reader.WaitToReadAsync(cancellationToken);
+
     /// <inheritdoc cref="MappedFileReader.Seek"/>
     public void Seek(QueueStart start) => _reader.Seek(start);
 
-    /// <inheritdoc cref="MappedFileReader.GetInfo"/>
+    /// <inheritdoc cref="MappedFileReader.GetInfo()"/>
     public MappedFileQueueInfo GetInfo() => _reader.GetInfo();
+
+    /// <inheritdoc cref="MappedFileQueue.GetInfo(bool)"/>
+    public MappedFileQueueInfo GetInfo(bool countsMessages) => _reader.GetInfo(countsMessages);
 
     /// <inheritdoc cref="MappedFileReader.Dispose"/>
     public void Dispose() => _reader.Dispose();

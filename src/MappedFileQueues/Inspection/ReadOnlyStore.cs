@@ -108,7 +108,8 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     public long FindLatest() => GatherInfo().PublishedOffset;
 
     /// <summary>The current state of the store.</summary>
-    public MappedFileQueueInfo GatherInfo() => StoreStatus.Gather(Directory, Meta, _control);
+    public MappedFileQueueInfo GatherInfo(bool countsMessages = false) =>
+        StoreStatus.Gather(Directory, Meta, _control, countsMessages);
 
     /// <summary>Whether an offset is a frame's start or the tail, by a walk from its segment's first byte.</summary>
     public bool IsFrameStart(long offset)

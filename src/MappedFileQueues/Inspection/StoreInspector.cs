@@ -12,10 +12,15 @@ public static class StoreInspector
     /// <exception cref="QueueNotFoundException">There is no store.</exception>
     /// <exception cref="QueueDiskException">Permission to read the store is missing.</exception>
     /// <exception cref="QueueFormatException">The store's meta page is damaged or of another version.</exception>
-    public static MappedFileQueueInfo Inspect(string storePath)
+    public static MappedFileQueueInfo Inspect(string storePath) => Inspect(storePath, countsMessages: false);
+
+    /// <inheritdoc cref="Inspect(string)"/>
+    /// <param name="storePath">The store's directory.</param>
+    /// <param name="countsMessages">As in <see cref="MappedFileQueue.GetInfo(bool)"/>.</param>
+    public static MappedFileQueueInfo Inspect(string storePath, bool countsMessages)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(storePath);
         using var store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: false);
-        return store.GatherInfo();
+        return store.GatherInfo(countsMessages);
     }
 }

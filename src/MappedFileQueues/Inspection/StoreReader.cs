@@ -12,6 +12,9 @@ internal sealed unsafe class StoreReader : IDisposable
     private readonly ReadOnlyStore _store;
     private readonly LogReader _reader;
     private readonly CorruptionPolicy _corruption;
+    private readonly Lock _waiting = new();
+    private ReaderWait? _wait;
+    private bool _hasTriedToWait;
     private int _disposed;
 
     /// <summary>Takes ownership of the store, unless it throws.</summary>
@@ -47,7 +50,27 @@ internal sealed unsafe class StoreReader : IDisposable
     public QueueCorruptException? DamageAhead => _reader.DamageAhead;
 
     /// <summary>Reads the message after the last one, if there is one.</summary>
-    public bool TryRead(out byte* payload, out int length)
+    public bool TryRead(out byte* payload, out int length) => TryRead(takes: true, out payload, out length);
+
+    /// <summary>
+    /// Whether <see cref="TryRead(out byte*, out int)"/> would find a message now; ends the last one's span, as it does.
+    /// </summary>
+    public bool HasNext() => TryRead(takes: false, out _, out _);
+
+    /// <summary>What an asynchronous call waits with; null where it can only poll.</summary>
+    public ReaderWait? FindWait()
+    {
+        lock (_waiting)
+        {
+            PublicNames.ThrowIfDisposed(_disposed != 0, PublicNames.Reader);
+            if (!_hasTriedToWait)
+                _wait = ReaderWait.TryOpen(_store.Directory);
+            _hasTriedToWait = true;
+            return _wait;
+        }
+    }
+
+    private bool TryRead(bool takes, out byte* payload, out int length)
     {
         _reader.BeginLongCall();
         try
@@ -69,6 +92,8 @@ internal sealed unsafe class StoreReader : IDisposable
 
                 if (status == ReadStatus.Message)
                     _reader.EndSpan();
+                if (!takes)
+                    _reader.PutBack();
                 return status == ReadStatus.Message;
             }
         }
@@ -95,13 +120,13 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    public MappedFileQueueInfo GatherInfo()
+    public MappedFileQueueInfo GatherInfo(bool countsMessages)
     {
         _reader.BeginCall();
         try
         {
             ThrowIfDisposed();
-            return _store.GatherInfo();
+            return _store.GatherInfo(countsMessages);
         }
         finally
         {
@@ -129,6 +154,8 @@ internal sealed unsafe class StoreReader : IDisposable
     {
         if (Interlocked.Exchange(ref _disposed, 1) != 0)
             return;
+        lock (_waiting)
+            _wait?.Dispose();
         _reader.Close(static () => { });
         if (!_reader.MayHaveSpanOfOther)
             _reader.ReleaseSegment();
@@ -167,6 +194,8 @@ internal sealed unsafe class StoreReader : IDisposable
             return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndBehindDamage(_store, _corruption, end);
         }
 
+        if (start.CountFromEnd is { } count)
+            return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest), () => _store.LowWater);
         if (start.ExactOffset is not { } offset)
             return _store.LowWater;
         if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, _corruption, offset))

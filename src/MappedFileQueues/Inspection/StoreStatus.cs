@@ -15,16 +15,18 @@ namespace MappedFileQueues.Inspection;
 /// </summary>
 internal static unsafe class StoreStatus
 {
-    public static MappedFileQueueInfo Gather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
+    public static MappedFileQueueInfo Gather(
+        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages)
     {
         while (true)
         {
-            if (TryGather(directory, meta, control) is { } info)
+            if (TryGather(directory, meta, control, countsMessages) is { } info)
                 return info;
         }
     }
 
-    private static MappedFileQueueInfo? TryGather(HeldDirectory directory, StoreMeta meta, ControlPage? control)
+    private static MappedFileQueueInfo? TryGather(
+        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages)
     {
         List<long> segments = [];
         foreach (string name in directory.List(StoreNames.CommitLog))
@@ -43,6 +45,18 @@ internal static unsafe class StoreStatus
             directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
         if (published < OldestOffset.Find(directory, meta, control))
             return null; // Retention has overtaken the walk.
+        MessageCounter? counter = countsMessages ? new MessageCounter(directory, meta, new FrameChecksum(meta.LogId)) : null;
+        counter?.Count(oldest, published);
+        List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, counter, oldest);
+        while (counter is not null && OldestOffset.Find(directory, meta, control) is var now && now != oldest)
+        {
+            // A segment that was removed during the count may have been another one when it was read.
+            oldest = now;
+            if (published < oldest)
+                return null;
+            consumers = FindConsumers(directory, published, counter, oldest);
+        }
+
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
         FlushFailureText? failure = control?.ReadFlushFailure();
@@ -64,6 +78,7 @@ internal static unsafe class StoreStatus
             RetentionHeldBytes = plan.Goal - plan.Limit,
             RetentionHeldBy = plan.HeldBy is { } file ? CursorFile.NameOf(file) : null,
             PublishedOffset = published,
+            MessageCount = counter?.CountFrom(oldest, oldest),
             TailOffset = tail,
             ConfirmedOffset = confirmed,
             // P13 acquire: pairs with P13 full in HoleRepair.
@@ -74,7 +89,7 @@ internal static unsafe class StoreStatus
             FlushFailingProcessId = failure?.ProcessId,
             SegmentCount = segments.Count,
             BytesOnDisk = MeasureDisk(directory),
-            Consumers = FindConsumers(directory, published),
+            Consumers = consumers,
             OpenClaims = claims,
             AttachedProcesses = directory.LockHolders(StoreNames.AttachedLock),
             ProducerProcesses = directory.LockHolders(StoreNames.ProducersLock),
@@ -147,7 +162,8 @@ internal static unsafe class StoreStatus
         };
     }
 
-    private static List<MappedFileConsumerInfo> FindConsumers(HeldDirectory directory, long published)
+    private static List<MappedFileConsumerInfo> FindConsumers(
+        HeldDirectory directory, long published, MessageCounter? counter, long oldest)
     {
         List<MappedFileConsumerInfo> consumers = [];
         IEnumerable<string> names = directory.List(StoreNames.Consumers)
@@ -166,6 +182,7 @@ internal static unsafe class StoreStatus
                 Name = name,
                 Offset = offset,
                 Lag = Math.Max(0, published - offset),
+                LagMessages = counter?.CountFrom(offset, oldest),
                 IsAttached = probe is null,
             });
         }

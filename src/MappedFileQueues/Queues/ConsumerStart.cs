@@ -48,6 +48,11 @@ internal static unsafe class ConsumerStart
         LogStore store = attachment.Store;
         if (start.IsLatest)
             return FrameStarts.FindEnd(store, policy, SafeWalkStart(store));
+        if (start.CountFromEnd is { } count)
+        {
+            return FrameStarts.FindFromEnd(
+                store, count, FrameStarts.FindEnd(store, policy, SafeWalkStart(store)), attachment.Origin.FindFirst);
+        }
 
         if (start.ExactOffset is not { } offset)
             return attachment.Origin.FindFirst();

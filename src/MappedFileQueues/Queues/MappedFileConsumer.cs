@@ -15,12 +15,14 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private readonly QueueCore _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
+    private ReusedWait<bool> _untilThere;
 
     internal MappedFileConsumer(QueueCore queue, LogConsumer core)
     {
         _queue = queue;
         _core = core;
         _reader = core.Reader;
+        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
     }
 
     /// <summary>The name; "" is the default consumer.</summary>
@@ -243,7 +245,9 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_reader.IsBarred && _core.IsMessageThere() ? new ValueTask<bool>(true) : WaitUntilThereAsync(cancellationToken);
+        !_reader.IsBarred && _core.IsMessageThere()
+            ? new ValueTask<bool>(true)
+            : ReusedWait<bool>.Start(ref _untilThere, cancellationToken);
 
     /// <summary>
     /// Enumerates all messages from here on, without end, as copies. Asking for the next message commits the one before.
@@ -330,13 +334,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         }
     }
 
-    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
-    private async ValueTask<bool> WaitUntilThereAsync(CancellationToken cancellationToken)
-    {
-        while (!_core.IsMessageThere())
-            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
-        return true;
-    }
+    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 
     private bool TryRead<TMessage>(IMessageDeserializer<TMessage> deserializer, [MaybeNullWhen(false)] out TMessage message)
     {

@@ -17,12 +17,16 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     private readonly QueueCore _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
+    private ReusedWait<bool> _untilThere;
+    private ReusedWait<T> _untilTaken;
 
     internal MappedFileConsumer(QueueCore queue, LogConsumer core)
     {
         _queue = queue;
         _core = core;
         _reader = core.Reader;
+        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
+        _untilTaken = new ReusedWait<T>(core, TryConsume);
     }
 
     /// <summary>The name; "" is the default consumer.</summary>
@@ -152,7 +156,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         // A message that is there costs no state machine. A reader that a pending call owns is left alone.
         if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryConsume(out T message))
             return new ValueTask<T>(message);
-        return WaitAndConsumeAsync(cancellationToken);
+        return ReusedWait<T>.Start(ref _untilTaken, cancellationToken);
     }
 
     /// <summary>
@@ -211,7 +215,9 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_reader.IsBarred && _core.IsMessageThere() ? new ValueTask<bool>(true) : WaitUntilThereAsync(cancellationToken);
+        !_reader.IsBarred && _core.IsMessageThere()
+            ? new ValueTask<bool>(true)
+            : ReusedWait<bool>.Start(ref _untilThere, cancellationToken);
 
     /// <summary>Enumerates all messages from here on, without end. Asking for the next message commits the one before.</summary>
     /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>
@@ -260,25 +266,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _queue.Remove(this);
     }
 
-    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
-    private async ValueTask<T> WaitAndConsumeAsync(CancellationToken cancellationToken)
-    {
-        while (true)
-        {
-            cancellationToken.ThrowIfCancellationRequested();
-            if (TryConsume(out T message))
-                return message;
-            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
-        }
-    }
-
-    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
-    private async ValueTask<bool> WaitUntilThereAsync(CancellationToken cancellationToken)
-    {
-        while (!_core.IsMessageThere())
-            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
-        return true;
-    }
+    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 
     private void Seek(QueueStart start) => _queue.Seek(_core, start);
 

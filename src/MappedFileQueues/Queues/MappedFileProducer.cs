@@ -3,6 +3,7 @@ using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Frames;
 
 namespace MappedFileQueues;
@@ -100,9 +101,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         ArgumentNullException.ThrowIfNull(serializer);
         if (serializer is not IBufferedMessageSerializer<TMessage> buffered)
             return Produce(serializer.Serialize(message));
-        // The buffer is taken while in use: a serializer that produces another message gets a buffer of its own.
-        ArrayBufferWriter<byte> scratch = t_scratch ?? new ArrayBufferWriter<byte>(512);
-        t_scratch = null;
+        ArrayBufferWriter<byte> scratch = TakeScratch();
         try
         {
             buffered.Serialize(message, scratch);
@@ -110,9 +109,68 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         }
         finally
         {
-            scratch.ResetWrittenCount();
-            t_scratch = scratch;
+            ReturnScratch(scratch);
         }
+    }
+
+    /// <summary>
+    /// Appends one message that lies in several pieces, for example what a pipe has read. The pieces go to the mapping one by
+    /// one; nothing joins them first, and nothing is allocated. The message becomes readable as a whole or not at all, as any
+    /// other. In Shared mode readers wait at it during the copy.
+    /// </summary>
+    /// <param name="message">The message; may be empty.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <returns>The message's offset.</returns>
+    /// <exception cref="InvalidOperationException">The pieces were changed during the call; nothing was appended.</exception>
+    /// <inheritdoc cref="Produce(ReadOnlySpan{byte}, in ProduceOptions)" path="/exception"/>
+    public long Produce(in ReadOnlySequence<byte> message, in ProduceOptions options = default)
+    {
+        if (message.IsSingleSegment)
+            return Produce(message.FirstSpan, options);
+        FlushPatience patience = BeginJoining(options);
+        using MessageClaim claim = OpenClaim(message.Length, patience);
+        Span<byte> left = claim.Span;
+        foreach (ReadOnlyMemory<byte> part in message)
+            left = Put(part.Span, left);
+        return Publish(claim, left, options, patience);
+    }
+
+    /// <summary>
+    /// Appends one message that is made of parts, for example a header and a body, as
+    /// <see cref="Produce(in ReadOnlySequence{byte}, in ProduceOptions)"/> does.
+    /// </summary>
+    /// <param name="parts">The parts; none of them makes an empty message.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <returns>The message's offset.</returns>
+    /// <inheritdoc cref="Produce(in ReadOnlySequence{byte}, in ProduceOptions)" path="/exception"/>
+    public long ProduceJoined(ReadOnlySpan<ReadOnlyMemory<byte>> parts, in ProduceOptions options = default)
+    {
+        long length = 0;
+        foreach (ReadOnlyMemory<byte> part in parts)
+            length += part.Length;
+        FlushPatience patience = BeginJoining(options);
+        using MessageClaim claim = OpenClaim(length, patience);
+        Span<byte> left = claim.Span;
+        foreach (ReadOnlyMemory<byte> part in parts)
+            left = Put(part.Span, left);
+        return Publish(claim, left, options, patience);
+    }
+
+    /// <inheritdoc cref="ProduceJoined(ReadOnlySpan{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
+    /// <param name="first">The message's beginning.</param>
+    /// <param name="second">What follows it.</param>
+    /// <param name="third">What follows that.</param>
+    /// <param name="options">Options of this call alone.</param>
+    public long ProduceJoined(
+        ReadOnlySpan<byte> first,
+        ReadOnlySpan<byte> second,
+        ReadOnlySpan<byte> third = default,
+        in ProduceOptions options = default)
+    {
+        FlushPatience patience = BeginJoining(options);
+        using MessageClaim claim = OpenClaim((long)first.Length + second.Length + third.Length, patience);
+        Span<byte> left = Put(third, Put(second, Put(first, claim.Span)));
+        return Publish(claim, left, options, patience);
     }
 
     /// <summary>
@@ -144,7 +202,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     public MessageClaim DangerousClaim(int lengthMax)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(lengthMax);
-        return new MessageClaim(_core, lengthMax);
+        return new MessageClaim(_core, lengthMax, FlushPatience.Endless);
     }
 
     /// <summary>
@@ -202,9 +260,78 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
         return _core.MayPend
-            ? _core.AppendAsync(buffer.Span, cancellationToken)
+            ? _core.AppendAsync(buffer.Span, new ProduceOptions { CancellationToken = cancellationToken })
             : ValueTask.FromResult(Produce(buffer.Span));
     }
+
+    /// <inheritdoc cref="ProduceAsync(ReadOnlyMemory{byte}, CancellationToken)"/>
+    /// <param name="buffer">The message.</param>
+    /// <param name="options">Options of this call alone. A timeout allocates, unless the result is complete at once.</param>
+    /// <exception cref="OperationCanceledException">As with the cancellation token of the other form.</exception>
+    /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
+    /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
+    public ValueTask<long> ProduceAsync(ReadOnlyMemory<byte> buffer, in ProduceOptions options) =>
+        _core.AppendAsync(buffer.Span, options);
+
+    /// <summary>
+    /// Serializes a message before it returns, and appends it as
+    /// <see cref="ProduceAsync(ReadOnlyMemory{byte}, in ProduceOptions)"/> does. An exception of the serializer leaves the log
+    /// unchanged. With an <see cref="IBufferedMessageSerializer{T}"/> nothing is allocated once the thread's buffer has grown.
+    /// </summary>
+    /// <typeparam name="TMessage">The message's type.</typeparam>
+    /// <param name="message">The message.</param>
+    /// <param name="serializer">Turns the message into bytes.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <returns>The message's offset.</returns>
+    /// <inheritdoc cref="ProduceAsync(ReadOnlyMemory{byte}, in ProduceOptions)" path="/exception"/>
+    public ValueTask<long> ProduceAsync<TMessage>(
+        TMessage message, IMessageSerializer<TMessage> serializer, in ProduceOptions options)
+    {
+        ArgumentNullException.ThrowIfNull(serializer);
+        if (options.CancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(options.CancellationToken);
+        if (serializer is not IBufferedMessageSerializer<TMessage> buffered)
+            return _core.AppendAsync(serializer.Serialize(message), options);
+        ArrayBufferWriter<byte> scratch = TakeScratch();
+        try
+        {
+            buffered.Serialize(message, scratch);
+            return _core.AppendAsync(scratch.WrittenSpan, options);
+        }
+        finally
+        {
+            ReturnScratch(scratch);
+        }
+    }
+
+    /// <inheritdoc cref="ProduceAsync{TMessage}(TMessage, IMessageSerializer{TMessage}, in ProduceOptions)"/>
+    /// <param name="message">The message.</param>
+    /// <param name="serializer">Turns the message into bytes.</param>
+    /// <param name="cancellationToken">As for a message of bytes.</param>
+    public ValueTask<long> ProduceAsync<TMessage>(
+        TMessage message, IMessageSerializer<TMessage> serializer, CancellationToken cancellationToken = default) =>
+        ProduceAsync(message, serializer, new ProduceOptions { CancellationToken = cancellationToken });
+
+    /// <summary>
+    /// Appends messages that become readable all at once or not at all, as
+    /// <see cref="ProduceAsync(ReadOnlyMemory{byte}, in ProduceOptions)"/> appends one: before it returns, or, when consumers are
+    /// too far behind, from a copy when there is room for all of them.
+    /// </summary>
+    /// <param name="messages">The messages; an empty list appends nothing.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <returns>The first message's offset; the tail when there is none.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
+    /// written.</exception>
+    /// <inheritdoc cref="ProduceAsync(ReadOnlyMemory{byte}, in ProduceOptions)" path="/exception"/>
+    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<ReadOnlyMemory<byte>> messages, in ProduceOptions options) =>
+        messages.IsEmpty ? ValueTask.FromResult(Offset) : _core.AppendBatchAsync(messages.Span, options);
+
+    /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
+    /// <param name="messages">The messages; an empty list appends nothing.</param>
+    /// <param name="cancellationToken">As for one message.</param>
+    public ValueTask<long> ProduceBatchAsync(
+        ReadOnlyMemory<ReadOnlyMemory<byte>> messages, CancellationToken cancellationToken = default) =>
+        ProduceBatchAsync(messages, new ProduceOptions { CancellationToken = cancellationToken });
 
     /// <summary>
     /// Completes when everything published before <paramref name="upTo"/>, and the message that starts there, is on disk:
@@ -245,6 +372,53 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
 
     /// <summary>Ends the producer after its running calls have ended. Abandons an open claim of this thread.</summary>
     public void Dispose() => _core.Dispose(this);
+
+    /// <summary>The buffer is taken while in use: a serializer that produces another message gets a buffer of its own.</summary>
+    private static ArrayBufferWriter<byte> TakeScratch()
+    {
+        ArrayBufferWriter<byte> scratch = t_scratch ?? new ArrayBufferWriter<byte>(512);
+        t_scratch = null;
+        return scratch;
+    }
+
+    private static void ReturnScratch(ArrayBufferWriter<byte> scratch)
+    {
+        scratch.ResetWrittenCount();
+        t_scratch = scratch;
+    }
+
+    /// <summary>Before the claim: the time of the call counts from here.</summary>
+    private FlushPatience BeginJoining(in ProduceOptions options)
+    {
+        _core.Check(options);
+        return new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
+    }
+
+    private MessageClaim OpenClaim(long length, FlushPatience patience) =>
+        new(_core, (int)Math.Min(length, int.MaxValue), patience);
+
+    /// <summary>Copies a part; returns the room behind it.</summary>
+    private static Span<byte> Put(ReadOnlySpan<byte> part, Span<byte> left)
+    {
+        if (part.Length > left.Length)
+            throw Changed();
+        part.CopyTo(left);
+        return left[part.Length..];
+    }
+
+    /// <summary>Publishes a claim that has its parts. Its copy of the claim is the one that ends it.</summary>
+    private long Publish(MessageClaim claim, Span<byte> left, in ProduceOptions options, FlushPatience patience)
+    {
+        if (!left.IsEmpty)
+            throw Changed();
+        int length = claim.Span.Length;
+        long offset = claim.PublishUnconfirmed(length);
+        _core.Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, patience);
+        return offset;
+    }
+
+    private static InvalidOperationException Changed() =>
+        new("Another thread changed the message during the append; nothing was appended.");
 
     /// <summary>Returns a negative number when there is no room.</summary>
     private long TryAppend(ReadOnlySpan<byte> buffer)

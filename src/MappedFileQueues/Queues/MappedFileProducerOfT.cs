@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 
@@ -139,9 +140,39 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
         return _core.MayPend
-            ? _core.AppendAsync(new ReadOnlySpan<byte>(&message, sizeof(T)), cancellationToken)
+            ? _core.AppendAsync(
+                new ReadOnlySpan<byte>(&message, sizeof(T)), new ProduceOptions { CancellationToken = cancellationToken })
             : ValueTask.FromResult(Produce(ref message));
     }
+
+    /// <inheritdoc cref="ProduceAsync(T, CancellationToken)"/>
+    /// <param name="message">The message.</param>
+    /// <param name="options">Options of this call alone. A timeout allocates, unless the result is complete at once.</param>
+    /// <exception cref="OperationCanceledException">As with the cancellation token of the other form.</exception>
+    /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
+    /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
+    public ValueTask<long> ProduceAsync(T message, in ProduceOptions options) =>
+        _core.AppendAsync(new ReadOnlySpan<byte>(&message, sizeof(T)), options);
+
+    /// <summary>
+    /// Appends messages that become readable all at once or not at all, as <see cref="ProduceAsync(T, in ProduceOptions)"/>
+    /// appends one: before it returns, or, when consumers are too far behind, from a copy when there is room for all of them.
+    /// </summary>
+    /// <param name="messages">The messages; an empty list appends nothing.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <returns>The first message's offset; the tail when there is none.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
+    /// written.</exception>
+    /// <inheritdoc cref="ProduceAsync(T, in ProduceOptions)" path="/exception"/>
+    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, in ProduceOptions options) => messages.IsEmpty
+        ? ValueTask.FromResult(Offset)
+        : _core.AppendBatchAsync(MemoryMarshal.AsBytes(messages.Span), sizeof(T), options);
+
+    /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{T}, in ProduceOptions)"/>
+    /// <param name="messages">The messages; an empty list appends nothing.</param>
+    /// <param name="cancellationToken">As for one message.</param>
+    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, CancellationToken cancellationToken = default) =>
+        ProduceBatchAsync(messages, new ProduceOptions { CancellationToken = cancellationToken });
 
     /// <summary>
     /// Completes when everything published before <paramref name="upTo"/>, and the message that starts there, is on disk:

@@ -249,7 +249,17 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     public MappedFileQueueInfo GetInfo() => _core.GetInfo();
 
     /// <summary>
-    /// What this queue object has done itself since it was opened. Unlike <see cref="GetInfo"/> it reads no file and takes less
+    /// The state of the store now, and on request <see cref="MappedFileQueueInfo.MessageCount"/> and
+    /// <see cref="MappedFileConsumerInfo.LagMessages"/>. These count published messages exactly: neither padding, nor abandoned
+    /// claims, nor what stands behind an open claim. Messages are not verified. To count them, the call reads the header of each
+    /// frame that the store holds, which takes about 0.3 s for a gigabyte in the page cache.
+    /// </summary>
+    /// <param name="countsMessages">Whether messages are counted.</param>
+    /// <returns>The state.</returns>
+    public MappedFileQueueInfo GetInfo(bool countsMessages) => _core.GetInfo(countsMessages);
+
+    /// <summary>
+    /// What this queue object has done itself since it was opened. Unlike <see cref="GetInfo()"/> it reads no file and takes less
     /// than a microsecond. Any thread.
     /// </summary>
     /// <returns>The counters now.</returns>

@@ -227,8 +227,11 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <returns>The state.</returns>
     public MappedFileQueueInfo GetInfo() => _core.GetInfo();
 
+    /// <inheritdoc cref="MappedFileQueue.GetInfo(bool)"/>
+    public MappedFileQueueInfo GetInfo(bool countsMessages) => _core.GetInfo(countsMessages);
+
     /// <summary>
-    /// What this queue object has done itself since it was opened. Unlike <see cref="GetInfo"/> it reads no file and takes less
+    /// What this queue object has done itself since it was opened. Unlike <see cref="GetInfo()"/> it reads no file and takes less
     /// than a microsecond. Any thread.
     /// </summary>
     /// <returns>The counters now.</returns>

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Flushing;
 
 namespace MappedFileQueues;
 
@@ -10,13 +11,13 @@ public unsafe ref struct MessageClaim
     private readonly int _number;
     private AppendLane? _lane;
 
-    internal MessageClaim(ProducerCore core, int lengthMax)
+    internal MessageClaim(ProducerCore core, int lengthMax, FlushPatience patience)
     {
         _core = core;
         // Publish will wait for the flush, and a thread that holds another claim must not do that.
         if (core.HasFlushes)
             core.ThrowIfOwnClaimIsOpen();
-        _lane = core.Claim(lengthMax);
+        _lane = core.Claim(lengthMax, patience);
         _number = _lane.ClaimNumber;
         Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
     }
@@ -31,6 +32,15 @@ public unsafe ref struct MessageClaim
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     public long Publish(int length)
     {
+        long offset = PublishUnconfirmed(length);
+        if (_core.HasFlushes)
+            _core.Confirm(offset + FrameHeader.FrameLength(length), 1);
+        return offset;
+    }
+
+    /// <summary>As <see cref="Publish"/>, without the flush that may be due.</summary>
+    internal long PublishUnconfirmed(int length)
+    {
         AppendLane lane = _lane ?? throw Ended();
         ArgumentOutOfRangeException.ThrowIfNegative(length);
         ArgumentOutOfRangeException.ThrowIfGreaterThan(length, Span.Length);
@@ -38,11 +48,7 @@ public unsafe ref struct MessageClaim
         Span = default;
         if (!lane.TryEndClaim(_number))
             throw lane.IsFenced ? Fenced() : Ended();
-        long offset = _core.Appender.PublishClaim(lane, length);
-        if (!_core.HasFlushes)
-            return offset;
-        _core.Confirm(offset + FrameHeader.FrameLength(length), 1);
-        return offset;
+        return _core.Appender.PublishClaim(lane, length);
     }
 
     /// <summary>Abandons the claim unless it was published. No reader sees anything of it.</summary>

@@ -3,6 +3,7 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
@@ -107,12 +108,12 @@ internal sealed class ProducerCore
         }
     }
 
-    /// <summary>Opens a claim; waits for room as the options say.</summary>
-    public AppendLane Claim(int lengthMax)
+    /// <summary>Opens a claim; waits for room as long as the patience lasts.</summary>
+    public AppendLane Claim(int lengthMax, FlushPatience patience)
     {
         if (Appender.Claim(lengthMax) is { } opened)
             return opened;
-        using RoomWait wait = _queue.BeginRoomWait(FlushPatience.Endless);
+        using RoomWait wait = _queue.BeginRoomWait(patience);
         while (true)
         {
             wait.Prepare();
@@ -126,22 +127,58 @@ internal sealed class ProducerCore
     /// Appends a message now, or copies it and appends it when there is room, behind those that wait already. Waits for its
     /// flush, too.
     /// </summary>
-    public ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, CancellationToken cancellationToken)
+    public ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, in ProduceOptions options)
     {
-        if (HasFlushes)
-            ThrowIfOwnClaimIsOpen();
-        if (_queue.Attachment.PendingAppends?.IsAnyThere != true)
+        if (options.CancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(options.CancellationToken);
+        Check(options);
+        var length = new AppendLength(FrameHeader.FrameLength(message.Length), 1);
+        if (!IsAnyWaiting)
         {
             long offset = Appender.TryAppend(ref MemoryMarshal.GetReference(message), message.Length);
             if (offset >= 0)
-                return ConfirmAsync(offset, offset + FrameHeader.FrameLength(message.Length), cancellationToken);
+                return ConfirmAsync(offset, length, options);
         }
 
         _queue.ThrowIfFull();
-        Task<long> append = _queue.AppendLater(Appender, message.ToArray(), cancellationToken);
-        return HasFlushes
-            ? ConfirmLaterAsync(append, FrameHeader.FrameLength(message.Length), cancellationToken)
-            : new ValueTask<long>(append);
+        return AppendLaterAsync(WaitingMessages.Copy(message), length, options);
+    }
+
+    /// <summary>The same for a batch of messages of one size; at least one.</summary>
+    public ValueTask<long> AppendBatchAsync(ReadOnlySpan<byte> messages, int messageLength, in ProduceOptions options)
+    {
+        if (options.CancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(options.CancellationToken);
+        Check(options);
+        int count = messages.Length / messageLength;
+        var length = new AppendLength(FrameHeader.FrameLength(messageLength) * count, count);
+        if (!IsAnyWaiting)
+        {
+            long offset = Appender.AppendBatch(ref MemoryMarshal.GetReference(messages), messageLength, count);
+            if (offset >= 0)
+                return ConfirmAsync(offset, length, options);
+        }
+
+        _queue.ThrowIfFull();
+        return AppendLaterAsync(WaitingMessages.Copy(messages, messageLength), length, options);
+    }
+
+    /// <summary>The same for a batch of messages of any lengths; at least one.</summary>
+    public ValueTask<long> AppendBatchAsync(ReadOnlySpan<ReadOnlyMemory<byte>> messages, in ProduceOptions options)
+    {
+        if (options.CancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(options.CancellationToken);
+        Check(options);
+        var length = new AppendLength(BatchLayout.Length(messages), messages.Length);
+        if (!IsAnyWaiting)
+        {
+            long offset = Appender.AppendBatch(messages);
+            if (offset >= 0)
+                return ConfirmAsync(offset, length, options);
+        }
+
+        _queue.ThrowIfFull();
+        return AppendLaterAsync(WaitingMessages.Copy(messages), length, options);
     }
 
     /// <summary>
@@ -161,15 +198,20 @@ internal sealed class ProducerCore
     /// <param name="options">Checked before.</param>
     public void Confirm(long end, long count, in ProduceOptions options)
     {
-        if (!IsFlushDue(options.Durability ?? _level, count))
-            return;
         var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
-        _queue.WaitForFlush(end, patience);
+        Confirm(end, count, options.Durability, patience);
     }
 
-    /// <summary>Like <see cref="Confirm(long, long)"/> for one message, without blocking. The result is its offset.</summary>
-    public ValueTask<long> ConfirmAsync(long offset, long end, CancellationToken cancellationToken) =>
-        IsFlushDue(_level, 1) ? _queue.WaitForFlushAsync(end, offset, cancellationToken) : ValueTask.FromResult(offset);
+    /// <inheritdoc cref="Confirm(long, long)"/>
+    /// <param name="end">The offset after the last message.</param>
+    /// <param name="count">The number of messages.</param>
+    /// <param name="level">Null: the queue's level.</param>
+    /// <param name="patience">How long the call waits.</param>
+    public void Confirm(long end, long count, DurabilityLevel? level, FlushPatience patience)
+    {
+        if (IsFlushDue(level ?? _level, count))
+            _queue.WaitForFlush(end, patience);
+    }
 
     /// <summary>Covers the message that starts at the offset: a frame is confirmed whole or not at all.</summary>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
@@ -224,10 +266,73 @@ internal sealed class ProducerCore
         }
     }
 
-    private async ValueTask<long> ConfirmLaterAsync(Task<long> append, long frameLength, CancellationToken cancellationToken)
+    /// <summary>While asynchronous calls wait for consumers, later ones wait behind them.</summary>
+    private bool IsAnyWaiting => _queue.Attachment.PendingAppends?.IsAnyThere == true;
+
+    /// <summary>The longest time that a timer takes, some 49 days; beyond that a call has no limit.</summary>
+    private static readonly TimeSpan TimerMax = TimeSpan.FromMilliseconds(uint.MaxValue - 1L);
+
+    private static bool IsTimed(in ProduceOptions options) =>
+        options.Timeout is { } timeout && timeout != Timeout.InfiniteTimeSpan && timeout <= TimerMax;
+
+    /// <summary>Waits for the flush of appended messages without blocking. The result is the first one's offset.</summary>
+    private ValueTask<long> ConfirmAsync(long offset, AppendLength length, in ProduceOptions options)
+    {
+        if (!IsFlushDue(options.Durability ?? _level, length.Count))
+            return ValueTask.FromResult(offset);
+        return IsTimed(options)
+            ? EndInTimeAsync(null, offset, length, options)
+            : _queue.WaitForFlushAsync(offset + length.Bytes, offset, options.CancellationToken);
+    }
+
+    private ValueTask<long> AppendLaterAsync(WaitingMessages messages, AppendLength length, in ProduceOptions options)
+    {
+        if (IsTimed(options))
+            return EndInTimeAsync(messages, LogAppender.Full, length, options);
+        Task<long> append = _queue.AppendLater(Appender, messages, options.CancellationToken);
+        return _flushEvery > 0 || (options.Durability ?? _level) == DurabilityLevel.Group
+            ? ConfirmLaterAsync(append, length, options)
+            : new ValueTask<long>(append);
+    }
+
+    private async ValueTask<long> ConfirmLaterAsync(Task<long> append, AppendLength length, ProduceOptions options)
     {
         long offset = await append.ConfigureAwait(false);
-        return await ConfirmAsync(offset, offset + frameLength, cancellationToken).ConfigureAwait(false);
+        return await ConfirmAsync(offset, length, options).ConfigureAwait(false);
+    }
+
+    /// <summary>
+    /// Waits in the time that the call has, first for consumers unless the messages are appended, then for the flush.
+    /// </summary>
+    /// <param name="messages">What is not appended yet; null when it is.</param>
+    /// <param name="offset">The first message's offset, when it is appended.</param>
+    /// <param name="length">What the messages take.</param>
+    /// <param name="options">Of the call.</param>
+    private async ValueTask<long> EndInTimeAsync(
+        WaitingMessages? messages, long offset, AppendLength length, ProduceOptions options)
+    {
+        using var ended = CancellationTokenSource.CreateLinkedTokenSource(options.CancellationToken);
+        ended.CancelAfter(options.Timeout!.Value);
+        ProduceOptions untimed = options with { Timeout = null, CancellationToken = ended.Token };
+        try
+        {
+            if (messages is not null)
+            {
+                offset = await _queue.AppendLater(Appender, messages, ended.Token).ConfigureAwait(false);
+                messages = null;
+            }
+
+            return await ConfirmAsync(offset, length, untimed).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException error) when (error.CancellationToken == ended.Token)
+        {
+            string state = messages is null
+                ? $"waiting for the flush. The messages stay appended; their durability is not known yet: offset={offset}"
+                : $"waiting for consumers; nothing was appended: length={length.Bytes}";
+            throw options.CancellationToken.IsCancellationRequested
+                ? new OperationCanceledException($"Cancelled while {state}.", options.CancellationToken)
+                : new TimeoutException($"The time was up while {state}, timeout={options.Timeout}.");
+        }
     }
 
     private bool IsFlushDue(DurabilityLevel level, long count)
@@ -241,4 +346,9 @@ internal sealed class ProducerCore
 
         return isCounted || level == DurabilityLevel.Group;
     }
+
+    /// <summary>What the messages of a call take in the log.</summary>
+    /// <param name="Bytes">The length of their frames.</param>
+    /// <param name="Count">How many they are.</param>
+    private readonly record struct AppendLength(long Bytes, int Count);
 }

@@ -241,11 +241,11 @@ internal sealed class QueueCore : IDisposable
         return new RoomWait(Store, Attachment.ConsumerLimit!, _gate, patience);
     }
 
-    /// <summary>Appends a message when there is room; the result is its offset.</summary>
-    public Task<long> AppendLater(LogAppender appender, byte[] message, CancellationToken cancellationToken)
+    /// <summary>Appends messages when there is room; the result is the first one's offset.</summary>
+    public Task<long> AppendLater(LogAppender appender, WaitingMessages messages, CancellationToken cancellationToken)
     {
         using CallGate.Call call = BeginCall();
-        return Attachment.PendingAppends!.Add(appender, message, cancellationToken);
+        return Attachment.PendingAppends!.Add(appender, messages, cancellationToken);
     }
 
     /// <summary>Called when there is no room.</summary>
@@ -383,11 +383,11 @@ internal sealed class QueueCore : IDisposable
         return pending;
     }
 
-    public MappedFileQueueInfo GetInfo()
+    public MappedFileQueueInfo GetInfo(bool countsMessages = false)
     {
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control);
+        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control, countsMessages);
     }
 
     /// <summary>What this queue has done itself. Reads no file.</summary>

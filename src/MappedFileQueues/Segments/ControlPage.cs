@@ -144,6 +144,16 @@ internal sealed unsafe class ControlPage : IDisposable
             : new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: false));
     }
 
+    /// <summary>As <see cref="OpenForReading"/>, for one that raises the waiters' flag and writes nothing else.</summary>
+    /// <exception cref="QueueDiskException">The page cannot be written.</exception>
+    public static ControlPage? OpenForWaiting(HeldDirectory directory)
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.ReadWrite);
+        return file is null || file.Length < ControlLayout.Length
+            ? null
+            : new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: true));
+    }
+
     /// <summary>Whether the cold block is valid and belongs to this store.</summary>
     public bool IsColdBlockValid(Guid storeId) =>
         *_region.Word(ControlLayout.MagicAt) == ControlLayout.Magic

@@ -37,7 +37,8 @@ internal sealed class MessageQueueUnderTest(MappedFileQueue queue) : QueueUnderT
     public override ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
         queue.FlushAsync(cancellationToken);
 
-    public override MappedFileQueueInfo GetInfo() => queue.GetInfo();
+    public override MappedFileQueueInfo GetInfo(bool countsMessages = false) =>
+        countsMessages ? queue.GetInfo(countsMessages) : queue.GetInfo();
 
     public override bool DeleteConsumer(string name) => queue.DeleteConsumer(name);
 
@@ -65,8 +66,15 @@ internal sealed class MessageProducerUnderTest(MappedFileProducer producer) : Pr
     public override ValueTask<long> ProduceAsync(long number, CancellationToken cancellationToken = default) =>
         producer.ProduceAsync(Payload.Make(0, number), cancellationToken);
 
+    public override ValueTask<long> ProduceAsync(long number, in ProduceOptions options) =>
+        producer.ProduceAsync(Payload.Make(0, number), options);
+
     public override long ProduceBatch(params IEnumerable<long> numbers) =>
         producer.ProduceBatch([.. numbers.Select(number => new ReadOnlyMemory<byte>(Payload.Make(0, number)))]);
+
+    public override ValueTask<long> ProduceBatchAsync(IEnumerable<long> numbers, in ProduceOptions options) =>
+        producer.ProduceBatchAsync(
+            numbers.Select(number => new ReadOnlyMemory<byte>(Payload.Make(0, number))).ToArray(), options);
 
     public override ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         producer.FlushAsync(upTo, cancellationToken);

@@ -28,7 +28,7 @@ internal abstract class QueueUnderTest : IDisposable
 
     public abstract ValueTask<long> FlushAsync(CancellationToken cancellationToken = default);
 
-    public abstract MappedFileQueueInfo GetInfo();
+    public abstract MappedFileQueueInfo GetInfo(bool countsMessages = false);
 
     public abstract bool DeleteConsumer(string name);
 
@@ -61,7 +61,11 @@ internal abstract class ProducerUnderTest : IDisposable
 
     public abstract ValueTask<long> ProduceAsync(long number, CancellationToken cancellationToken = default);
 
+    public abstract ValueTask<long> ProduceAsync(long number, in ProduceOptions options);
+
     public abstract long ProduceBatch(params IEnumerable<long> numbers);
+
+    public abstract ValueTask<long> ProduceBatchAsync(IEnumerable<long> numbers, in ProduceOptions options);
 
     public abstract ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default);
 

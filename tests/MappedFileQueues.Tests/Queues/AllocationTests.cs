@@ -97,6 +97,21 @@ public sealed class AllocationTests
             producer.Produce(77L, serializer);
             seen += consumer.Consume(serializer);
             consumer.Commit();
+            _ = producer.ProduceAsync(77L, serializer).Result;
+            seen += consumer.Consume(serializer);
+            consumer.Commit();
+        });
+        ReadOnlySequence<byte> pieces = Pieces.Join(
+            message.AsMemory(0, 3), ReadOnlyMemory<byte>.Empty, message.AsMemory(3, 40), message.AsMemory(43));
+        AssertNothing("pieces", () =>
+        {
+            producer.Produce(pieces);
+            producer.ProduceJoined(batch);
+            producer.ProduceJoined(message, message.AsSpan(1), message.AsSpan(2));
+            _ = producer.ProduceBatchAsync(batch).Result;
+            for (int i = 0; i < 3 + batch.Length; i++)
+                consumer.TryConsume(out _);
+            consumer.SeekToEnd();
         });
         AssertNothing("asynchronous loop", () =>
         {

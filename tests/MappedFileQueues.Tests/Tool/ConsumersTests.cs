@@ -19,7 +19,7 @@ public sealed class ConsumersTests : IDisposable
         JsonElement consumer = Assert.Single(List());
         Assert.Equal(("billing", 256L), (consumer.GetProperty("name").GetString(), Offset(consumer)));
         Assert.Equal(384, consumer.GetProperty("lag").GetInt64());
-        Assert.Matches(@"billing +256 +384 +no\n", ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Text);
+        Assert.Matches(@"billing +256 +384 +6 +no\n", ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Text);
 
         ToolRun moved = ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "128").Expect(0);
         Assert.Equal("billing goes on at offset 128.\n", moved.Text);

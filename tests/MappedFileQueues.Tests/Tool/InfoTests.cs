@@ -74,7 +74,8 @@ public sealed class InfoTests : IDisposable
         string text = ToolRun.Of("info", _temp.StorePath).Expect(0).Text;
 
         Assert.Matches(@"published +64,000\n", text);
-        Assert.Matches(@"worker +64,000 +0 +no\n", text);
+        Assert.Matches(@"messages +1,000\n", text);
+        Assert.Matches(@"worker +64,000 +0 +0 +no\n", text);
         Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
     }
 

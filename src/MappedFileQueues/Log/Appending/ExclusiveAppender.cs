@@ -49,7 +49,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     /// <inheritdoc/>
     /// <remarks>A caller that comes meanwhile waits for this append, which is no call of the user.</remarks>
-    public override bool TryAppendForWaiting(ref byte payload, int length, out long offset)
+    public override bool TryAppendForWaiting(WaitingMessages messages, out long offset)
     {
         _threadForWaiting = Environment.CurrentManagedThreadId;
         Interlocked.Increment(ref _appendsForWaiting); // P39 full: before the lane is taken; pairs with P39 acquire in TakeOver.
@@ -62,7 +62,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
                 return false;
             }
 
-            offset = AppendRarely(ref payload, length);
+            // The lane is this thread's now, and the append marks a call of its own.
+            EndCall(_lane);
+            offset = messages.AppendTo(this);
             return true;
         }
         catch (InvalidOperationException error) when (error is not ObjectDisposedException)

@@ -72,10 +72,10 @@ internal abstract unsafe class LogAppender : IProducerLanes
     public abstract long TryAppend(ref byte payload, int length);
 
     /// <summary>
-    /// As <see cref="TryAppend"/>, on a thread that is not the caller's, for a call that waits. False while the caller is in
-    /// another call of the producer.
+    /// Appends on a thread that is not the caller's, for a call that waits; the offset is that of the first message, or
+    /// <see cref="Full"/>. False while the caller is in another call of the producer.
     /// </summary>
-    public abstract bool TryAppendForWaiting(ref byte payload, int length, out long offset);
+    public abstract bool TryAppendForWaiting(WaitingMessages messages, out long offset);
 
     /// <summary>Appends messages of one size that become readable all at once; returns the first one's offset.</summary>
     public abstract long AppendBatch(ref byte messages, int messageLength, int count);

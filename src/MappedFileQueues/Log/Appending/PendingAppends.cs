@@ -32,10 +32,10 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
         }
     }
 
-    /// <summary>Appends a message when there is room; the result is its offset.</summary>
-    public Task<long> Add(LogAppender appender, byte[] message, CancellationToken cancellationToken)
+    /// <summary>Appends messages when there is room; the result is the first one's offset.</summary>
+    public Task<long> Add(LogAppender appender, WaitingMessages messages, CancellationToken cancellationToken)
     {
-        var append = new PendingAppend(this, appender, message);
+        var append = new PendingAppend(this, appender, messages);
         lock (_lock)
         {
             // Forget comes once, after the producer was closed: a call added later would wait behind those of other producers.
@@ -197,7 +197,7 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
         store.RoomWake.Interrupt();
     }
 
-    private sealed class PendingAppend(PendingAppends owner, LogAppender appender, byte[] message)
+    private sealed class PendingAppend(PendingAppends owner, LogAppender appender, WaitingMessages messages)
     {
         private readonly TaskCompletionSource<long> _completion = new(TaskCreationOptions.RunContinuationsAsynchronously);
 
@@ -219,12 +219,11 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
             offset = LogAppender.Full;
             try
             {
-                ref byte payload = ref System.Runtime.InteropServices.MemoryMarshal.GetArrayDataReference(message);
-                return appender.TryAppendForWaiting(ref payload, message.Length, out offset);
+                return appender.TryAppendForWaiting(messages, out offset);
             }
             catch (Exception thrown)
             {
-                Debug.Assert(thrown is MappedFileQueueException or InvalidOperationException);
+                Debug.Assert(thrown is MappedFileQueueException or InvalidOperationException or ArgumentOutOfRangeException);
                 error = thrown;
                 return true;
             }

@@ -56,9 +56,9 @@ internal sealed unsafe class SharedAppender : LogAppender
     public override long TryAppend(ref byte payload, int length) => Append(ref payload, length);
 
     /// <summary>The thread has a lane of its own.</summary>
-    public override bool TryAppendForWaiting(ref byte payload, int length, out long offset)
+    public override bool TryAppendForWaiting(WaitingMessages messages, out long offset)
     {
-        offset = Append(ref payload, length);
+        offset = messages.AppendTo(this);
         return true;
     }
 

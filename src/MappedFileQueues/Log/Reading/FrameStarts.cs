@@ -67,6 +67,14 @@ internal static unsafe class FrameStarts
         }
     }
 
+    /// <summary>Where the last messages before an end begin; the first offset when there are fewer.</summary>
+    public static long FindFromEnd(LogView log, long count, long end, Func<long> findFirst) =>
+        new MessageCounter(log.Directory, log.Meta, log.Checksum).FindFromEnd(count, end, findFirst, at =>
+        {
+            log.ThrowIfReplaced();
+            return log.Corrupt(at, 0, log.Window.StartOf(at) + log.Window.SegmentLength - at);
+        });
+
     /// <summary>Like <see cref="FindEnd"/>, but reads. It does not chase a fast producer forever.</summary>
     public static long FindEndBehindDamage(LogView log, CorruptionPolicy policy, long from) =>
         ReadOn(log, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);

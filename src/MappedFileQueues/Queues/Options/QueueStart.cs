@@ -20,6 +20,9 @@ public readonly struct QueueStart : IEquatable<QueueStart>
 
     internal bool IsLatest => _kind == 1;
 
+    /// <summary>The number of messages before the end; null for another start.</summary>
+    internal long? CountFromEnd => _kind == 3 ? _offset : null;
+
     internal long? ExactOffset => _kind == 2 ? _offset : null;
 
     /// <summary>
@@ -32,6 +35,19 @@ public readonly struct QueueStart : IEquatable<QueueStart>
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
         return new QueueStart(2, offset);
+    }
+
+    /// <summary>
+    /// Starts so many messages before the end of those that are published now: <c>FromEnd(1)</c> at the last message. Begins with
+    /// the oldest one when there are fewer. The start is found when it is used, by reading the headers of the segments that hold
+    /// these messages; where they are damaged, that throws a <see cref="QueueCorruptException"/>, whatever the policy.
+    /// </summary>
+    /// <param name="messages">How many; 0 is the same place as <see cref="Latest"/>.</param>
+    /// <exception cref="ArgumentOutOfRangeException"><paramref name="messages"/> is negative.</exception>
+    public static QueueStart FromEnd(long messages)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(messages);
+        return messages == 0 ? Latest : new QueueStart(3, messages);
     }
 
     /// <summary>Whether both mean the same position.</summary>
@@ -50,5 +66,11 @@ public readonly struct QueueStart : IEquatable<QueueStart>
     public override int GetHashCode() => HashCode.Combine(_kind, _offset);
 
     /// <inheritdoc/>
-    public override string ToString() => _kind switch { 0 => "earliest", 1 => "latest", _ => $"offset {_offset}" };
+    public override string ToString() => _kind switch
+    {
+        0 => "earliest",
+        1 => "latest",
+        2 => $"offset {_offset}",
+        _ => $"{_offset} before the end",
+    };
 }

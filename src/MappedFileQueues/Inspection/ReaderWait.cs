@@ -1,0 +1,169 @@
+using System.Diagnostics;
+using System.Threading.Tasks.Sources;
+using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Inspection;
+
+/// <summary>
+/// The asynchronous waits of a reader that may write the control page: it raises the waiters' flag there as a consumer does, and
+/// writes nothing else. The caller makes the waiter's steps 1 to 4 of <see cref="WakeSignal"/> itself, because only its thread
+/// may use the reader; <see cref="WaitThread"/> then waits until the sequence moves.
+/// <para>An opener that is alone rewrites the page under such a reader, which is not attached. That may take the flag away; the
+/// wait ends after 100 ms at most, and the next one raises it again. A flag that was raised too late costs one wake.</para>
+/// </summary>
+internal sealed unsafe class ReaderWait : SignalWaits, IValueTaskSource<bool>, IThreadPoolWorkItem, IDisposable
+{
+    private readonly ControlPage _control;
+    private ManualResetValueTaskSourceCore<bool> _core;
+    private CancellationTokenRegistration _registration;
+    private CancellationToken _token;
+    private ulong _seen;
+    private long _endsAt;
+    private bool _hasMoved;
+    private Exception? _error;
+    private bool _isPending;
+    private volatile bool _isFree = true;
+    private bool _disposed;
+
+    private ReaderWait(OperatingSystemServices os, ControlPage control)
+        : base(os, new WakeSignal(os, control)) => _control = control;
+
+    /// <summary>Null where the page cannot be written, and where no process is woken: the reader polls there.</summary>
+    public static ReaderWait? TryOpen(HeldDirectory directory)
+    {
+        OperatingSystemServices os = CurrentPlatform.Services;
+        if (os.IsPortable)
+            return null;
+        try
+        {
+            return ControlPage.OpenForWaiting(directory) is { } control ? new ReaderWait(os, control) : null;
+        }
+        catch (QueueDiskException)
+        {
+            // A read-only file system, or no right to write.
+            return null;
+        }
+    }
+
+    /// <summary>The waiter's steps 1 to 3. The caller looks again, then waits for what this gave.</summary>
+    /// <param name="sequence">The sequence, for <see cref="WaitAsync"/>.</param>
+    /// <returns>The longest time that the wait may last.</returns>
+    public TimeSpan Prepare(out ulong sequence)
+    {
+        lock (Waits)
+        {
+            PublicNames.ThrowIfDisposed(_disposed, PublicNames.Reader);
+            return Signal.Prepare(out sequence);
+        }
+    }
+
+    /// <summary>Completes with true once the sequence has moved, with false when the time is up.</summary>
+    public ValueTask<bool> WaitAsync(ulong sequence, TimeSpan atMost, CancellationToken cancellationToken)
+    {
+        lock (Waits)
+        {
+            PublicNames.ThrowIfDisposed(_disposed, PublicNames.Reader);
+            if (!_isFree)
+                throw new InvalidOperationException(
+                    "An asynchronous call of this reader is already waiting. Only one caller at a time may use a reader.");
+            BeginWaiting();
+            _isFree = false;
+            _isPending = true;
+            _seen = sequence;
+            _endsAt = Stopwatch.GetTimestamp() + (long)(atMost.TotalSeconds * Stopwatch.Frequency);
+            _token = cancellationToken;
+            var task = new ValueTask<bool>(this, _core.Version);
+            if (cancellationToken.CanBeCanceled)
+                _registration = cancellationToken.UnsafeRegister(
+                    static (state, token) => ((ReaderWait)state!).Cancel(token), this);
+            NoticeWait();
+            return task;
+        }
+    }
+
+    public void Dispose()
+    {
+        lock (Waits)
+        {
+            if (_disposed)
+                return;
+            _disposed = true;
+            if (_isPending)
+                End(false, new ObjectDisposedException(PublicNames.Reader));
+            EndWaiting();
+            // Under the lock: the thread looks at the words under it.
+            _control.Dispose();
+        }
+    }
+
+    /// <inheritdoc/>
+    protected override TimeSpan? LookAtAll(TimeSpan sleepMax)
+    {
+        if (!_isPending)
+            return null;
+        long now = Stopwatch.GetTimestamp();
+        // P10 acquire: a waker moved it; pairs with P10 full in WakeSignal.Wake.
+        bool hasMoved = SharedWord.ReadAcquire(Signal.SequenceWord) != _seen;
+        if (hasMoved || now >= _endsAt)
+        {
+            End(hasMoved);
+            return null;
+        }
+
+        TimeSpan left = Stopwatch.GetElapsedTime(now, _endsAt);
+        return left < sleepMax ? left : sleepMax;
+    }
+
+    private void End(bool hasMoved, Exception? error = null)
+    {
+        _isPending = false;
+        _hasMoved = hasMoved;
+        _error = error;
+        // A callback that is under way waits for the lock and finds that this wait is over.
+        _registration.Unregister();
+        _registration = default;
+        ThreadPool.UnsafeQueueUserWorkItem(this, preferLocal: false);
+    }
+
+    /// <summary>A callback that comes late meets the next wait: that one is over too if it has the same token.</summary>
+    private void Cancel(CancellationToken cancellationToken)
+    {
+        lock (Waits)
+        {
+            if (_isPending && _token == cancellationToken)
+                End(false, new OperationCanceledException(cancellationToken));
+        }
+    }
+
+    void IThreadPoolWorkItem.Execute()
+    {
+        if (_error is { } error)
+            _core.SetException(error);
+        else
+            _core.SetResult(_hasMoved);
+    }
+
+    bool IValueTaskSource<bool>.GetResult(short token)
+    {
+        try
+        {
+            return _core.GetResult(token);
+        }
+        finally
+        {
+            _core.Reset();
+            _error = null;
+            _isFree = true;
+        }
+    }
+
+    ValueTaskSourceStatus IValueTaskSource<bool>.GetStatus(short token) => _core.GetStatus(token);
+
+    void IValueTaskSource<bool>.OnCompleted(
+        Action<object?> continuation, object? state, short token, ValueTaskSourceOnCompletedFlags flags) =>
+        _core.OnCompleted(continuation, state, token, flags);
+}

@@ -1,0 +1,112 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Frames;
+
+/// <summary>
+/// Counts messages by the headers of their frames. No counter stands in the log, and a division by the length of a struct's frame
+/// would count abandoned claims and the rest of a segment that was too short for a batch (decision 23). Each segment begins with
+/// a frame, so segments are counted one by one, and one that is removed meanwhile does not end the count.
+/// </summary>
+internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum)
+{
+    /// <summary>The messages of each segment, in order.</summary>
+    private readonly List<(long Start, long? Count)> _counts = [];
+
+    private long _from;
+    private long _to;
+
+    /// <summary>Counts all messages between two places that are frames' starts.</summary>
+    public void Count(long from, long to)
+    {
+        (_from, _to) = (from, to);
+        for (long at = from; at < to; at = EndOf(at))
+            _counts.Add((at, CountWithin(at)));
+    }
+
+    /// <summary>
+    /// After <see cref="Count"/>: how many of the messages begin at a frame's start or later; null when damage is in the way.
+    /// </summary>
+    /// <param name="offset">The frame's start.</param>
+    /// <param name="oldest">What lies before it is gone, and counts no more.</param>
+    public long? CountFrom(long offset, long oldest)
+    {
+        offset = Math.Max(Math.Max(offset, oldest), _from);
+        long? sum = 0;
+        foreach ((long start, long? count) in _counts)
+        {
+            if (start >= offset)
+                sum += count;
+            else if (offset < Math.Min(EndOf(start), _to))
+                sum += CountWithin(offset);
+        }
+
+        return sum;
+    }
+
+    /// <summary>
+    /// Where the last messages of a given count begin; the oldest offset when there are fewer. Reads the headers of the segments
+    /// that hold them.
+    /// </summary>
+    /// <param name="count">How many.</param>
+    /// <param name="end">The end of the published messages.</param>
+    /// <param name="findOldest">The oldest offset now; retention may raise it meanwhile.</param>
+    /// <param name="corrupt">Makes the exception for a header that leads nowhere.</param>
+    public long FindFromEnd(long count, long end, Func<long> findOldest, Func<long, Exception> corrupt)
+    {
+        while (count > 0)
+        {
+            long oldest = findOldest();
+            if (end <= oldest)
+                return oldest;
+            long from = Math.Max(StartOf(end - 1), oldest);
+            if (!TryWalk(from, end, long.MaxValue, out long found, out long at)
+                || (found >= count && !TryWalk(from, end, found - count, out _, out at)))
+            {
+                if (findOldest() == oldest)
+                    throw corrupt(at);
+                continue;
+            }
+
+            if (found >= count)
+                return at;
+            count -= found;
+            end = from;
+        }
+
+        return end;
+    }
+
+    private long StartOf(long offset) => offset - (offset % meta.SegmentLength);
+
+    private long EndOf(long offset) => StartOf(offset) + meta.SegmentLength;
+
+    private long? CountWithin(long from) =>
+        TryWalk(from, Math.Min(EndOf(from), _to), long.MaxValue, out long count, out _) ? count : null;
+
+    /// <summary>Walks within one segment from a frame's start to another, or to the message of a given number.</summary>
+    private bool TryWalk(long from, long to, long number, out long count, out long at)
+    {
+        count = 0;
+        at = from;
+        long start = StartOf(from);
+        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        if (file is null)
+            return false;
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        while (at < to && scanner.TryReadHeader(at - start, out ulong header))
+        {
+            FrameState state = FrameHeader.State(header);
+            if (state is not (FrameState.Padding or FrameState.Claimed))
+            {
+                if (count == number)
+                    return true;
+                count++;
+            }
+
+            at += FrameHeader.FrameLength(FrameHeader.Length(header));
+        }
+
+        return at == to;
+    }
+}
