@@ -67,12 +67,11 @@ internal sealed unsafe partial class LogReader
     public void ReleaseSegment()
     {
         byte here;
-        nint stack = (nint)(&here);
         lock (_spansOfOthers)
         {
             EndSpan();
             LeaveSegment();
-            EndSpansOf(mark => mark.IsOf((byte*)stack) || mark.Thread is not { IsAlive: true });
+            EndSpansOf(owner: null, &here);
         }
     }
 
@@ -98,10 +97,10 @@ internal sealed unsafe partial class LogReader
                 + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each thread under its own name.");
         if (IsClosed)
             return;
-        EndSpansOf(mark => mark == _calls.Owner || !mark.Thread!.IsAlive);
+        EndSpansOf(_calls.Owner);
         if (!MayHaveSpanOfOther)
             return;
-        EndSpansOf(mark => mark == _spanOwner);
+        EndSpansOf(_spanOwner);
         KeepForOther(_segmentOfSpan);
         if (_inHand != 0)
             KeepForOther(_segment);
@@ -115,13 +114,22 @@ internal sealed unsafe partial class LogReader
             _spansOfOthers.Add((_spanOwner!, log.Window.Share(segment)));
     }
 
-    private void EndSpansOf(Predicate<CallMark> owner)
+    /// <summary>
+    /// Ends the spans of one thread, by its mark or its stack, and those of threads that have ended. Allocates nothing: readers
+    /// that await come here for each message.
+    /// </summary>
+    private void EndSpansOf(CallMark? owner, byte* stack = null)
     {
         lock (_spansOfOthers)
         {
-            foreach ((CallMark _, SegmentMapping segment) in _spansOfOthers.FindAll(span => owner(span.Owner)))
+            for (int i = _spansOfOthers.Count - 1; i >= 0; i--)
+            {
+                (CallMark mark, SegmentMapping segment) = _spansOfOthers[i];
+                if (mark != owner && (stack is null || !mark.IsOf(stack)) && mark.Thread is { IsAlive: true })
+                    continue;
+                _spansOfOthers.RemoveAt(i);
                 log.Window.Release(segment);
-            _spansOfOthers.RemoveAll(span => owner(span.Owner));
+            }
         }
     }
 

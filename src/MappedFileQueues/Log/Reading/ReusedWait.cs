@@ -19,7 +19,7 @@ internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
     private ManualResetValueTaskSourceCore<TResult> _core;
     private ValueTaskAwaiter<bool> _inner;
     private CancellationToken _token;
-    private volatile bool _isFree = true;
+    private int _isTaken;
 
     /// <param name="consumer">What waits.</param>
     /// <param name="tryTake">Takes what it waits for.</param>
@@ -29,19 +29,20 @@ internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
         _continue = Continue;
     }
 
-    /// <summary>Begins a call. The object in <paramref name="wait"/> is replaced while the result of its last call was not
-    /// fetched.</summary>
-    public static ValueTask<TResult> Start(
-        ref ReusedWait<TResult> wait, CancellationToken cancellationToken)
+    /// <summary>
+    /// Begins a call. The object in <paramref name="wait"/> is replaced while the result of its last call was not fetched.
+    /// </summary>
+    public static ValueTask<TResult> Start(ref ReusedWait<TResult> wait, CancellationToken cancellationToken)
     {
-        if (!wait._isFree)
-            wait = new ReusedWait<TResult>(wait._consumer, wait._tryTake);
-        return wait.Begin(cancellationToken);
+        ReusedWait<TResult> own = wait;
+        // P41 full: of two threads that call at once, an error, each gets an object; pairs with P41 release in Free.
+        if (Interlocked.Exchange(ref own._isTaken, 1) != 0)
+            wait = own = new ReusedWait<TResult>(own._consumer, own._tryTake) { _isTaken = 1 };
+        return own.Begin(cancellationToken);
     }
 
     private ValueTask<TResult> Begin(CancellationToken cancellationToken)
     {
-        _isFree = false;
         _token = cancellationToken;
         var task = new ValueTask<TResult>(this, _core.Version);
         Go();
@@ -106,10 +107,15 @@ internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
         }
         finally
         {
-            _core.Reset();
-            _token = default;
-            _isFree = true;
+            Free();
         }
+    }
+
+    private void Free()
+    {
+        _core.Reset();
+        _token = default;
+        Volatile.Write(ref _isTaken, 0); // P41 release: after the reset; pairs with P41 full in Start.
     }
 
     ValueTaskSourceStatus IValueTaskSource<TResult>.GetStatus(short token) => _core.GetStatus(token);

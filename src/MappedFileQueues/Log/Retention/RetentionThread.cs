@@ -34,7 +34,9 @@ internal sealed unsafe class RetentionThread : IDisposable
 
     private const int MappedMax = 32;
 
-    /// <summary>The store takes at most so many times what the policy keeps, unless the disk is too slow for the producers.</summary>
+    /// <summary>
+    /// The store takes at most so many times what the policy keeps, unless the disk is too slow for the producers.
+    /// </summary>
     private const int TakenMax = 2;
 
     private readonly LogStore _store;

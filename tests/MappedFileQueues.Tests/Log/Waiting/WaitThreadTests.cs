@@ -49,6 +49,19 @@ public sealed class WaitThreadTests
     }
 
     /// <summary>
+    /// Waits, wakes, reads and waits again, 1,000 at a time: nothing is allocated on any thread of the process once the pools
+    /// have grown. Other tests run beside it, so it counts in a process of its own.
+    /// </summary>
+    [Fact]
+    public void WaitToConsumeAsync_ThousandWaitsOverHundredQueues_AllocatesNothing()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+        using ChildProcess peer = ChildProcess.StartPeer("pending-waits", folder.Root);
+        peer.ExpectExit(0, Eventually.DefaultDeadline * 4);
+        Assert.Equal("0 bytes a message", peer.Lines[^1]);
+    }
+
+    /// <summary>
     /// A token that ended a wait whose result nobody has fetched yet: the next wait must not use the object of the first.
     /// </summary>
     [Fact]
