@@ -20,12 +20,29 @@ internal static class StreamCheck
             {
                 return await TryReadAsync(nodes[attempt % nodes.Count].Address, count, patience, isEnd);
             }
-            catch (Exception error) when (attempt < AttemptsMax
-                && error is RabbitMQClientException or IOException or TimeoutException or OperationCanceledException)
+            catch (Exception error) when (attempt < AttemptsMax && IsOfBroker(error))
             {
                 // A node that has just started does not know its streams yet.
                 await Task.Delay(1000);
             }
+        }
+    }
+
+    /// <summary>Whether the broker, or the way to it, is the cause.</summary>
+    public static bool IsOfBroker(Exception error) =>
+        error is RabbitMQClientException or IOException or TimeoutException or OperationCanceledException;
+
+    /// <summary>Whether the stream can be read; false when it could not for half a minute.</summary>
+    public static async Task<bool> IsThereAsync(IReadOnlyList<BrokerNode> nodes)
+    {
+        try
+        {
+            _ = await ReadAsync(nodes, count: 1, TimeSpan.FromSeconds(2), isEnd: false);
+            return true;
+        }
+        catch (Exception error) when (IsOfBroker(error))
+        {
+            return false;
         }
     }
 

@@ -17,6 +17,7 @@ namespace MappedFileQueues.Log.Opening;
 /// confirmed, and the tail's segment is missing   damage
 /// confirmed otherwise, the tail hint             memory was lost
 /// a cursor, at most where the last segment ends  memory was lost (above that the cursor itself is damaged)
+/// a cursor inside a claim, which is no message   memory was lost: a batch that was read there is unpublished again
 /// bytes that are not zero                        memory was lost, except for the bytes of a dead Exclusive producer, which lie
 ///                                                in the tail's segment below what was allocated
 /// </code>
@@ -34,7 +35,8 @@ internal sealed unsafe class MemoryWitness(
     /// <param name="tail">The tail that the walk found.</param>
     /// <param name="flushedTo">Everything below it was flushed.</param>
     /// <param name="segments">The existing segments.</param>
-    public TailSearchResult Judge(long tail, long flushedTo, SegmentStarts segments)
+    /// <param name="isInClaim">Whether an offset lies inside a claim below the tail.</param>
+    public TailSearchResult Judge(long tail, long flushedTo, SegmentStarts segments, Predicate<long> isInClaim)
     {
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.MemoryTakenForWhole))
@@ -44,7 +46,7 @@ internal sealed unsafe class MemoryWitness(
             return new TailSearchResult(tail, IsDamage(tail, flushedTo, segments) ? TailFault.Damage : TailFault.MemoryLoss);
         // P14 acquire: alone; pairs with P14 full in SegmentRoller.
         bool isLost = (control is not null && SharedWord.ReadAcquire(control.TailHint) > tail)
-            || IsCursorBeyond(tail, segments) || IsAnythingBeyond(tail, segments);
+            || IsCursorAstray(tail, segments, isInClaim) || IsAnythingBeyond(tail, segments);
         return new TailSearchResult(tail, isLost ? TailFault.MemoryLoss : TailFault.None);
     }
 
@@ -69,13 +71,13 @@ internal sealed unsafe class MemoryWitness(
     private bool FindWholeFrame(long start, long from, long to) =>
         WholeFrames.IsAnyIn(directory, meta, checksum, start, from, to);
 
-    private bool IsCursorBeyond(long tail, SegmentStarts segments)
+    private bool IsCursorAstray(long tail, SegmentStarts segments, Predicate<long> isInClaim)
     {
         // A segment's name is on disk before any producer appends there.
         long end = segments.Count == 0 ? 0 : segments.Max + meta.SegmentLength;
         foreach (string name in CursorFile.Names(directory))
         {
-            if (ReadCursor(name) is { } offset && offset > tail && offset <= end)
+            if (ReadCursor(name) is { } offset && ((offset > tail && offset <= end) || isInClaim(offset)))
                 return true;
         }
 

@@ -108,7 +108,7 @@ internal sealed unsafe class StoreRecovery(
             tail = search.FindAfterDeaths(from, flushedTo, allocated, segments);
             if (tail.Fault == TailFault.None)
                 tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
-                    .Judge(tail.Offset, flushedTo, segments);
+                    .Judge(tail.Offset, flushedTo, segments, search.IsInClaim);
             isCut |= tail.Fault == TailFault.MemoryLoss;
             uncheckedTo = tail.Offset;
             if (isCut)

@@ -101,6 +101,10 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         return _claims.Count;
     }
 
+    /// <summary>Whether an offset lies inside one of these claims.</summary>
+    public bool IsInClaim(long offset) => _claims?.Exists(found => offset > found.Offset
+        && offset < found.Offset + FrameHeader.FrameLength(FrameHeader.Length(found.Claim))) == true;
+
     private TailSearchResult Find(long from, SegmentStarts segments)
     {
         long offset = from;

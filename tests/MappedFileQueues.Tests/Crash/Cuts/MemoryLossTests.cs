@@ -118,6 +118,49 @@ public sealed unsafe class MemoryLossTests : IDisposable
     }
 
     /// <summary>
+    /// The batch's first header says "claimed" again, and looked like that of a dead producer. It became padding over the whole
+    /// batch. The consumer stood inside it, behind the batch's first message, and waited there for ever. The laboratory found it:
+    /// `--only retain --seed 19630227 --runs 1`.
+    /// </summary>
+    [Fact]
+    public void Open_CursorInsideAClaim_CutsAtTheClaim()
+    {
+        long batch, end;
+        using (MappedFileQueue queue = _store.Open())
+        {
+            CrashStore.Append(queue, "before");
+            using MappedFileProducer producer = queue.OpenProducer();
+            batch = producer.ProduceBatch(CrashUnits.MakeBatch("b", 64));
+            end = producer.Offset;
+            CrashStore.Append(queue, "after");
+            using MappedFileConsumer consumer = queue.OpenConsumer("reader", QueueStart.Earliest);
+            for (int i = 0; i < 2; i++)
+            {
+                Assert.True(consumer.TryConsume(out _));
+                consumer.Commit();
+            }
+
+            Assert.InRange(consumer.Offset, batch + 1, end - 1);
+        }
+
+        using (var words = new StoreWords(_store.Path))
+        {
+            words.ResetCheckpoint();
+            uint low = FrameHeader.LowHalf((int)(end - batch - FrameHeader.Size), FrameState.Claimed);
+            words.WriteAt(batch, BitConverter.GetBytes(FrameHeader.Make(low, SlotLayout.Owner(1, 1))));
+        }
+
+        using MappedFileQueue again = _store.Open();
+        Assert.Equal(["before"], _store.Peek());
+        Assert.Equal(1, again.GetInfo().Epoch);
+        using MappedFileConsumer reader = again.OpenConsumer("reader");
+        Assert.Equal(batch, reader.Offset);
+        CrashStore.Append(again, "new");
+        Assert.True(reader.TryConsume(out ReadOnlySpan<byte> message));
+        Assert.Equal("new", CrashMessage.Read(message));
+    }
+
+    /// <summary>
     /// Without the look at what was flushed this would be a loss like any other, and good messages behind it would go, of which
     /// the disk has every byte.
     /// </summary>
