@@ -32,20 +32,6 @@ internal static class StreamCheck
     public static bool IsOfBroker(Exception error) =>
         error is RabbitMQClientException or IOException or TimeoutException or OperationCanceledException;
 
-    /// <summary>Whether the stream can be read; false when it could not for half a minute.</summary>
-    public static async Task<bool> IsThereAsync(IReadOnlyList<BrokerNode> nodes)
-    {
-        try
-        {
-            _ = await ReadAsync(nodes, count: 1, TimeSpan.FromSeconds(2), isEnd: false);
-            return true;
-        }
-        catch (Exception error) when (IsOfBroker(error))
-        {
-            return false;
-        }
-    }
-
     private static async Task<List<byte[]>> TryReadAsync(string address, long count, TimeSpan patience, bool isEnd)
     {
         ConnectionFactory factory = new()
