@@ -21,7 +21,7 @@ internal sealed class LatencyFigure(ChildContext context)
 
     public IReadOnlyList<Samples> Measure()
     {
-        using BrokerCluster cluster = BrokerCluster.Start(context.Path("brokers"), nodeCount: 1);
+        using BrokerCluster cluster = BrokerCluster.Start(context.Path($"brokers-{context.Task.Role}"), nodeCount: 1);
         string address = cluster.Addresses[0];
         MeasureOurs(address);
         if (!WarmUp.IsLeftOut)
@@ -50,8 +50,8 @@ internal sealed class LatencyFigure(ChildContext context)
     private double MeasureOurs(string address)
     {
         string stream = $"ours-{_round}";
-        string near = context.Path($"near-{_round}");
-        string far = context.Path($"far-{_round++}");
+        string near = context.Path($"near-{context.Task.Role}-{_round}");
+        string far = context.Path($"far-{context.Task.Role}-{_round++}");
         using PacedArrivals arrivals = new(Name, Count);
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = near });
         using RunningBridge forwarder = RunningBridge.Forward(near, address, stream, BridgeFigures.PackLength);

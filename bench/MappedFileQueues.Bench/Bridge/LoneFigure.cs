@@ -23,7 +23,7 @@ internal sealed class LoneFigure(ChildContext context)
 
     public IReadOnlyList<Samples> Measure()
     {
-        using BrokerCluster cluster = BrokerCluster.Start(context.Path("brokers"), nodeCount: 1);
+        using BrokerCluster cluster = BrokerCluster.Start(context.Path($"brokers-{context.Task.Role}"), nodeCount: 1);
         string address = cluster.Addresses[0];
         MeasureOurs(address);
         MeasureRaw(address);
@@ -46,7 +46,7 @@ internal sealed class LoneFigure(ChildContext context)
 
     private double MeasureOurs(string address)
     {
-        string near = context.Path($"near-{_round}");
+        string near = context.Path($"near-{context.Task.Role}-{_round}");
         string stream = $"ours-{_round++}";
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = near });
         using RunningBridge forwarder = RunningBridge.Forward(near, address, stream, BridgeFigures.PackLength);

@@ -31,7 +31,7 @@ internal sealed class MoveFigure(
 
     public IReadOnlyList<Samples> Measure()
     {
-        using BrokerCluster cluster = BrokerCluster.Start(context.Path("brokers"), nodeCount);
+        using BrokerCluster cluster = BrokerCluster.Start(context.Path($"brokers-{context.Task.Role}"), nodeCount);
         string address = cluster.Addresses[0];
         List<byte[]> bodies = MeasureOurs(address);
         if (!WarmUp.IsLeftOut)
@@ -70,8 +70,8 @@ internal sealed class MoveFigure(
     private List<byte[]> MeasureOurs(string address)
     {
         string stream = $"ours-{_round}";
-        string near = context.Path($"near-{_round}");
-        string far = context.Path($"far-{_round++}");
+        string near = context.Path($"near-{context.Task.Role}-{_round}");
+        string far = context.Path($"far-{context.Task.Role}-{_round++}");
         using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = near }))
         using (RunningBridge forwarder = RunningBridge.Forward(near, address, stream, packLength))
         {
