@@ -17,7 +17,7 @@ internal static class BridgeFigures
 
     public static BenchSuite Suite { get; } = new(
         "bridge",
-        "Measures the bridge to RabbitMQ streams, on brokers of its own, beside a bare client that moves the same broker messages.",
+        "Measures the bridge to RabbitMQ streams, on brokers of its own, beside a bare client that moves the same messages.",
         [
             Group(ForwardName, FetchName),
             Group(ForwardName3, FetchName3),

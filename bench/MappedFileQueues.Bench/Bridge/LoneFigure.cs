@@ -5,21 +5,21 @@ using RabbitMQ.Client;
 namespace MappedFileQueues.Bench.Bridge;
 
 /// <summary>
-/// Milliseconds from `Produce` of a message, when none is under way, until the broker has delivered it to a bare client that reads
-/// the stream: more than the message takes to leave. Beside it a bare client publishes, and the same one reads.
+/// Milliseconds from `Produce` of a message, when none is under way, until the broker has delivered it to a bare client that
+/// reads the stream: more than the message takes to leave. Beside it a bare client publishes, and the same one reads.
 /// </summary>
 internal sealed class LoneFigure(ChildContext context)
 {
     public const string Name = "bridge_lone_p50";
     public const string LateName = "bridge_lone_p99";
 
-    private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(15);
+    private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(10);
 
     private readonly List<double> _rawLate = [];
     private readonly List<double> _late = [];
     private int _round;
 
-    private int Count => (int)Math.Min(context.Bytes / Message64.Length, context.Task.IsQuick ? 50 : 100);
+    private int Count => (int)Math.Min(context.Bytes / Message64.Length, 200);
 
     public IReadOnlyList<Samples> Measure()
     {
