@@ -1,5 +1,6 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
+using MappedFileQueues.Bench.Bridge;
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Headline;
@@ -44,6 +45,7 @@ internal static class BenchCommand
         root.Add(HeadlineCommand.Create());
         root.Add(DotnetIoCommand.Create());
         root.Add(SuiteCommand.Create(PackFigures.Suite));
+        root.Add(SuiteCommand.Create(BridgeFigures.Suite));
         return root;
     }
 

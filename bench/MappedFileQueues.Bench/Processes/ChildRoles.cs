@@ -1,3 +1,4 @@
+using MappedFileQueues.Bench.Bridge;
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Figures;
 using MappedFileQueues.Bench.Files;
@@ -82,6 +83,12 @@ internal static class ChildRoles
         [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
         [LongPutFigure.Name] = child => new LongPutFigure(child).Measure(),
         [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
+        [BridgeFigures.ForwardName] = Move(1, BridgeFigures.PackLength, BridgeFigures.ForwardName, BridgeFigures.FetchName),
+        [BridgeFigures.ForwardName3] = Move(3, BridgeFigures.PackLength, BridgeFigures.ForwardName3, BridgeFigures.FetchName3),
+        [BridgeFigures.ForwardUnpackedName] =
+            Move(1, packLength: 0, BridgeFigures.ForwardUnpackedName, BridgeFigures.FetchUnpackedName),
+        [LatencyFigure.Name] = child => new LatencyFigure(child).Measure(),
+        [LoneFigure.Name] = child => new LoneFigure(child).Measure(),
         [DurableFigure.RecycledName] = child => new DurableFigure(child, callerCount: 1, isRecycled: true).Measure(),
         [SustainedAppendFigure.Name] = child => new SustainedAppendFigure(child).Measure(),
         [RecycledAppendFigure.Name] = child => new RecycledAppendFigure(child).Measure(),
@@ -104,6 +111,10 @@ internal static class ChildRoles
 
     private static Func<ChildContext, IReadOnlyList<Samples>> Lines(int threadCount, LineFile kind) =>
         child => new LinesFigure(child, threadCount, kind).Measure();
+
+    private static Func<ChildContext, IReadOnlyList<Samples>> Move(
+        int nodeCount, int packLength, string forwardName, string fetchName) =>
+        child => new MoveFigure(child, nodeCount, packLength, forwardName, fetchName).Measure();
 
     private static IReadOnlyList<Samples> Append(
         ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, ChecksumMode checksum) =>

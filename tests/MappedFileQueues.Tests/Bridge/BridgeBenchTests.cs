@@ -1,0 +1,43 @@
+using System.Text.Json;
+using MappedFileQueues.Tool.Bridge.Brokers;
+
+namespace MappedFileQueues.Tests.Bridge;
+
+/// <summary>The figures about the bridge with tiny input, so that none stops working unseen.</summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class BridgeBenchTests
+{
+    /// <summary>Those of a cluster take minutes of a busy machine to start, and run the same code.</summary>
+    private static readonly Dictionary<string, string> s_units = new()
+    {
+        ["bridge_forward"] = "msg/s",
+        ["bridge_fetch"] = "msg/s",
+        ["bridge_forward_unpacked"] = "msg/s",
+        ["bridge_fetch_unpacked"] = "msg/s",
+        ["bridge_latency_p50"] = "ms",
+        ["bridge_lone_p50"] = "ms",
+        ["bridge_lone_p99"] = "ms",
+    };
+
+    [Fact]
+    public void BenchBridge_TinyInput_WritesEveryFigureAndLeavesNoFiles()
+    {
+        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
+        using TempStore folder = new(createStoreFolder: true);
+        string json = Path.Combine(folder.Root, "figures.json");
+        using ChildProcess bench = ChildProcess.StartBench(
+            "bridge", "--quick", "--bytes", "65536", "--repetitions", "1", "--no-warm-up",
+            "--only", string.Join(',', s_units.Keys), "--dir", folder.StorePath, "--json", json);
+
+        bench.ExpectExit(0, TimeSpan.FromMinutes(5));
+
+        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
+        Assert.Equal(
+            s_units.Select(each => $"{each.Key} {each.Value}").Order(),
+            figures.Select(figure => $"{figure.GetProperty("name")} {figure.GetProperty("unit")}").Order());
+        Assert.All(figures, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
+        Assert.All(figures, figure => Assert.True(figure.GetProperty("raw").GetDouble() > 0));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+}
