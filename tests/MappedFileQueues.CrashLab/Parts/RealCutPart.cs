@@ -150,7 +150,8 @@ internal sealed partial class RealCutPart : LabPart
         KillRun.CheckFiles(queue, store);
         if (last < flushed || last > board.Begun(1))
             throw new LabViolation($"{last} messages are there after the cut; flushed {flushed}, begun {board.Begun(1)}");
-        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        using MappedFileConsumer consumer = queue.OpenConsumer(
+            "c", new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
         while (consumer.TryConsume(out ReadOnlySpan<byte> message))
         {
             Victim.CheckMessage(message, seed, consumer.MessageOffset);
@@ -167,6 +168,21 @@ internal sealed partial class RealCutPart : LabPart
     /// The number of the last message. Those that the consumer has committed, or was about to, may be gone, and nothing else.
     /// </summary>
     private static long ReadAll(MappedFileQueue queue, KillBoard board, int seed)
+    {
+        while (true)
+        {
+            try
+            {
+                return TryReadAll(queue, board, seed);
+            }
+            catch (OffsetOutOfRangeException) when (CutWorker.Retains(seed))
+            {
+                // The queue that was just opened applies the store's policy, and removed the segment under the reader.
+            }
+        }
+    }
+
+    private static long TryReadAll(MappedFileQueue queue, KillBoard board, int seed)
     {
         long removable = CutWorker.Retains(seed) ? board.Committing(1) : 0;
         var order = new StormOrder(seed);
