@@ -17,7 +17,7 @@ try
         FlushInterval = TimeSpan.FromSeconds(10),     // what a power cut may take, and how often the flash is written
         Retention = new RetentionOptions
         {
-            MaxBytes = 4 << 20,                       // segments that are prepared or recycled come on top: up to as much again
+            MaxBytes = 4 << 20,                       // segments that are prepared or wait to be used again come on top
             MinFreeBytes = 16 << 20,
             UnconsumedBytesMax = 3 << 20,             // weeks without a network: the oldest samples go
         },
@@ -39,14 +39,14 @@ try
 
     // A thread of the queue removes what is too old, at each segment's end and once a second.
     long bytes = queue.GetInfo().BytesOnDisk;
-    for (int look = 0; look < 100 && bytes >= 10 << 20; look++)
+    for (int look = 0; look < 100 && bytes >= 16 << 20; look++)
     {
         Thread.Sleep(100);
         bytes = queue.GetInfo().BytesOnDisk;
     }
 
     Console.WriteLine($"{sent} samples sent, the store takes {bytes} bytes");
-    return last == 499_999 && sent > 100_000 && bytes < 10 << 20 ? 0 : 1;
+    return last == 499_999 && sent > 100_000 && bytes < 16 << 20 ? 0 : 1;
 }
 finally
 {
