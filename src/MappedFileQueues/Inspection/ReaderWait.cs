@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Threading.Tasks.Sources;
+using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -149,6 +150,7 @@ internal sealed unsafe class ReaderWait : SignalWaits, IValueTaskSource<bool>, I
 
     bool IValueTaskSource<bool>.GetResult(short token)
     {
+        PendingRead.ThrowIfPending(_core.GetStatus(token));
         try
         {
             return _core.GetResult(token);

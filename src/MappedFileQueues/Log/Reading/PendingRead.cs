@@ -64,6 +64,13 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader) : IValue
         ThreadPool.UnsafeQueueUserWorkItem(this, preferLocal: false);
     }
 
+    /// <summary>The result was asked for too early: the wait goes on, and its object must not be reused meanwhile.</summary>
+    public static void ThrowIfPending(ValueTaskSourceStatus status)
+    {
+        if (status == ValueTaskSourceStatus.Pending)
+            throw new InvalidOperationException("The wait has not ended. Await the call once, or use AsTask.");
+    }
+
     /// <summary>A callback that comes late meets the next wait: that one is over too if it has the same token.</summary>
     private void Cancel(CancellationToken cancellationToken)
     {
@@ -86,8 +93,7 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader) : IValue
 
     bool IValueTaskSource<bool>.GetResult(short token)
     {
-        if (_core.GetStatus(token) == ValueTaskSourceStatus.Pending)
-            throw new InvalidOperationException("The wait has not ended. Await the call once, or use AsTask.");
+        ThrowIfPending(_core.GetStatus(token));
         try
         {
             return _core.GetResult(token);

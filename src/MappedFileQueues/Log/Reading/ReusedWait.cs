@@ -98,9 +98,7 @@ internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
 
     TResult IValueTaskSource<TResult>.GetResult(short token)
     {
-        // Asked too early: the call continues for its awaiter, and the object must not be reused meanwhile.
-        if (_core.GetStatus(token) == ValueTaskSourceStatus.Pending)
-            throw new InvalidOperationException("The wait has not ended. Await the call once, or use AsTask.");
+        PendingRead.ThrowIfPending(_core.GetStatus(token));
         try
         {
             return _core.GetResult(token);
