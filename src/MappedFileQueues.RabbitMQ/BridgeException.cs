@@ -25,4 +25,7 @@ public enum BridgeFault
 
     /// <summary>The broker refuses a message again and again, and no dead letters are kept.</summary>
     Refused = 4,
+
+    /// <summary>The queue of the stream's name is of another kind.</summary>
+    NoStream = 5,
 }

@@ -14,25 +14,35 @@ internal sealed class Disturbances
     private readonly List<LabChild> _bridges;
     private readonly List<LabChild> _producers;
     private readonly string? _disk;
+    private readonly int _killsWanted;
     private readonly List<Kind> _kinds = [];
+    private Task _starting = Task.CompletedTask;
 
+    /// <param name="random">Decides what happens, and when.</param>
+    /// <param name="cluster">The brokers.</param>
+    /// <param name="proxies">The network before them.</param>
+    /// <param name="bridges">Two forwarders and the fetcher.</param>
+    /// <param name="producers">The producers.</param>
+    /// <param name="disk">Where the local disk is mounted; null: it is never full.</param>
+    /// <param name="killsWanted">So many kills of each kind are wanted; then most disturbances are kills.</param>
     public Disturbances(
         Random random, BrokerCluster cluster, List<RoughProxy> proxies, List<LabChild> bridges, List<LabChild> producers,
-        string? disk)
+        string? disk, int killsWanted)
     {
         (_random, _cluster, _proxies, _bridges, _producers, _disk) = (random, cluster, proxies, bridges, producers, disk);
+        _killsWanted = killsWanted;
         Add("forwarder killed", 4, () => KillAsync(_bridges[_random.Next(2)], again: true));
         Add("fetcher killed", 4, () => KillAsync(_bridges[2], again: true));
         Add("producer killed", 2, () => KillAsync(Any(_producers), again: false));
         Add("forwarder stopped", 2, () => Stop(_bridges[_random.Next(2)]));
         Add("fetcher stopped", 1, () => Stop(_bridges[2]));
         Add("producer stopped", 1, () => Stop(Any(_producers)));
-        Add("broker killed", 1, () => KillNodesAsync(1));
-        Add("broker stopped", 1, () => StopNodes(1));
+        Add("broker killed", 1, () => Task.FromResult(KillNodes(1)));
+        Add("broker stopped", 1, () => Task.FromResult(StopNodes(1)));
         if (cluster.Nodes.Count > 1)
         {
-            Add("majority of brokers killed", 1, () => KillNodesAsync(2));
-            Add("majority of brokers stopped", 1, () => StopNodes(2));
+            Add("majority of brokers killed", 1, () => Task.FromResult(KillNodes(2)));
+            Add("majority of brokers stopped", 1, () => Task.FromResult(StopNodes(2)));
         }
 
         foreach (RoughProxy.Trouble trouble in Enum.GetValues<RoughProxy.Trouble>())
@@ -45,24 +55,26 @@ internal sealed class Disturbances
     public string Summary => string.Join(
         ", ", _kinds.Select(kind => string.Create(CultureInfo.InvariantCulture, $"{kind.Count} x {kind.Name}")));
 
-    /// <summary>How often the kind has happened that has happened least.</summary>
-    public int RarestCount => _kinds.Min(kind => kind.Count);
+    /// <summary>How often the kind of kill has happened that has happened least.</summary>
+    public int RarestKill => _kinds.Where(kind => kind.IsKill).Min(kind => kind.Count);
 
     /// <summary>Waits for a moment, and does something.</summary>
     public async Task DoNextAsync()
     {
         await Task.Delay(_random.Next(100, 1200));
-        int place = _random.Next(_kinds.Sum(kind => kind.Weight));
-        Kind chosen = _kinds.First(kind => (place -= kind.Weight) < 0);
+        if (_starting.IsCompleted)
+            await _starting;
+        Kind chosen = Choose();
         if (!await chosen.DoAsync())
             return;
         chosen.Count++;
         Console.WriteLine($"{DateTime.UtcNow:HH:mm:ss.fff} {chosen.Name}");
     }
 
-    /// <summary>Lets everything go on that was stopped.</summary>
-    public void End()
+    /// <summary>Lets everything go on that was stopped, and waits for what was killed.</summary>
+    public async Task EndAsync()
     {
+        await _starting;
         foreach (LabChild child in _bridges.Concat(_producers))
             child.Continue();
         foreach (BrokerNode node in _cluster.Nodes)
@@ -70,6 +82,15 @@ internal sealed class Disturbances
     }
 
     private void Add(string name, int weight, Func<Task<bool>> doAsync) => _kinds.Add(new Kind(name, weight, doAsync));
+
+    private Kind Choose()
+    {
+        List<Kind> kills = [.. _kinds.Where(kind => kind.IsKill && kind.Count < _killsWanted)];
+        if (kills.Count > 0 && _random.Next(3) > 0)
+            return Any(kills);
+        int place = _random.Next(_kinds.Sum(kind => kind.Weight));
+        return _kinds.First(kind => (place -= kind.Weight) < 0);
+    }
 
     private T Any<T>(List<T> things) => things[_random.Next(things.Count)];
 
@@ -96,26 +117,35 @@ internal sealed class Disturbances
 
     private BrokerNode[] AnyNodes(int count) => [.. _cluster.Nodes.OrderBy(_ => _random.Next()).Take(count)];
 
-    private Task<bool> StopNodes(int count)
+    private bool StopNodes(int count)
     {
+        // A node that starts waits for the others.
+        if (!_starting.IsCompleted)
+            return false;
         BrokerNode[] nodes = AnyNodes(count);
         foreach (BrokerNode node in nodes)
             node.Stop();
         _ = Task.Delay(Pause()).ContinueWith(
             _ => Array.ForEach(nodes, node => node.Continue()), TaskScheduler.Default);
-        return Task.FromResult(true);
+        return true;
     }
 
-    private async Task<bool> KillNodesAsync(int count)
+    /// <summary>The nodes start again while other things happen.</summary>
+    private bool KillNodes(int count)
     {
-        // A node that starts waits for the others.
+        if (!_starting.IsCompleted)
+            return false;
         foreach (BrokerNode node in _cluster.Nodes)
             node.Continue();
         BrokerNode[] nodes = AnyNodes(count);
         Array.ForEach(nodes, node => node.Kill());
-        await Task.Delay(_random.Next(0, 1000));
-        Array.ForEach(nodes, node => node.Start());
-        Array.ForEach(nodes, node => node.WaitUntilReady());
+        int pause = _random.Next(0, 1000);
+        _starting = Task.Run(async () =>
+        {
+            await Task.Delay(pause);
+            Array.ForEach(nodes, node => node.Start());
+            Array.ForEach(nodes, node => node.WaitUntilReady());
+        });
         return true;
     }
 
@@ -155,6 +185,8 @@ internal sealed class Disturbances
         public string Name => name;
 
         public int Weight => weight;
+
+        public bool IsKill { get; } = name.EndsWith("killed", StringComparison.Ordinal);
 
         public int Count { get; set; }
 

@@ -4,9 +4,9 @@ namespace MappedFileQueues.BridgeLab;
 /// <param name="Seed">What happens, and when.</param>
 /// <param name="Time">How long the disturbances go on.</param>
 /// <param name="Nodes">One broker, or a cluster.</param>
-/// <param name="Each">How often each kind of disturbance happens at least; 0: the time decides.</param>
+/// <param name="Each">How often each kind of kill happens at least; 0: the time decides.</param>
 internal sealed record LabSettings(int Seed, TimeSpan Time, int Nodes, int Each)
 {
     /// <summary>Whether the disturbances go on.</summary>
-    public bool GoesOn(TimeSpan elapsed, int rarestCount) => Each > 0 ? rarestCount < Each : elapsed < Time;
+    public bool GoesOn(TimeSpan elapsed, int rarestKill) => Each > 0 ? rarestKill < Each : elapsed < Time;
 }

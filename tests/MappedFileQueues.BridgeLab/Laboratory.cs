@@ -48,32 +48,18 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         _proxies.AddRange(_cluster.Nodes.Select(node => new RoughProxy(node.Port)));
         StartChildren();
         await WaitForFirstAsync();
-        _disturbances = new Disturbances(new Random(settings.Seed), _cluster, _proxies, _bridges, _producers, _disk?.Path);
-
-        long start = Stopwatch.GetTimestamp();
-        long look = start;
-        while (settings.GoesOn(Stopwatch.GetElapsedTime(start), _disturbances.RarestCount))
+        _disturbances = new Disturbances(
+            new Random(settings.Seed), _cluster, _proxies, _bridges, _producers, _disk?.Path, settings.Each);
+        try
         {
-            await _disturbances.DoNextAsync();
-            if (HasEnded())
-                break;
-            if (fault == PlantedFault.None || Stopwatch.GetElapsedTime(look) < s_lookInterval)
-                continue;
-            try
-            {
-                await CompareAsync(isEnd: false);
-            }
-            catch (Exception error) when (StreamCheck.IsOfBroker(error))
-            {
-                // Its broker is down too long; the end decides.
-            }
-
-            if (_verdict.Violations.Count > 0)
+            if (await IsViolatedAsync(_disturbances))
                 return _verdict;
-            look = Stopwatch.GetTimestamp();
+        }
+        finally
+        {
+            await _disturbances.EndAsync();
         }
 
-        _disturbances.End();
         foreach (LabChild child in _producers)
             child.End();
         _cluster.Nodes.Where(node => !node.IsRunning).ToList().ForEach(node => node.Start());
@@ -91,6 +77,35 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         return _verdict;
     }
 
+    /// <summary>Disturbs until the time is over, a process has ended by itself, or a planted mistake has shown.</summary>
+    private async Task<bool> IsViolatedAsync(Disturbances disturbances)
+    {
+        long start = Stopwatch.GetTimestamp();
+        long look = start;
+        while (settings.GoesOn(Stopwatch.GetElapsedTime(start), disturbances.RarestKill))
+        {
+            await disturbances.DoNextAsync();
+            if (HasEnded())
+                return false;
+            if (fault == PlantedFault.None || Stopwatch.GetElapsedTime(look) < s_lookInterval)
+                continue;
+            try
+            {
+                await CompareAsync(isEnd: false);
+            }
+            catch (Exception error) when (StreamCheck.IsOfBroker(error))
+            {
+                // Its broker is down too long; the end decides.
+            }
+
+            if (_verdict.Violations.Count > 0)
+                return true;
+            look = Stopwatch.GetTimestamp();
+        }
+
+        return false;
+    }
+
     /// <summary>
     /// A broker that is killed while it makes the stream may keep its name alone, and answers 404 or 541 from then on, also after
     /// further starts (RabbitMQ 3.10.8, one node and three). No client can do anything about that but delete the stream, so the
@@ -99,7 +114,7 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
     private async Task WaitForFirstAsync()
     {
         long start = Stopwatch.GetTimestamp();
-        while (Read(Far).Count == 0 && Stopwatch.GetElapsedTime(start) < s_progressMax && !HasEnded())
+        while (Count(Far) == 0 && Stopwatch.GetElapsedTime(start) < s_progressMax && !HasEnded())
             await Task.Delay(100);
     }
 
@@ -148,13 +163,13 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
     /// <summary>Waits until all has come, or nothing comes any more.</summary>
     private async Task WaitForFarAsync()
     {
-        int goal = Read(Near).Count;
+        int goal = Count(Near);
         int count = -1;
         long progress = Stopwatch.GetTimestamp();
         while (count < goal && Stopwatch.GetElapsedTime(progress) < s_progressMax && !HasEnded())
         {
             await Task.Delay(500);
-            int now = Read(Far).Count;
+            int now = Count(Far);
             if (now != count)
                 progress = Stopwatch.GetTimestamp();
             count = now;
@@ -183,11 +198,18 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
     private static List<byte[]> Read(string path)
     {
         List<byte[]> messages = [];
-        if (!File.Exists(Path.Combine(path, "queue.meta")))
-            return messages;
-        using MappedFileReader reader = MappedFileReader.Open(path);
-        while (reader.TryRead(out ReadOnlySpan<byte> message))
-            messages.Add(message.ToArray());
+        Count(path, messages.Add);
         return messages;
+    }
+
+    private static int Count(string path, Action<byte[]>? take = null)
+    {
+        int count = 0;
+        if (!File.Exists(Path.Combine(path, "queue.meta")))
+            return count;
+        using MappedFileReader reader = MappedFileReader.Open(path);
+        for (; reader.TryRead(out ReadOnlySpan<byte> message); count++)
+            take?.Invoke(message.ToArray());
+        return count;
     }
 }

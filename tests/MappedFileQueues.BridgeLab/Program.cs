@@ -16,7 +16,7 @@ Option<double> minutes = new("--minutes") { Description = "How long the disturba
 Option<int> nodes = new("--nodes") { Description = "One broker, or a cluster of three.", DefaultValueFactory = _ => 1 };
 Option<PlantedFault> fault = new("--fault") { Description = "A planted mistake, which has to be found." };
 Option<bool> planted = new("--planted") { Description = "Every planted mistake in turn, each for the minutes at most." };
-Option<int> each = new("--each") { Description = "Goes on until each kind of disturbance has happened so often." };
+Option<int> each = new("--each") { Description = "Goes on until each kind of kill has happened so often." };
 RootCommand root = new("The laboratory of the bridge: kills everything, and compares what comes out with what went in.")
 {
     seed, minutes, nodes, fault, planted, each,

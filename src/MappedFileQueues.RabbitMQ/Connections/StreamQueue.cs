@@ -10,9 +10,12 @@ internal static class StreamQueue
     /// <summary>The header in which the broker tells a message's place in the stream.</summary>
     public const string OffsetName = "x-stream-offset";
 
+    private const string TypeName = "x-queue-type";
     private const int NotFound = 404;
+    private const int PreconditionFailed = 406;
 
     /// <summary>Whether the stream is there.</summary>
+    /// <exception cref="BridgeException">A queue of another kind is.</exception>
     public static async Task<bool> ExistsAsync(
         BrokerConnection connection, string stream, CancellationToken cancellationToken)
     {
@@ -22,6 +25,12 @@ internal static class StreamQueue
         {
             await connection.Ask(channel.QueueDeclarePassiveAsync(stream, cancellationToken), cancellationToken)
                 .ConfigureAwait(false);
+            // Says what differs, if anything does: the kind, or the retention, which may be as it likes.
+            await connection.Ask(
+                channel.QueueDeclareAsync(
+                    stream, durable: true, exclusive: false, autoDelete: false,
+                    new Dictionary<string, object?> { [TypeName] = "stream" }, cancellationToken: cancellationToken),
+                cancellationToken).ConfigureAwait(false);
             await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
             return true;
         }
@@ -29,7 +38,18 @@ internal static class StreamQueue
         {
             return false;
         }
+        catch (OperationInterruptedException error) when (error.ShutdownReason?.ReplyCode == PreconditionFailed)
+        {
+            if (error.ShutdownReason.ReplyText.Contains($"'{TypeName}'", StringComparison.Ordinal))
+                throw NoStream(stream);
+            return true;
+        }
     }
+
+    /// <summary>The error that a queue is of another kind.</summary>
+    public static BridgeException NoStream(string queue) => new(
+        BridgeFault.NoStream,
+        $"The queue is no stream: queue={queue}. Name another one, or delete it and let the forwarder make the stream.");
 
     /// <summary>Makes the stream, unless it is there; its settings are then left as they are.</summary>
     public static async Task EnsureAsync(
@@ -37,7 +57,7 @@ internal static class StreamQueue
     {
         if (await ExistsAsync(connection, options.Stream, cancellationToken).ConfigureAwait(false))
             return;
-        Dictionary<string, object?> arguments = new() { ["x-queue-type"] = "stream" };
+        Dictionary<string, object?> arguments = new() { [TypeName] = "stream" };
         if (options.StreamMaxLength is { } length)
             arguments["x-max-length-bytes"] = length;
         if (options.StreamMaxAge is { } age)

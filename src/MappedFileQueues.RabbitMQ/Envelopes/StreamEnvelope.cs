@@ -60,23 +60,21 @@ public readonly struct StreamEnvelope
     public static StreamEnvelope Parse(ReadOnlyMemory<byte> body)
     {
         ReadOnlySpan<byte> bytes = body.Span;
-        Expect(bytes.Length >= EnvelopeLayout.HeaderLength && bytes.StartsWith(EnvelopeLayout.Magic), "It is no envelope", bytes);
-        Expect(bytes[4] == EnvelopeLayout.Version, $"Its version is unknown: version={bytes[4]}", bytes);
+        if (bytes.Length < EnvelopeLayout.HeaderLength || !bytes.StartsWith(EnvelopeLayout.Magic))
+            throw Bad("It is no envelope", bytes);
+        if (bytes[4] != EnvelopeLayout.Version)
+            throw Bad($"Its version is unknown: version={bytes[4]}", bytes);
         int headerLength = bytes[6];
-        Expect(
-            headerLength >= EnvelopeLayout.HeaderLength && headerLength <= bytes.Length,
-            $"Its header is too short or too long: header={headerLength}", bytes);
-        Expect(
-            BinaryPrimitives.ReadUInt32LittleEndian(bytes[EnvelopeLayout.Checksum..])
-                == EnvelopeLayout.ComputeChecksum(bytes[EnvelopeLayout.Checked..]),
-            "Its checksum is wrong", bytes);
+        if (headerLength < EnvelopeLayout.HeaderLength || headerLength > bytes.Length)
+            throw Bad($"Its header is too short or too long: header={headerLength}", bytes);
+        uint checksum = BinaryPrimitives.ReadUInt32LittleEndian(bytes[EnvelopeLayout.Checksum..]);
+        if (checksum != EnvelopeLayout.ComputeChecksum(bytes[EnvelopeLayout.Checked..]))
+            throw Bad("Its checksum is wrong", bytes);
         StreamEnvelope envelope = new(bytes[..EnvelopeLayout.HeaderLength], body[headerLength..]);
-        Expect(
-            envelope.Kind is EnvelopeKind.Records or EnvelopeKind.Marker,
-            $"Its kind is unknown: kind={(int)envelope.Kind}", bytes);
-        Expect(
-            envelope.From >= 0 && envelope.To >= envelope.From && envelope.Count >= 0,
-            $"Its range is wrong: from={envelope.From}, to={envelope.To}, records={envelope.Count}", bytes);
+        if (envelope.Kind is not (EnvelopeKind.Records or EnvelopeKind.Marker))
+            throw Bad($"Its kind is unknown: kind={(int)envelope.Kind}", bytes);
+        if (envelope.From < 0 || envelope.To < envelope.From || envelope.Count < 0)
+            throw Bad($"Its range is wrong: from={envelope.From}, to={envelope.To}, records={envelope.Count}", bytes);
         envelope.CheckRecords();
         return envelope;
     }
@@ -85,44 +83,36 @@ public readonly struct StreamEnvelope
     /// <returns>The enumerator, for one foreach.</returns>
     public Enumerator GetEnumerator() => new(_records, Count, From);
 
-    private static void Expect(bool isRight, string what, ReadOnlySpan<byte> body)
-    {
-        if (!isRight)
-        {
-            throw new EnvelopeFormatException(
-                $"A broker message cannot be read. {what}, length={body.Length}. Was it written by another program?");
-        }
-    }
+    private static EnvelopeFormatException Bad(string what, ReadOnlySpan<byte> body) => new(
+        $"A broker message cannot be read. {what}, length={body.Length}. Was it written by another program?");
 
     private void CheckRecords()
     {
-        ReadOnlySpan<byte> bytes = _records.Span;
-        int length = bytes.Length;
+        ReadOnlySpan<byte> rest = _records.Span;
         long last = From - 1;
         for (int index = 0; index < Count; index++)
         {
-            Expect(bytes.Length >= EnvelopeLayout.RecordHeaderLength, $"It ends within a record: record={index}", bytes);
-            long offset = Offset(From, bytes);
-            uint word = BinaryPrimitives.ReadUInt32LittleEndian(bytes[4..]);
+            if (rest.Length < EnvelopeLayout.RecordHeaderLength)
+                throw Bad($"It ends within a record: record={index}", _records.Span);
+            long offset = Offset(From, rest);
+            uint word = BinaryPrimitives.ReadUInt32LittleEndian(rest[4..]);
             uint size = word & ~EnvelopeLayout.HasHeaders;
-            bytes = bytes[EnvelopeLayout.RecordHeaderLength..];
-            Expect(
-                size <= (uint)bytes.Length && offset > last && offset < To,
-                $"A record does not fit: record={index}, offset={offset}, size={size}", bytes);
-            if ((word & EnvelopeLayout.HasHeaders) != 0)
-            {
-                Expect(
-                    size >= sizeof(uint) && BinaryPrimitives.ReadUInt32LittleEndian(bytes) is >= sizeof(uint) and var headers
-                        && headers <= size,
-                    $"The headers of a record do not fit: record={index}", bytes);
-            }
-
-            bytes = bytes[(int)size..];
+            rest = rest[EnvelopeLayout.RecordHeaderLength..];
+            if (size > (uint)rest.Length || offset <= last || offset >= To)
+                throw Bad($"A record does not fit: record={index}, offset={offset}, size={size}", _records.Span);
+            if ((word & EnvelopeLayout.HasHeaders) != 0 && !AreHeadersWithin(rest[..(int)size]))
+                throw Bad($"The headers of a record do not fit: record={index}", _records.Span);
+            rest = rest[(int)size..];
             last = offset;
         }
 
-        Expect(bytes.Length == 0, $"Bytes follow its last record: bytes={bytes.Length} of {length}", bytes);
+        if (rest.Length > 0)
+            throw Bad($"Bytes follow its last record: bytes={rest.Length}", _records.Span);
     }
+
+    private static bool AreHeadersWithin(ReadOnlySpan<byte> record) =>
+        record.Length >= sizeof(uint) && BinaryPrimitives.ReadUInt32LittleEndian(record) is >= sizeof(uint) and var length
+        && length <= (uint)record.Length;
 
     private static long Offset(long from, ReadOnlySpan<byte> record) =>
         from + ((long)BinaryPrimitives.ReadUInt32LittleEndian(record) * EnvelopeLayout.PlaceUnit);

@@ -54,7 +54,12 @@ internal sealed class FetcherSession(
         {
             // Nothing is appended behind the back of the next attempt.
             lock (_lock)
+            {
+                bool isWhole = _failure is null;
                 _failure ??= ExceptionDispatchInfo.Capture(new BrokerException("The session has ended."));
+                if (isWhole)
+                    target.WritePosition(isLast: true);
+            }
         }
     }
 
@@ -113,7 +118,7 @@ internal sealed class FetcherSession(
     private void Take(long streamOffset, ReadOnlyMemory<byte> body)
     {
         if (streamOffset < 0)
-            throw new BrokerException($"{options.Stream} is no stream.");
+            throw StreamQueue.NoStream(options.Stream);
         // A chunk may begin before the place that was asked for.
         if (streamOffset < _last)
             return;

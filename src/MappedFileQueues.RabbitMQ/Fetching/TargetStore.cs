@@ -120,10 +120,11 @@ internal sealed class TargetStore : IDisposable
         return (count, bytes);
     }
 
-    /// <summary>Writes the place down, if it has changed and the interval is over.</summary>
-    public void WritePosition()
+    /// <summary>Writes the place down, if it has changed and the interval is over, or it is the last time.</summary>
+    public void WritePosition(bool isLast = false)
     {
-        if (!_isDirty || _appended is not null || Stopwatch.GetElapsedTime(_writtenTime) < _options.PositionInterval)
+        if (!_isDirty || _appended is not null
+            || (!isLast && Stopwatch.GetElapsedTime(_writtenTime) < _options.PositionInterval))
             return;
         WritePlace();
         _consumer.AdjustOffset(_file.Position!.TargetOffset);
@@ -209,7 +210,8 @@ internal sealed class TargetStore : IDisposable
             if (!message.SequenceEqual(record.Payload.Span))
             {
                 throw Changed(
-                    $"The store holds something other than the stream: offset={reader.MessageOffset}, source={record.Offset}");
+                    $"The store holds something other than the stream: offset={reader.MessageOffset}, source={record.Offset}, "
+                    + "or the stream's retention has removed what came between");
             }
 
             return true;

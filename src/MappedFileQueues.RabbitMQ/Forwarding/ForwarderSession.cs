@@ -57,7 +57,8 @@ internal sealed class ForwarderSession(
             bool isOver = until <= SentTo;
             if (isOver && channel.Window.IsEmpty)
                 return;
-            _isCareful = deadLetters.IsCareful(SentTo);
+            // What was sent alone stays alone until it is confirmed, or nobody would know what was refused.
+            _isCareful = deadLetters.IsCareful(SentTo) || (_isCareful && !channel.Window.IsEmpty);
             if (isOver || channel.Window.IsFull || (_isCareful && !channel.Window.IsEmpty))
             {
                 await channel.Window.WaitAsync(s_progressLook, cancellationToken).ConfigureAwait(false);

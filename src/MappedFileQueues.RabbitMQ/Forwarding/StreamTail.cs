@@ -96,6 +96,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
                 }
             }
 
+            await _done.Task.ConfigureAwait(false);
             await channel.Connection.Ask(channel.Channel.BasicCancelAsync(tag, false, cancellationToken), cancellationToken)
                 .ConfigureAwait(false);
         }
@@ -121,6 +122,14 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         {
             if (_done.Task.IsCompleted)
                 return;
+            long offset = StreamQueue.OffsetOf(properties);
+            if (offset < 0)
+            {
+                // Nothing is acknowledged: a queue of another kind would lose it.
+                _done.TrySetException(StreamQueue.NoStream(routingKey));
+                return;
+            }
+
             Volatile.Write(ref _lastTime, Stopwatch.GetTimestamp());
             if (++_count % AckInterval == 0)
                 await channel.Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken).ConfigureAwait(false);
@@ -137,7 +146,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
 
             if (envelope.Kind == EnvelopeKind.Marker && envelope.Session == session)
             {
-                MarkerOffset = StreamQueue.OffsetOf(properties);
+                MarkerOffset = offset;
                 _done.TrySetResult();
             }
             else if (envelope.Kind == EnvelopeKind.Records)

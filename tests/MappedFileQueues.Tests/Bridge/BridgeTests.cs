@@ -16,15 +16,14 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
 
-    private readonly TempStore _temp = new();
-    private readonly string _stream = $"test-{Guid.NewGuid():N}";
+    private readonly BridgeScene _scene = new(broker);
     private readonly CancellationTokenSource _stop = new();
 
     public void Dispose()
     {
         _stop.Cancel();
         _stop.Dispose();
-        _temp.Dispose();
+        _scene.Dispose();
     }
 
     [Theory]
@@ -32,17 +31,17 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
     [InlineData(0, StreamLockKind.Classic)]
     public async Task RunOnce_Twice_EachMessageArrivesOnceInOrder(int packLength, StreamLockKind lockKind)
     {
-        StreamForwarderOptions options = Forward();
+        StreamForwarderOptions options = _scene.Forward();
         (options.PackLength, options.Lock) = (packLength, lockKind);
         Produce(0, 3000);
-        await Once(options);
+        await BridgeScene.OnceAsync(options);
         Produce(3000, 4000);
-        StreamForwarder second = await Once(options);
+        StreamForwarder second = await BridgeScene.OnceAsync(options);
         Assert.Equal(1000, second.GetStatus().Messages);
 
-        await Fetch(4000);
-        await Fetch(4000);
-        Assert.Equal(Expected(4000), Received());
+        await _scene.FetchAsync(4000);
+        await _scene.FetchAsync(4000);
+        Assert.Equal(Expected(4000), _scene.Received());
     }
 
     /// <summary>A forwarder that dies forgets nothing that counts: the stream's end decides, whatever the cursor says.</summary>
@@ -52,16 +51,16 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
     public async Task RunOnce_CursorIsWrong_GoesOnWhereTheStreamEnds(bool isBehind)
     {
         Produce(0, 1000);
-        await Once(Forward());
+        await BridgeScene.OnceAsync(_scene.Forward());
         if (!isBehind)
             Produce(1000, 1500);
-        using (MappedFileQueue queue = Open(SourcePath))
+        using (MappedFileQueue queue = Open(_scene.SourcePath))
             queue.ResetConsumer("bridge", isBehind ? QueueStart.Earliest : QueueStart.Latest);
         if (isBehind)
             Produce(1000, 1500);
-        await Once(Forward());
-        await Fetch(1500);
-        Assert.Equal(Expected(1500), Received());
+        await BridgeScene.OnceAsync(_scene.Forward());
+        await _scene.FetchAsync(1500);
+        Assert.Equal(Expected(1500), _scene.Received());
     }
 
     [Fact]
@@ -69,12 +68,12 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
     {
         Produce(0, 10);
         using CancellationTokenSource first = new();
-        StreamForwarder holder = new(Forward());
+        StreamForwarder holder = new(_scene.Forward());
         Task holding = holder.RunAsync(first.Token);
         Eventually.True(() => holder.GetStatus().Messages == 10, "the first forwarder has the lock", s_deadline);
 
         using CancellationTokenSource other = new();
-        StreamForwarderOptions options = Forward();
+        StreamForwarderOptions options = _scene.Forward();
         // A name of its own, or the store's lock would keep it away.
         options.ConsumerName = "another";
         options.OnSourceChange = SourceChangePolicy.Continue;
@@ -88,8 +87,8 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         Eventually.True(() => waiting.GetStatus().Messages == 10, "the second one has taken over", s_deadline);
         await other.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
-        await Fetch(20);
-        Assert.Equal(Expected(20), Received());
+        await _scene.FetchAsync(20);
+        Assert.Equal(Expected(20), _scene.Received());
     }
 
     /// <summary>The broker is killed again and again while messages flow through both directions.</summary>
@@ -97,10 +96,10 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
     public async Task Run_BrokerIsKilled_NothingIsLostOrDoubled()
     {
         const int Count = 20_000;
-        StreamFetcherOptions fetch = FetchOptions();
+        StreamFetcherOptions fetch = _scene.Fetch();
         fetch.PositionInterval = TimeSpan.FromMilliseconds(50);
         Produce(0, 0);
-        StreamForwarder forwarder = new(Forward());
+        StreamForwarder forwarder = new(_scene.Forward());
         StreamFetcher fetcher = new(fetch);
         Task forwarding = forwarder.RunAsync(_stop.Token);
         Task fetching = fetcher.RunAsync(_stop.Token);
@@ -120,36 +119,36 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         await _stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => forwarding);
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
-        Assert.Equal(Expected(Count), Received());
+        Assert.Equal(Expected(Count), _scene.Received());
     }
 
     [Fact]
     public async Task RunOnce_StoreWasReplaced_StopsAndSaysSo()
     {
         Produce(0, 10);
-        await Once(Forward());
-        MappedFileQueue.Delete(SourcePath);
+        await BridgeScene.OnceAsync(_scene.Forward());
+        MappedFileQueue.Delete(_scene.SourcePath);
         Produce(0, 10);
-        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => Once(Forward()));
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(_scene.Forward()));
         Assert.Equal(BridgeFault.SourceChanged, error.Fault);
 
-        StreamForwarderOptions goesOn = Forward();
+        StreamForwarderOptions goesOn = _scene.Forward();
         goesOn.OnSourceChange = SourceChangePolicy.Continue;
-        Assert.Equal(10, (await Once(goesOn)).GetStatus().Messages);
+        Assert.Equal(10, (await BridgeScene.OnceAsync(goesOn)).GetStatus().Messages);
     }
 
     [Fact]
     public async Task Fetch_StrangerAppendedToTheTarget_StopsAndSaysSo()
     {
         Produce(0, 10);
-        await Once(Forward());
-        StreamFetcherOptions options = FetchOptions();
+        await BridgeScene.OnceAsync(_scene.Forward());
+        StreamFetcherOptions options = _scene.Fetch();
         options.PositionInterval = TimeSpan.FromHours(1);
-        await Fetch(10, options);
-        using (MappedFileQueue queue = Open(TargetPath))
+        await _scene.FetchAsync(10, options);
+        using (MappedFileQueue queue = Open(_scene.TargetPath))
             queue.Producer.Produce("stranger"u8);
         Produce(10, 20);
-        await Once(Forward());
+        await BridgeScene.OnceAsync(_scene.Forward());
         BridgeException error = await Assert.ThrowsAsync<BridgeException>(
             () => new StreamFetcher(options).RunAsync(new CancellationTokenSource(s_deadline).Token));
         Assert.Equal(BridgeFault.TargetChanged, error.Fault);
@@ -159,18 +158,18 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
     public async Task RunOnce_RecordIsTooLong_GoesToTheDeadLetters()
     {
         Produce(0, 5);
-        using (MappedFileQueue queue = Open(SourcePath))
+        using (MappedFileQueue queue = Open(_scene.SourcePath))
             queue.Producer.Produce(new byte[2000]);
         Produce(5, 10);
-        StreamForwarderOptions options = Forward();
+        StreamForwarderOptions options = _scene.Forward();
         options.RecordLengthMax = 1000;
-        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => Once(options));
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(options));
         Assert.Equal(BridgeFault.Refused, error.Fault);
 
-        options.DeadLetterPath = _temp.PathOf("..", "dead");
-        await Once(options);
-        await Fetch(10);
-        Assert.Equal(Expected(10), Received());
+        options.DeadLetterPath = Path.Combine(_scene.Root, "dead");
+        await BridgeScene.OnceAsync(options);
+        await _scene.FetchAsync(10);
+        Assert.Equal(Expected(10), _scene.Received());
         using MappedFileReader dead = MappedFileReader.Open(options.DeadLetterPath);
         Assert.True(dead.TryRead(out ReadOnlySpan<byte> letter));
         Assert.Equal(2000, letter.Length);
@@ -182,8 +181,8 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         Produce(0, 100);
         ServiceCollection services = new();
         services.AddLogging();
-        services.AddMappedFileQueueForwarder("orders", options => Fill(options, SourcePath));
-        services.AddMappedFileQueueFetcher("copy", options => Fill(options, TargetPath));
+        services.AddMappedFileQueueForwarder("orders", options => _scene.Fill(options, _scene.SourcePath));
+        services.AddMappedFileQueueFetcher("copy", options => _scene.Fill(options, _scene.TargetPath));
         services.AddHealthChecks().AddMappedFileQueueBridges();
         await using ServiceProvider provider = services.BuildServiceProvider();
         HealthCheckService health = provider.GetRequiredService<HealthCheckService>();
@@ -201,7 +200,7 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
             s_deadline);
         foreach (IHostedService service in hosted)
             await service.StopAsync(CancellationToken.None);
-        Assert.Equal(Expected(100), Received());
+        Assert.Equal(Expected(100), _scene.Received());
     }
 
     [Fact]
@@ -209,17 +208,17 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
     {
         string address = broker.Node.Address;
         string input = Repository.PathOf("README.md");
-        ToolRun.Of("produce", SourcePath, "--lines", input).Expect(0);
-        ToolRun run = ToolRun.Of("bridge", "forward", SourcePath, address, "--stream", _stream, "--once").Expect(0);
+        ToolRun.Of("produce", _scene.SourcePath, "--lines", input).Expect(0);
+        ToolRun run = ToolRun.Of("bridge", "forward", _scene.SourcePath, address, "--stream", _scene.Stream, "--once").Expect(0);
         Assert.DoesNotContain("guest", run.Text + run.Error, StringComparison.Ordinal);
         Assert.Contains("messages", run.Text, StringComparison.Ordinal);
 
-        using ChildProcess fetch = ChildProcess.StartTool("bridge", "fetch", address, "--stream", _stream, TargetPath);
+        using ChildProcess fetch = ChildProcess.StartTool("bridge", "fetch", address, "--stream", _scene.Stream, _scene.TargetPath);
         int count = File.ReadAllLines(input).Length;
         Eventually.True(() => Count() == count, "all lines arrive", s_deadline);
         fetch.Signal(ChildProcess.SigTerm);
         fetch.ExpectExit(143);
-        Assert.Equal(File.ReadAllBytes(input), ToolRun.Of("consume", TargetPath, "--format", "text").Expect(0).Output);
+        Assert.Equal(File.ReadAllBytes(input), ToolRun.Of("consume", _scene.TargetPath, "--format", "text").Expect(0).Output);
     }
 
     /// <summary>The consumer in another language, from samples/, with the client of its language.</summary>
@@ -230,18 +229,14 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
             File.Exists("/usr/bin/python3") && Directory.Exists("/usr/lib/python3/dist-packages/pika"),
             "python3-pika is not installed");
         Produce(0, 500);
-        await Once(Forward());
+        await BridgeScene.OnceAsync(_scene.Forward());
         ToolRun run = ToolRun.Start(
             new ProcessStartInfo(
                 "/usr/bin/python3",
-                [Repository.PathOf("samples/bridge_consumer.py"), $"{broker.Node.Address}/%2F", _stream, "500"]),
+                [Repository.PathOf("samples/bridge_consumer.py"), $"{broker.Node.Address}/%2F", _scene.Stream, "500"]),
             []).Expect(0);
         Assert.Equal(Expected(500), run.Lines);
     }
-
-    private string SourcePath => _temp.StorePath;
-
-    private string TargetPath => _temp.StorePath + "-target";
 
     private static MappedFileQueue Open(string path) => new(new MappedFileQueueOptions { StorePath = path });
 
@@ -250,51 +245,10 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
 
     private void Produce(int from, int to)
     {
-        using MappedFileQueue queue = Open(SourcePath);
+        using MappedFileQueue queue = Open(_scene.SourcePath);
         for (int number = from; number < to; number++)
             queue.Producer.Produce(Encoding.UTF8.GetBytes(number.ToString(CultureInfo.InvariantCulture)));
     }
 
-    private StreamForwarderOptions Forward() => Fill(new StreamForwarderOptions(), SourcePath);
-
-    private StreamFetcherOptions FetchOptions() => Fill(new StreamFetcherOptions(), TargetPath);
-
-    private T Fill<T>(T options, string path)
-        where T : BridgeOptions
-    {
-        (options.StorePath, options.Stream, options.Brokers) = (path, _stream, broker.Node.Address);
-        options.BackOffMax = TimeSpan.FromMilliseconds(500);
-        return options;
-    }
-
-    private static async Task<StreamForwarder> Once(StreamForwarderOptions options)
-    {
-        StreamForwarder forwarder = new(options);
-        using CancellationTokenSource limit = new(s_deadline);
-        await forwarder.RunOnceAsync(limit.Token);
-        return forwarder;
-    }
-
-    private async Task Fetch(int count, StreamFetcherOptions? options = null)
-    {
-        using CancellationTokenSource stop = new();
-        StreamFetcher fetcher = new(options ?? FetchOptions());
-        Task fetching = fetcher.RunAsync(stop.Token);
-        Eventually.True(() => Count() >= count || fetching.IsFaulted, $"{count} messages arrive", s_deadline);
-        await stop.CancelAsync();
-        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
-    }
-
-    private int Count() => Received().Count;
-
-    private List<string> Received()
-    {
-        List<string> received = [];
-        if (!File.Exists(Path.Combine(TargetPath, "queue.meta")))
-            return received;
-        using MappedFileReader reader = MappedFileReader.Open(TargetPath);
-        while (reader.TryRead(out ReadOnlySpan<byte> message))
-            received.Add(Encoding.UTF8.GetString(message));
-        return received;
-    }
+    private int Count() => _scene.Received().Count;
 }

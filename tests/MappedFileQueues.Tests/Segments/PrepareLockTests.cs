@@ -35,21 +35,20 @@ public sealed class PrepareLockTests : IDisposable
         using var words = new StoreWords(_temp.StorePath);
         using PlatformLock held = words.TryLock(StoreNames.PrepareLock, LockKind.Exclusive)!;
         int tries = 0;
-        int appender = 0;
-        // The thread that prepares segments waits for the lock too.
+        int appended = 0;
+        // The appender's, or those of the thread that prepares segments: then the appender waits for that one.
         _disk.Before = (call, name) =>
         {
-            if (call == DiskCall.Lock && name == StoreNames.PrepareLock
-                && Environment.CurrentManagedThreadId == Volatile.Read(ref appender))
+            if (call == DiskCall.Lock && name == StoreNames.PrepareLock)
                 Interlocked.Increment(ref tries);
         };
         BackgroundCall append = BackgroundCall.Start(() =>
         {
-            Volatile.Write(ref appender, Environment.CurrentManagedThreadId);
-            while (true)
+            for (; ; Interlocked.Increment(ref appended))
                 producer.Produce(new byte[10_000]);
         });
-        Eventually.True(() => Volatile.Read(ref tries) > 0, "an append waits for the lock");
+        Eventually.True(() => Volatile.Read(ref tries) > 0 && StandsStill(ref appended), "an append waits for the lock");
+        long began = Stopwatch.GetTimestamp();
 
         // Neither a flush nor information needs a new segment.
         queue.Flush();
@@ -61,6 +60,7 @@ public sealed class PrepareLockTests : IDisposable
 
         Assert.IsType<ObjectDisposedException>(append.JoinSilently());
         queue.Dispose();
+        Assert.True(Stopwatch.GetElapsedTime(began) < TimeSpan.FromSeconds(10), "a Dispose ends it");
     }
 
     [Fact]
@@ -93,6 +93,13 @@ public sealed class PrepareLockTests : IDisposable
         Assert.InRange(tries, 2, 40);
         Assert.Contains(OperatingSystem.IsLinux() ? "holder=this process" : "holder=", error.Message, StringComparison.Ordinal);
         Assert.Empty(Directory.EnumerateFiles(_temp.StorePath, "*.tmp", SearchOption.AllDirectories));
+    }
+
+    private static bool StandsStill(ref int count)
+    {
+        int before = Volatile.Read(ref count);
+        Thread.Sleep(200);
+        return before == Volatile.Read(ref count);
     }
 
     private MappedFileQueue Open(ProducerMode mode) => new(new MappedFileQueueOptions

@@ -198,17 +198,21 @@ internal sealed unsafe class RetentionThread : IDisposable
 
     /// <summary>
     /// Whether a look is under way in a store that takes all that it may: a producer that needs a segment waits a little for the
-    /// file that becomes free. A store that was full is so until the look is over, because a removed file takes room as long as
-    /// it is mapped.
+    /// file that becomes free.
     /// </summary>
-    private bool IsSpareDue()
+    private bool IsSpareDue() => _isLooking && IsFull(out bool hasSpare) && !hasSpare;
+
+    /// <summary>
+    /// Whether the store takes all that it may. One that was full is so until the look is over, because a removed file takes room
+    /// as long as it is mapped.
+    /// </summary>
+    private bool IsFull(out bool hasSpare)
     {
-        if (!_isLooking)
-            return false;
         IReadOnlyList<string> files = _store.Directory.List(StoreNames.CommitLog);
+        hasSpare = files.Any(StoreNames.IsSpare);
         if (files.Count >= _filesMax)
             _isFull = true;
-        return _isFull && !files.Any(StoreNames.IsSpare);
+        return _isFull;
     }
 
     private void Look()
@@ -217,7 +221,7 @@ internal sealed unsafe class RetentionThread : IDisposable
         if (ReadPolicy() is not { } policy)
             return;
         Measure(policy);
-        _ = IsSpareDue();
+        _ = IsFull(out _);
         // What waits to be used again takes the room that the disk is short of.
         bool isShort = policy.MinFreeBytes is { } least && _store.Directory.FreeBytes < least;
         bool recycles = MayRecycle(policy) && !isShort;

@@ -31,7 +31,10 @@ namespace MappedFileQueues.Log.Retention;
 /// </summary>
 internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 {
-    /// <summary>A preparer may take so many bytes of small segments at once, however far ahead it is.</summary>
+    /// <summary>
+    /// A preparer may take so many bytes of small segments at once, however far ahead it is, but no more than half of what the
+    /// policy keeps: the store takes twice that at most.
+    /// </summary>
     private const long SparesAtOnce = 32L * 1024 * 1024;
 
     private const int SparesAtOnceMax = 32;
@@ -67,7 +70,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         long limit = FindLimit(before, oldest, policy);
         if (limit > oldest || limit < store.LowWater)
             limit = MoveLowWater(limit, before, oldest, policy);
-        RemoveFiles(limit, sparesMax);
+        RemoveFiles(limit, sparesMax, policy.MaxBytes);
         return limit;
     }
 
@@ -155,11 +158,15 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     }
 
     /// <summary>Also what an earlier removal, or a slow producer that made an old segment again, has left.</summary>
-    private void RemoveFiles(long limit, int sparesMax)
+    private void RemoveFiles(long limit, int sparesMax, long? kept = null)
     {
         int ahead = OldestOffset.List(store.Directory, store.Meta).From(store.Window.StartOf(Tail()) + 1).Length;
         if (sparesMax > 0)
-            sparesMax = (int)Math.Max(sparesMax - ahead, Math.Clamp(SparesAtOnce / store.Meta.SegmentLength, 1, SparesAtOnceMax));
+        {
+            long atOnce = Math.Min(SparesAtOnce, (kept ?? long.MaxValue) / 2) / store.Meta.SegmentLength;
+            sparesMax = (int)Math.Max(sparesMax - ahead, Math.Clamp(atOnce, 1, SparesAtOnceMax));
+        }
+
         int spares = 0;
         foreach (string name in store.Directory.List(StoreNames.CommitLog))
         {

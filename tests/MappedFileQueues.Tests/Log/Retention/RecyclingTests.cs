@@ -76,6 +76,26 @@ public sealed class RecyclingTests : IDisposable
         AssertRest(queue);
     }
 
+    /// <summary>Of small segments 32 MiB waited to be used again, however little the policy kept.</summary>
+    [Fact]
+    public void Recycle_PolicyComesLate_TwiceWhatItKeepsIsLeft()
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileQueue queue = Open();
+        for (int i = 0; i < 30; i++)
+            Append(queue, Round);
+
+        queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
+
+        Eventually.True(() => queue.GetInfo().OldestOffset >= queue.Producer.Offset - (4 * SegmentLength), "old segments go");
+        Eventually.True(
+            () => Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)).Length <= 8, "most of their files go");
+        for (int i = 0; i < 10; i++)
+            Append(queue, Round);
+        Assert.True(CountRecycled() > 0);
+        AssertRest(queue);
+    }
+
     /// <summary>
     /// At this level the preparer syncs the room ahead, which turns allocated blocks into written ones. Those of a recycled
     /// segment are, and a sync would write zeros that the next flush of the messages writes over.
