@@ -53,9 +53,11 @@ internal sealed class ForwarderSession(
         while (true)
         {
             channel.ThrowIfLate();
+            // Looked at first: what is confirmed from here on is accounted for by the next round.
+            bool isConfirmed = channel.Window.IsEmpty;
             Account();
             bool isOver = until <= SentTo;
-            if (isOver && channel.Window.IsEmpty)
+            if (isOver && isConfirmed)
                 return;
             // What was sent alone stays alone until it is confirmed, or nobody would know what was refused.
             _isCareful = deadLetters.IsCareful(SentTo) || (_isCareful && !channel.Window.IsEmpty);
@@ -69,9 +71,12 @@ internal sealed class ForwarderSession(
             if (writer.Count == 0 && !isFull)
             {
                 // Padding at the end of the store is no record.
-                if (until is not null && channel.Window.IsEmpty)
+                if (until is not null && isConfirmed)
                     return;
-                await WaitForRecordAsync(cancellationToken).ConfigureAwait(false);
+                if (until is not null)
+                    await channel.Window.WaitAsync(s_progressLook, cancellationToken).ConfigureAwait(false);
+                else
+                    await WaitForRecordAsync(cancellationToken).ConfigureAwait(false);
                 continue;
             }
 
