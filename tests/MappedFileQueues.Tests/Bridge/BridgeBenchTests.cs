@@ -7,13 +7,14 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Slow")]
 public sealed class BridgeBenchTests
 {
-    /// <summary>Those of a cluster take minutes of a busy machine to start, and run the same code.</summary>
+    /// <summary>
+    /// Each group starts a broker. Those of a cluster and of messages that are not packed run the same code as the first, with
+    /// another number.
+    /// </summary>
     private static readonly Dictionary<string, string> s_units = new()
     {
         ["bridge_forward"] = "msg/s",
         ["bridge_fetch"] = "msg/s",
-        ["bridge_forward_unpacked"] = "msg/s",
-        ["bridge_fetch_unpacked"] = "msg/s",
         ["bridge_latency_p50"] = "ms",
         ["bridge_lone_p50"] = "ms",
         ["bridge_lone_p99"] = "ms",
