@@ -3,7 +3,9 @@ using MappedFileQueues.Tool.Bridge.Brokers;
 
 namespace MappedFileQueues.Tests.Bridge;
 
-/// <summary>The figures about the bridge with tiny input, so that none stops working unseen. The bench has brokers of its own.</summary>
+/// <summary>
+/// The figures about the bridge with tiny input, so that none stops working unseen. The bench has brokers of its own.
+/// </summary>
 [Trait("Category", "Slow")]
 public sealed class BridgeBenchTests
 {

@@ -217,7 +217,8 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         Assert.DoesNotContain("guest", run.Text + run.Error, StringComparison.Ordinal);
         Assert.Contains("messages", run.Text, StringComparison.Ordinal);
 
-        using ChildProcess fetch = ChildProcess.StartTool("bridge", "fetch", address, "--stream", _scene.Stream, _scene.TargetPath);
+        using ChildProcess fetch = ChildProcess.StartTool(
+            "bridge", "fetch", address, "--stream", _scene.Stream, _scene.TargetPath);
         int count = File.ReadAllLines(input).Length;
         Eventually.True(() => Count() == count, "all lines arrive", s_deadline);
         fetch.Signal(ChildProcess.SigTerm);

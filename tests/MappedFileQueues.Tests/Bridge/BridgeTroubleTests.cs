@@ -148,7 +148,10 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
 
         ProcessStartInfo trusting = new(
             "dotnet",
-            ["exec", Repository.ToolPath, "bridge", "forward", _scene.SourcePath, broker.TlsAddress, "--stream", _scene.Stream, "--once"])
+            [
+                "exec", Repository.ToolPath, "bridge", "forward", _scene.SourcePath, broker.TlsAddress,
+                "--stream", _scene.Stream, "--once",
+            ])
         {
             Environment = { ["SSL_CERT_FILE"] = broker.CertificatePath },
         };

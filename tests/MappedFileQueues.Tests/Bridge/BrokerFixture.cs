@@ -8,7 +8,8 @@ using MappedFileQueues.Tool.Bridge.Brokers;
 namespace MappedFileQueues.Tests.Bridge;
 
 /// <summary>
-/// One broker for all tests that need one, which takes seconds to start. They run one after the other; each has a stream of its own.
+/// One broker for all tests that need one, which takes seconds to start. They run one after the other; each has a stream of
+/// its own.
 /// </summary>
 public sealed class BrokerFixture : IDisposable
 {

@@ -119,7 +119,8 @@ internal sealed partial class ChildProcess : IDisposable
         start.Environment["DOTNET_EnableDiagnostics"] = "0";
         // Each method's code is mapped twice otherwise, which is a tenth of what it takes to start.
         start.Environment["DOTNET_EnableWriteXorExecute"] = "0";
-        // To compile the libraries' busy methods again, better, takes a third of a child's time, and pays off later than it lives.
+        // To compile the libraries' busy methods again, better, takes a third of a child's time, and pays off later than it
+        // lives.
         // The number is hexadecimal: a second without new methods, instead of a tenth.
         start.Environment["DOTNET_TieredPGO"] = "0";
         start.Environment["DOTNET_TC_CallCountingDelayMs"] = "3E8";
