@@ -3,18 +3,20 @@ using MappedFileQueues.Tool.Bridge.Brokers;
 
 namespace MappedFileQueues.Tests.Bridge;
 
-/// <summary>The figures about the bridge with tiny input, so that none stops working unseen.</summary>
-[Collection(BrokerCollection.Name)]
+/// <summary>
+/// The figures about the bridge with tiny input, so that none stops working unseen. The bench has brokers of its own.
+/// </summary>
 [Trait("Category", "Slow")]
 public sealed class BridgeBenchTests
 {
-    /// <summary>Those of a cluster take minutes of a busy machine to start, and run the same code.</summary>
+    /// <summary>
+    /// Each group starts a broker. Those of a cluster and of messages that are not packed run the same code as the first, with
+    /// another number.
+    /// </summary>
     private static readonly Dictionary<string, string> s_units = new()
     {
         ["bridge_forward"] = "msg/s",
         ["bridge_fetch"] = "msg/s",
-        ["bridge_forward_unpacked"] = "msg/s",
-        ["bridge_fetch_unpacked"] = "msg/s",
         ["bridge_latency_p50"] = "ms",
         ["bridge_lone_p50"] = "ms",
         ["bridge_lone_p99"] = "ms",

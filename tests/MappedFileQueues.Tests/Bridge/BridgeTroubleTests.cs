@@ -1,15 +1,9 @@
 using System.Collections.Concurrent;
 using System.Diagnostics;
-using System.Globalization;
-using System.Net;
-using System.Net.Sockets;
-using System.Security.Cryptography;
-using System.Security.Cryptography.X509Certificates;
 using System.Text;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.RabbitMQ.Envelopes;
 using MappedFileQueues.Tests.Tool;
-using MappedFileQueues.Tool.Bridge.Brokers;
 using Microsoft.Extensions.Logging;
 using RabbitMQ.Client;
 
@@ -35,12 +29,11 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
     [Fact]
     public async Task RunOnce_BrokerRefusesARecord_OnlyThatOneGoesToTheDeadLetters()
     {
-        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
-        using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(_scene.Root, "small"), 1, "max_message_size = 4096\n");
+        const int TooLong = BrokerFixture.MessageLengthMax + 1000;
         using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath }))
         {
             queue.Producer.Produce("before"u8);
-            queue.Producer.Produce(new byte[5000]);
+            queue.Producer.Produce(new byte[TooLong]);
             queue.Producer.Produce("after"u8);
         }
 
@@ -49,7 +42,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
             PackLength = 1024,
             BackOffMax = TimeSpan.FromMilliseconds(200),
             StorePath = _scene.SourcePath,
-            Brokers = cluster.Nodes[0].Address,
+            Brokers = broker.Node.Address,
             Stream = _scene.Stream,
         };
         using CancellationTokenSource limit = new(s_deadline);
@@ -59,11 +52,11 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
 
         options.DeadLetterPath = Path.Combine(_scene.Root, "dead");
         await new StreamForwarder(options).RunOnceAsync(limit.Token);
-        await FetchAllAsync(2, cluster.Nodes[0].Address);
+        await FetchAllAsync(2);
         Assert.Equal(["before", "after"], _scene.Received());
         using MappedFileReader dead = MappedFileReader.Open(options.DeadLetterPath);
         Assert.True(dead.TryRead(out ReadOnlySpan<byte> letter));
-        Assert.Equal(5000, letter.Length);
+        Assert.Equal(TooLong, letter.Length);
         Assert.False(dead.TryRead(out _));
     }
 
@@ -136,23 +129,12 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
     [Fact]
     public async Task Tls_OwnCertificate_IsRefusedUntilItIsTrusted()
     {
-        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
-        string certificate = Path.Combine(_scene.Root, "broker.pem");
-        string key = Path.Combine(_scene.Root, "broker.key");
-        MakeCertificate(certificate, key);
-        int port = FreePort();
-        using BrokerCluster cluster = BrokerCluster.Start(
-            Path.Combine(_scene.Root, "tls"),
-            1,
-            string.Create(CultureInfo.InvariantCulture, $"listeners.ssl.1 = 127.0.0.1:{port}\n")
-                + $"ssl_options.cacertfile = {certificate}\nssl_options.certfile = {certificate}\nssl_options.keyfile = {key}\n"
-                + "ssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n");
-        string address = string.Create(CultureInfo.InvariantCulture, $"amqps://guest:guest@localhost:{port}");
+        _ = broker.Node;
         using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath }))
             queue.Producer.Produce("secret"u8);
 
         StreamForwarder distrustful = new(
-            new StreamForwarderOptions { StorePath = _scene.SourcePath, Stream = _scene.Stream, Brokers = address });
+            new StreamForwarderOptions { StorePath = _scene.SourcePath, Stream = _scene.Stream, Brokers = broker.TlsAddress });
         using (CancellationTokenSource stop = new())
         {
             Task running = distrustful.RunAsync(stop.Token);
@@ -166,34 +148,16 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
 
         ProcessStartInfo trusting = new(
             "dotnet",
-            ["exec", Repository.ToolPath, "bridge", "forward", _scene.SourcePath, address, "--stream", _scene.Stream, "--once"])
+            [
+                "exec", Repository.ToolPath, "bridge", "forward", _scene.SourcePath, broker.TlsAddress,
+                "--stream", _scene.Stream, "--once",
+            ])
         {
-            Environment = { ["SSL_CERT_FILE"] = certificate },
+            Environment = { ["SSL_CERT_FILE"] = broker.CertificatePath },
         };
         ToolRun.Start(trusting, []).Expect(0);
-        await FetchAllAsync(1, cluster.Nodes[0].Address);
+        await FetchAllAsync(1);
         Assert.Equal(["secret"], _scene.Received());
-    }
-
-    private static void MakeCertificate(string certificatePath, string keyPath)
-    {
-        using ECDsa key = ECDsa.Create(ECCurve.NamedCurves.nistP256);
-        CertificateRequest request = new("CN=localhost", key, HashAlgorithmName.SHA256);
-        SubjectAlternativeNameBuilder names = new();
-        names.AddDnsName("localhost");
-        request.CertificateExtensions.Add(names.Build());
-        request.CertificateExtensions.Add(new X509BasicConstraintsExtension(true, false, 0, true));
-        using X509Certificate2 made = request.CreateSelfSigned(
-            DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1));
-        File.WriteAllText(certificatePath, made.ExportCertificatePem());
-        File.WriteAllText(keyPath, key.ExportPkcs8PrivateKeyPem());
-    }
-
-    private static int FreePort()
-    {
-        using TcpListener listener = new(IPAddress.Loopback, 0);
-        listener.Start();
-        return ((IPEndPoint)listener.LocalEndpoint).Port;
     }
 
     private byte[] Envelope(long epoch, long from, long to, string text)
@@ -218,10 +182,10 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
             await channel.BasicPublishAsync("", _scene.Stream, body);
     }
 
-    private Task FetchAllAsync(int count, string? address = null, SourceChangePolicy policy = SourceChangePolicy.Stop)
+    private Task FetchAllAsync(int count, SourceChangePolicy policy = SourceChangePolicy.Stop)
     {
         StreamFetcherOptions options = _scene.Fetch();
-        (options.Brokers, options.OnSourceChange) = (address ?? broker.Node.Address, policy);
+        options.OnSourceChange = policy;
         return _scene.FetchAsync(count, options);
     }
 

@@ -1,15 +1,31 @@
+using System.Globalization;
+using System.Net;
+using System.Net.Sockets;
+using System.Security.Cryptography;
+using System.Security.Cryptography.X509Certificates;
 using MappedFileQueues.Tool.Bridge.Brokers;
 
 namespace MappedFileQueues.Tests.Bridge;
 
-/// <summary>One broker for all tests that need one. They run one after the other; each has a stream of its own.</summary>
+/// <summary>
+/// One broker for all tests that need one, which takes seconds to start. They run one after the other; each has a stream of
+/// its own.
+/// </summary>
 public sealed class BrokerFixture : IDisposable
 {
+    /// <summary>The broker refuses longer messages.</summary>
+    public const int MessageLengthMax = 1024 * 1024;
+
     private readonly Lazy<BrokerCluster> _cluster;
     private readonly TempStore _temp = new();
+    private readonly int _tlsPort = FreePort();
 
-    public BrokerFixture() =>
-        _cluster = new Lazy<BrokerCluster>(() => BrokerCluster.Start(Path.Combine(_temp.Root, "broker"), 1));
+    public BrokerFixture() => _cluster = new Lazy<BrokerCluster>(Start);
+
+    /// <summary>Where the broker speaks TLS, with a certificate that only its own file vouches for.</summary>
+    public string TlsAddress => string.Create(CultureInfo.InvariantCulture, $"amqps://guest:guest@localhost:{_tlsPort}");
+
+    public string CertificatePath => Path.Combine(_temp.Root, "broker.pem");
 
     /// <summary>The running broker; skips the test where RabbitMQ is not installed.</summary>
     internal BrokerNode Node
@@ -30,6 +46,40 @@ public sealed class BrokerFixture : IDisposable
         if (_cluster.IsValueCreated)
             _cluster.Value.Dispose();
         _temp.Dispose();
+    }
+
+    private BrokerCluster Start()
+    {
+        string key = Path.Combine(_temp.Root, "broker.key");
+        MakeCertificate(CertificatePath, key);
+        return BrokerCluster.Start(
+            Path.Combine(_temp.Root, "broker"),
+            1,
+            string.Create(CultureInfo.InvariantCulture, $"max_message_size = {MessageLengthMax}\n")
+                + string.Create(CultureInfo.InvariantCulture, $"listeners.ssl.1 = 127.0.0.1:{_tlsPort}\n")
+                + $"ssl_options.cacertfile = {CertificatePath}\nssl_options.certfile = {CertificatePath}\n"
+                + $"ssl_options.keyfile = {key}\nssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n");
+    }
+
+    private static void MakeCertificate(string certificatePath, string keyPath)
+    {
+        using ECDsa key = ECDsa.Create(ECCurve.NamedCurves.nistP256);
+        CertificateRequest request = new("CN=localhost", key, HashAlgorithmName.SHA256);
+        SubjectAlternativeNameBuilder names = new();
+        names.AddDnsName("localhost");
+        request.CertificateExtensions.Add(names.Build());
+        request.CertificateExtensions.Add(new X509BasicConstraintsExtension(true, false, 0, true));
+        using X509Certificate2 made = request.CreateSelfSigned(
+            DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1));
+        File.WriteAllText(certificatePath, made.ExportCertificatePem());
+        File.WriteAllText(keyPath, key.ExportPkcs8PrivateKeyPem());
+    }
+
+    private static int FreePort()
+    {
+        using TcpListener listener = new(IPAddress.Loopback, 0);
+        listener.Start();
+        return ((IPEndPoint)listener.LocalEndpoint).Port;
     }
 }
 

@@ -67,10 +67,11 @@ public sealed partial class EnvelopeTests
     public void Parse_HostileBytesWithARightChecksum_ThrowsOrHoldsWhatItPromises()
     {
         Random random = new(Seed);
+        byte[][] examples = [Example("two"), Example("headers")];
         int accepted = 0;
         for (int round = 0; round < 200_000; round++)
         {
-            byte[] bytes = Example(random.Next(2) == 0 ? "two" : "headers");
+            byte[] bytes = [.. examples[random.Next(examples.Length)]];
             int changes = random.Next(1, 6);
             for (int change = 0; change < changes; change++)
                 bytes[random.Next(12, bytes.Length)] = (byte)random.Next(256);

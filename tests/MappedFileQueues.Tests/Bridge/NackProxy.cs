@@ -35,6 +35,7 @@ internal sealed class NackProxy : IDisposable
 
     public int Refusals { get; private set; }
 
+    /// <summary>Ends the connections too: to the clients the broker is gone.</summary>
     public void Dispose()
     {
         _stop.Cancel();

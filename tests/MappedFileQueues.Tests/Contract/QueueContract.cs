@@ -49,7 +49,10 @@ public abstract partial class QueueContract
     private QueuePair Open(Segments segments, bool two, Action<MappedFileQueueOptions>? configure = null)
     {
         PlatformScope.Use(_portable);
-        return new QueuePair(_kind, two, inMemory: segments != Segments.Default && !two, options =>
+        // Every class works on both file systems. Tiny segments and two queues make most of the calls that a disk takes long for,
+        // and none that depends on the kind: one kind on one platform meets the disk in them.
+        bool onDisk = segments == Segments.Default || (two && !_portable && _kind == QueueKind.Message);
+        return new QueuePair(_kind, two, inMemory: !onDisk, options =>
         {
             options.ProducerMode = _mode;
             if (segments != Segments.Default)

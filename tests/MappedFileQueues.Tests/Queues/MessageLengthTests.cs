@@ -113,7 +113,7 @@ public sealed class MessageLengthTests
     {
         using TempStore store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
         using MappedFileQueue queue = Open(store, mode, portable, 4096);
-        const int count = 6000;
+        const int count = 2000;
         byte[] message = Payload.Bytes(2100, 1);
         for (int i = 0; i < count; i++)
         {

@@ -18,6 +18,8 @@ public sealed partial class DemoTests : IDisposable
 
     private const string TemporaryFolderVariable = "TMPDIR";
 
+    private static readonly Lazy<byte[]> s_text = new(() => TextOfLength(LeastLength, seed: 20_261));
+
     private readonly TempStore _temp = new();
 
     public void Dispose() => _temp.Dispose();
@@ -27,7 +29,7 @@ public sealed partial class DemoTests : IDisposable
     [InlineData(true)]
     public void Demo_FileOfFiftyMegabytes_DigestIsTheFiles(bool isPortable)
     {
-        byte[] bytes = TextOfLength(LeastLength, seed: 20_261);
+        byte[] bytes = s_text.Value;
         string file = Write("input.txt", bytes);
         string[] platform = isPortable ? ["--portable"] : [];
 
@@ -35,7 +37,7 @@ public sealed partial class DemoTests : IDisposable
 
         AssertDigests(bytes, run);
         AssertDeaths(run);
-        string messages = bytes.Count(value => value == '\n').ToString("N0", CultureInfo.InvariantCulture);
+        string messages = bytes.AsSpan().Count((byte)'\n').ToString("N0", CultureInfo.InvariantCulture);
         Assert.Matches($@"messages in +{messages}\n", run.Text);
         Assert.Matches($@"messages out +{messages}\n", run.Text);
         Assert.Matches(@"segments +\d+ of 16,777,216 bytes", run.Text);
@@ -60,7 +62,9 @@ public sealed partial class DemoTests : IDisposable
         [
             .. "first\nwithout newline\nsecond\r\n\n"u8, .. File.ReadAllBytes(Path.Combine(_temp.Root, "inner/c.md")),
         ];
-        byte[] all = [.. Enumerable.Repeat(round, (LeastLength + round.Length - 1) / round.Length).SelectMany(part => part)];
+        byte[] all = new byte[(LeastLength + round.Length - 1) / round.Length * round.Length];
+        for (int at = 0; at < all.Length; at += round.Length)
+            round.CopyTo(all, at);
         AssertDigests(all, run);
         AssertDeaths(run);
         Assert.Equal(all.Length, new FileInfo(Path.Combine(_temp.Root, "demo", "output.txt")).Length);
@@ -71,7 +75,7 @@ public sealed partial class DemoTests : IDisposable
     public void Demo_StartedByItsOwnExecutable_StartsItselfTheSameWay()
     {
         string executable = Path.ChangeExtension(Repository.ToolPath, OperatingSystem.IsWindows() ? ".exe" : null);
-        byte[] bytes = TextOfLength(LeastLength, seed: 3);
+        byte[] bytes = s_text.Value;
 
         ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", Enough, "--output", "json"]);
         start.Environment[TemporaryFolderVariable] = _temp.Root;
@@ -92,7 +96,7 @@ public sealed partial class DemoTests : IDisposable
     {
         Assert.SkipWhen(OperatingSystem.IsWindows(), "Ctrl-C is sent as a signal.");
         const int SigInt = 2;
-        string file = Write("input.txt", TextOfLength(LeastLength, seed: 5));
+        string file = Write("input.txt", s_text.Value);
         Dictionary<string, string> environment = new() { [TemporaryFolderVariable] = _temp.Root };
         using ChildProcess demo = ChildProcess.Start(Repository.ToolPath, ["demo", file], environment);
         Eventually.True(
@@ -111,7 +115,7 @@ public sealed partial class DemoTests : IDisposable
     {
         string folder = Path.Combine(_temp.Root, "demo");
         string output = Path.Combine(folder, "output.txt");
-        string file = Write("input.txt", TextOfLength(LeastLength, seed: 4));
+        string file = Write("input.txt", s_text.Value);
         using ChildProcess demo = ChildProcess.StartTool("demo", file, "--seconds", "2", "--dir", folder);
 
         // The consumer writes each place once, so what is changed behind it stays changed.

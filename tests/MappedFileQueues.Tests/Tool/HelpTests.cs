@@ -9,13 +9,13 @@ public sealed partial class HelpTests
     [Fact]
     public void Help_EveryCommand_HasAnExample()
     {
-        List<string[]> commands = [];
+        List<(string[] Command, string Help)> commands = [];
         Find([], commands);
 
-        Assert.Contains(commands, command => command is ["pack", "verify"]);
-        Assert.All(commands, command =>
+        Assert.Contains(commands, each => each.Command is ["pack", "verify"]);
+        Assert.All(commands, each =>
         {
-            string help = ToolRun.Of([.. command, "--help"]).Expect(0).Text.ReplaceLineEndings(" ");
+            (string[] command, string help) = each;
             Assert.True(
                 Spaces().Replace(help, " ").Contains($"`mfq {string.Join(' ', command)}", StringComparison.Ordinal)
                     || command is ["completion"],
@@ -60,13 +60,13 @@ public sealed partial class HelpTests
         Assert.Equal(["repair", "replay"], ToolRun.Start(start, []).Expect(0).Lines.Order(StringComparer.Ordinal));
     }
 
-    private static void Find(string[] command, List<string[]> found)
+    private static void Find(string[] command, List<(string[] Command, string Help)> found)
     {
         string help = ToolRun.Of([.. command, "--help"]).Expect(0).Text;
         int at = help.IndexOf("Commands:\n", StringComparison.Ordinal);
         if (at < 0)
         {
-            found.Add(command);
+            found.Add((command, help));
             return;
         }
 

@@ -62,12 +62,15 @@ public sealed class RepairTests : IDisposable
             Assert.True(File.Exists(_temp.PathOf(kept.GetString()!)), $"{kept} is kept");
         Assert.Equal(left, Numbers());
         // Producers go on behind it, at offsets that no message had.
-        long end = InfoOf("publishedOffset");
-        Assert.Equal((long)Count * FrameLength, end);
-        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
-        Assert.Equal("later\n", ToolRun.Of("consume", _temp.StorePath, "--last", "1").Expect(0).Text);
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+            Assert.Equal((long)Count * FrameLength, queue.GetInfo().PublishedOffset);
+            queue.Producer.Produce("later"u8);
+            Assert.Equal(0, queue.GetInfo().Epoch);
+        }
+
+        Assert.Equal("later"u8, ReadAll()[^1]);
         ToolRun.Of("verify", _temp.StorePath).Expect(0);
-        Assert.Equal(0, InfoOf("epoch"));
     }
 
     [Fact]
@@ -215,10 +218,17 @@ public sealed class RepairTests : IDisposable
         "produce", _temp.StorePath, "--messages", $"{Count}", "--size", "120", "--segment-size", $"{SegmentSize}").Expect(0);
 
     private int[] Numbers() =>
-        [.. ToolRun.Of("consume", _temp.StorePath).Expect(0).Lines.Select(line => int.Parse(line[..20], null))];
+        [.. ReadAll().Select(message => int.Parse(message.AsSpan(0, 20), null))];
 
-    private long InfoOf(string property) => JsonDocument.Parse(
-        ToolRun.Of("info", _temp.StorePath, "--output", "json").Expect(0).Output).RootElement.GetProperty(property).GetInt64();
+    /// <summary>What a reader that skips nothing reads; in this process, which costs a tenth of a run of the tool.</summary>
+    private List<byte[]> ReadAll()
+    {
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        List<byte[]> messages = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            messages.Add(message.ToArray());
+        return messages;
+    }
 
     private JsonElement Json(int exitCode, string option) => JsonDocument.Parse(
         ToolRun.Of("repair", _temp.StorePath, option, "--output", "json").Expect(exitCode).Output).RootElement;

@@ -38,7 +38,7 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
         start.RedirectStandardInput = true;
         start.RedirectStandardOutput = true;
         start.RedirectStandardError = true;
-        start.Environment["DOTNET_EnableDiagnostics"] = "0";
+        ChildProcess.PrepareRuntime(start);
         using Process process = Process.Start(start)!;
         using MemoryStream output = new();
         Task copying = process.StandardOutput.BaseStream.CopyToAsync(output);
