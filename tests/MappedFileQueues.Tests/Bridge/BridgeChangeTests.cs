@@ -114,8 +114,8 @@ public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
     [InlineData(3)]
     public async Task Forward_BrokerRefusesByNack_NothingIsLostOrDoubled(int refused)
     {
-        using NackProxy proxy = new(broker.Node.Port, number => number == refused);
-        _scene.Address = string.Create(CultureInfo.InvariantCulture, $"amqp://guest:guest@127.0.0.1:{proxy.Port}");
+        using FrameProxy proxy = new(broker.Node.Port) { Refuses = number => number == refused };
+        _scene.Address = proxy.Address;
         string[] texts = [.. Enumerable.Range(0, 500).Select(number => number.ToString(CultureInfo.InvariantCulture))];
         Produce(_scene.SourcePath, texts);
 
