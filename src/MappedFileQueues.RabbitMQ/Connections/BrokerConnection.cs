@@ -31,17 +31,22 @@ internal sealed class BrokerConnection : IAsyncDisposable
     public static async Task<BrokerConnection> OpenAsync(
         ConnectionFactory factory, TimeSpan patience, CancellationToken cancellationToken)
     {
-        Task<IConnection> opening = Task.Run(() => factory.CreateConnectionAsync(cancellationToken), cancellationToken);
+        // The client waits for a broker's greeting without a limit: only the token ends that, and closes the socket.
+        CancellationTokenSource limit = CancellationTokenSource.CreateLinkedTokenSource(cancellationToken);
+        Task<IConnection> opening = Task.Run(() => factory.CreateConnectionAsync(limit.Token), limit.Token);
         try
         {
-            return new BrokerConnection(await opening.WaitAsync(patience, cancellationToken).ConfigureAwait(false), patience);
+            BrokerConnection opened = new(await opening.WaitAsync(patience, cancellationToken).ConfigureAwait(false), patience);
+            limit.Dispose();
+            return opened;
         }
         catch
         {
-            // It may open after all, later.
+            await limit.CancelAsync().ConfigureAwait(false);
+            // It may have opened after all.
             _ = opening.ContinueWith(
-                late => Abandon(late.Result), CancellationToken.None, TaskContinuationOptions.OnlyOnRanToCompletion,
-                TaskScheduler.Default);
+                late => late.IsCompletedSuccessfully ? Abandon(late.Result) : late, CancellationToken.None,
+                TaskContinuationOptions.None, TaskScheduler.Default);
             throw;
         }
     }

@@ -84,6 +84,10 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
     {
         _scene.Produce("one");
         await BridgeScene.OnceAsync(_scene.Forward());
+        using (new MappedFileQueue(new MappedFileQueueOptions { StorePath = _scene.TargetPath }))
+        {
+        }
+
         Directory.CreateDirectory(Path.Combine(_scene.TargetPath, "bridge.position"));
         ServiceCollection services = new();
         services.AddLogging();

@@ -14,6 +14,7 @@ internal sealed class FrameProxy : IDisposable
     /// <summary>`basic.consume-ok`, by class and number as in the specification.</summary>
     public const uint ConsumeOk = (60 << 16) | 21;
 
+    private const uint ChannelClose = (20 << 16) | 40;
     private const uint Deliver = (60 << 16) | 60;
     private const uint Ack = (60 << 16) | 80;
     private const ushort Nack = 120;
@@ -21,9 +22,11 @@ internal sealed class FrameProxy : IDisposable
     private const int FrameOverhead = 8;
     private const byte MethodFrame = 1;
 
-    /// <summary>In a frame with an acknowledgement: behind the frame's head, the method's number and the message's.</summary>
-    private const int MultipleAt = FrameOverhead - 1 + 4 + 8;
+    /// <summary>Where the arguments of a method begin, behind the frame's head and the method's number.</summary>
+    private const int ArgumentsAt = FrameOverhead - 1 + 4;
 
+    private readonly Lock _lock = new();
+    private readonly Dictionary<(TcpClient, ushort), SortedSet<ulong>> _open = [];
     private readonly TcpListener _listener = new(IPAddress.Loopback, 0);
     private readonly CancellationTokenSource _stop = new();
     private readonly int _target;
@@ -58,8 +61,15 @@ internal sealed class FrameProxy : IDisposable
     /// <summary>The acknowledgements of the client.</summary>
     public int Acks { get; private set; }
 
-    /// <summary>Those for all messages before as well.</summary>
-    public int MultipleAcks { get; private set; }
+    /// <summary>The delivered messages that the client has not acknowledged on channels that it still has.</summary>
+    public int OpenDeliveries
+    {
+        get
+        {
+            lock (_lock)
+                return _open.Values.Sum(tags => tags.Count);
+        }
+    }
 
     public void Dispose()
     {
@@ -69,6 +79,8 @@ internal sealed class FrameProxy : IDisposable
 
     private static uint Method(ReadOnlySpan<byte> frame) =>
         frame[0] == MethodFrame ? BinaryPrimitives.ReadUInt32BigEndian(frame[(FrameOverhead - 1)..]) : 0;
+
+    private static ulong ReadTag(ReadOnlySpan<byte> bytes) => BinaryPrimitives.ReadUInt64BigEndian(bytes);
 
     private async Task AcceptAsync()
     {
@@ -88,12 +100,12 @@ internal sealed class FrameProxy : IDisposable
         using TcpClient near = client;
         using TcpClient broker = new();
         await broker.ConnectAsync(IPAddress.Loopback, _target, _stop.Token);
-        Task there = CarryThereAsync(near.GetStream(), broker.GetStream());
-        Task back = CarryBackAsync(broker.GetStream(), near.GetStream());
+        Task there = CarryThereAsync(near, near.GetStream(), broker.GetStream());
+        Task back = CarryBackAsync(near, broker.GetStream(), near.GetStream());
         await Task.WhenAny(there, back);
     }
 
-    private async Task CarryThereAsync(NetworkStream from, NetworkStream to)
+    private async Task CarryThereAsync(TcpClient client, NetworkStream from, NetworkStream to)
     {
         byte[] frame = new byte[1 << 20];
         await from.ReadExactlyAsync(frame.AsMemory(0, GreetingLength), _stop.Token);
@@ -101,19 +113,14 @@ internal sealed class FrameProxy : IDisposable
         while (true)
         {
             int length = await ReadFrameAsync(from, frame);
-            if (Method(frame) == Ack)
-            {
-                Acks++;
-                MultipleAcks += frame[MultipleAt] & 1;
-            }
-
+            Note(client, frame);
             if (BytesPerSecond is { } speed)
                 await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
             await to.WriteAsync(frame.AsMemory(0, length), _stop.Token);
         }
     }
 
-    private async Task CarryBackAsync(NetworkStream from, NetworkStream to)
+    private async Task CarryBackAsync(TcpClient client, NetworkStream from, NetworkStream to)
     {
         byte[] frame = new byte[1 << 20];
         while (true)
@@ -121,7 +128,7 @@ internal sealed class FrameProxy : IDisposable
             int length = await ReadFrameAsync(from, frame);
             uint method = Method(frame);
             if (method == Deliver)
-                Deliveries++;
+                Note(client, frame);
             if (method == Ack && Refuses(_confirms++))
             {
                 BinaryPrimitives.WriteUInt16BigEndian(frame.AsSpan(FrameOverhead + 1), Nack);
@@ -133,6 +140,33 @@ internal sealed class FrameProxy : IDisposable
             {
                 SilentAfter = null;
                 await from.CopyToAsync(Stream.Null, _stop.Token);
+            }
+        }
+    }
+
+    private void Note(TcpClient client, ReadOnlySpan<byte> frame)
+    {
+        ReadOnlySpan<byte> arguments = frame[ArgumentsAt..];
+        lock (_lock)
+        {
+            (TcpClient, ushort) channel = (client, BinaryPrimitives.ReadUInt16BigEndian(frame[1..]));
+            if (!_open.TryGetValue(channel, out SortedSet<ulong>? tags))
+                _open[channel] = tags = [];
+            switch (Method(frame))
+            {
+                case Deliver:
+                    Deliveries++;
+                    tags.Add(ReadTag(arguments[(1 + arguments[0])..]));
+                    break;
+                case Ack:
+                    Acks++;
+                    ulong tag = ReadTag(arguments);
+                    bool isMultiple = (arguments[sizeof(ulong)] & 1) != 0;
+                    tags.RemoveWhere(each => each == tag || (isMultiple && each < tag));
+                    break;
+                case ChannelClose:
+                    tags.Clear();
+                    break;
             }
         }
     }
