@@ -31,6 +31,7 @@ internal sealed class FrameProxy : IDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly int _target;
     private int _confirms;
+    private int _connections;
 
     /// <param name="target">The broker's port.</param>
     public FrameProxy(int target)
@@ -52,6 +53,9 @@ internal sealed class FrameProxy : IDisposable
 
     /// <summary>How quick the way to the broker is; null: as it is.</summary>
     public int? BytesPerSecond { get; init; }
+
+    /// <summary>The client's connections that it has not closed.</summary>
+    public int OpenConnections => Volatile.Read(ref _connections);
 
     public int Refusals { get; private set; }
 
@@ -108,15 +112,23 @@ internal sealed class FrameProxy : IDisposable
     private async Task CarryThereAsync(TcpClient client, NetworkStream from, NetworkStream to)
     {
         byte[] frame = new byte[1 << 20];
-        await from.ReadExactlyAsync(frame.AsMemory(0, GreetingLength), _stop.Token);
-        await to.WriteAsync(frame.AsMemory(0, GreetingLength), _stop.Token);
-        while (true)
+        Interlocked.Increment(ref _connections);
+        try
         {
-            int length = await ReadFrameAsync(from, frame);
-            Note(client, frame);
-            if (BytesPerSecond is { } speed)
-                await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
-            await to.WriteAsync(frame.AsMemory(0, length), _stop.Token);
+            await from.ReadExactlyAsync(frame.AsMemory(0, GreetingLength), _stop.Token);
+            await to.WriteAsync(frame.AsMemory(0, GreetingLength), _stop.Token);
+            while (true)
+            {
+                int length = await ReadFrameAsync(from, frame);
+                Note(client, frame);
+                if (BytesPerSecond is { } speed)
+                    await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
+                await to.WriteAsync(frame.AsMemory(0, length), _stop.Token);
+            }
+        }
+        finally
+        {
+            Interlocked.Decrement(ref _connections);
         }
     }
 
