@@ -62,7 +62,8 @@ public sealed class StreamForwarderOptions : BridgeOptions
         ArgumentOutOfRangeException.ThrowIfLessThan(Window, 1, nameof(Window));
         ArgumentOutOfRangeException.ThrowIfGreaterThan(Window, WindowMax, nameof(Window));
         ArgumentOutOfRangeException.ThrowIfLessThan(StreamMaxLength ?? 1, 1, nameof(StreamMaxLength));
-        ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(StreamMaxAge ?? TimeSpan.MaxValue, TimeSpan.Zero, nameof(StreamMaxAge));
+        ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(
+            StreamMaxAge ?? TimeSpan.MaxValue, TimeSpan.Zero, nameof(StreamMaxAge));
         ArgumentOutOfRangeException.ThrowIfLessThan(StreamSegmentLength ?? 1, 1, nameof(StreamSegmentLength));
         ArgumentOutOfRangeException.ThrowIfLessThan(RecordLengthMax, 1, nameof(RecordLengthMax));
         ArgumentException.ThrowIfNullOrEmpty(ConsumerName, nameof(ConsumerName));

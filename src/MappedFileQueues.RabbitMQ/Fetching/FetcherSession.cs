@@ -164,7 +164,7 @@ internal sealed class FetcherSession(
     /// <summary>Stops, or goes on with the first message of the stream as it is now; what is there already is left out.</summary>
     private void StartAgain(string change)
     {
-        onAmbiguous(BridgeFault.Gap, change, "Fetch into a new store, or go on from the stream's first message (OnSourceChange).");
+        onAmbiguous(BridgeFault.Gap, change, "Fetch into a new store, or go on from its first message (OnSourceChange).");
         target.ForgetPlace();
         throw new BrokerException("The stream is another one than before, and is read from its first message on.");
     }

@@ -179,8 +179,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             Ambiguous(
                 BridgeFault.SourceChanged,
                 $"The store does not hold any more what has to be forwarded next: store={source.StoreId}, "
-                + $"path={options.StorePath}, stream={options.Stream}, next={offset}, oldest={oldest}. Its retention or a trim has "
-                + "removed it.",
+                + $"path={options.StorePath}, stream={options.Stream}, next={offset}, oldest={oldest}. Its retention or a trim "
+                + "has removed it.",
                 "Go on without it (OnSourceChange).");
             offset = oldest;
         }

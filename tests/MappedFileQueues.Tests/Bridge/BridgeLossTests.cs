@@ -149,7 +149,8 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
             return;
         }
 
-        Eventually.True(() => forwarder.GetStatus().Messages == 2 || running.IsCompleted, "the new store is forwarded", s_deadline);
+        Eventually.True(
+            () => forwarder.GetStatus().Messages == 2 || running.IsCompleted, "the new store is forwarded", s_deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         await _scene.FetchAsync(2);

@@ -7,7 +7,7 @@ using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge;
 
-/// <summary>Accounts that may not do everything, options that cannot work, and applications that go on without their bridge.</summary>
+/// <summary>Accounts that may not do everything, options that cannot work, applications without their bridge.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
