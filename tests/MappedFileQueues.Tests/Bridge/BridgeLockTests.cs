@@ -17,8 +17,8 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
 
     /// <summary>
     /// Brokers take tokens away: a policy with a time to live, an operator who purges, and from RabbitMQ 4 on a quorum queue
-    /// whose message came back twenty times, as after three hours of a quiet holder. The waiter had put one there when it came, and
-    /// waited for ever.
+    /// whose message came back twenty times, as after three hours of a quiet holder. The waiter had put one there when it came,
+    /// and waited for ever.
     /// </summary>
     [Fact]
     public async Task Run_TokenIsLostWhileItStandsBy_TakesOver()
