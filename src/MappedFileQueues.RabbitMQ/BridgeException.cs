@@ -28,4 +28,7 @@ public enum BridgeFault
 
     /// <summary>The queue of the stream's name is of another kind.</summary>
     NoStream = 5,
+
+    /// <summary>A record is longer than a message of the target store may be.</summary>
+    TargetTooSmall = 6,
 }

@@ -1,8 +1,16 @@
+using MappedFileQueues.RabbitMQ.Connections;
+
 namespace MappedFileQueues.RabbitMQ;
 
 /// <summary>What forwarders and fetchers have in common.</summary>
 public abstract class BridgeOptions
 {
+    /// <summary>The broker's own limit for a heartbeat is somewhat above it; timers have one too.</summary>
+    private static readonly TimeSpan s_timeMax = TimeSpan.FromHours(12);
+
+    /// <summary>A queue's name may have 255 bytes, and that of the lock is longer than the stream's.</summary>
+    private const int NameLengthMax = 200;
+
     private protected BridgeOptions()
     {
     }
@@ -19,7 +27,7 @@ public abstract class BridgeOptions
     /// <summary>The password, where the address names none.</summary>
     public string? Password { get; set; }
 
-    /// <summary>The stream's name.</summary>
+    /// <summary>The stream's name; at most 200 bytes.</summary>
     public string Stream { get; set; } = "";
 
     /// <summary>The directory of the store.</summary>
@@ -31,7 +39,10 @@ public abstract class BridgeOptions
     /// <summary>What happens when the source is not certain to go on where the stream ends. Default: stop.</summary>
     public SourceChangePolicy OnSourceChange { get; set; }
 
-    /// <summary>The longest wait for any answer of the broker; after it the connection is given up. Default 15 s.</summary>
+    /// <summary>
+    /// The longest wait for any answer of the broker; after it the connection is given up. Default 15 s; as every time here, at
+    /// most 12 hours.
+    /// </summary>
     public TimeSpan RequestTimeout { get; set; } = TimeSpan.FromSeconds(15);
 
     /// <summary>The broker and the client give a silent connection up after twice this time. Default 10 s.</summary>
@@ -54,9 +65,19 @@ public abstract class BridgeOptions
             throw new ArgumentException("Stream is missing: the name of the stream.");
         if (string.IsNullOrWhiteSpace(Brokers))
             throw new ArgumentException("Brokers is missing: an address such as amqp://host.");
-        ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(RequestTimeout, TimeSpan.Zero, nameof(RequestTimeout));
-        ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(BackOffMin, TimeSpan.Zero, nameof(BackOffMin));
-        ArgumentOutOfRangeException.ThrowIfLessThan(BackOffMax, BackOffMin, nameof(BackOffMax));
-        ArgumentOutOfRangeException.ThrowIfLessThan(Heartbeat, TimeSpan.FromSeconds(1), nameof(Heartbeat));
+        if (System.Text.Encoding.UTF8.GetByteCount(Stream) > NameLengthMax)
+            throw new ArgumentException($"Stream is too long: bytes={Stream.Length}, most={NameLengthMax}.");
+        _ = new BrokerAddresses(this);
+        TimeSpan tick = TimeSpan.FromTicks(1);
+        CheckTime(RequestTimeout, tick, nameof(RequestTimeout));
+        CheckTime(BackOffMin, tick, nameof(BackOffMin));
+        CheckTime(BackOffMax, BackOffMin, nameof(BackOffMax));
+        CheckTime(Heartbeat, TimeSpan.FromSeconds(1), nameof(Heartbeat));
+    }
+
+    private protected static void CheckTime(TimeSpan value, TimeSpan least, string name)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(value, least, name);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(value, s_timeMax, name);
     }
 }

@@ -9,7 +9,7 @@ public enum BridgeState
     /// <summary>It connects, or finds out where to go on.</summary>
     Connecting = 1,
 
-    /// <summary>Another forwarder of the same store has the lock.</summary>
+    /// <summary>Another forwarder of the same store has the lock, or another process the store's consumer or producer.</summary>
     Standby = 2,
 
     /// <summary>It moves messages.</summary>
@@ -25,7 +25,10 @@ public enum BridgeState
 /// <summary>A look at a bridge.</summary>
 /// <param name="State">What it is doing.</param>
 /// <param name="Since">Since when.</param>
-/// <param name="TroubleSince">Since when it has neither run nor stood by; null while it does, and before the start.</param>
+/// <param name="TroubleSince">
+/// Since when it has neither run nor stood by; null while it does, and before the start. An attempt that fails as soon as it runs
+/// ends no trouble.
+/// </param>
 /// <param name="Broker">The broker that it is connected to, without credentials.</param>
 /// <param name="LastError">What the last attempt failed with.</param>
 /// <param name="Messages">The messages that were moved and confirmed since the start.</param>

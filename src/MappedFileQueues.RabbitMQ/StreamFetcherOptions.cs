@@ -22,6 +22,7 @@ public sealed class StreamFetcherOptions : BridgeOptions
     {
         base.Check();
         ArgumentOutOfRangeException.ThrowIfLessThan(Prefetch, 2, nameof(Prefetch));
-        ArgumentOutOfRangeException.ThrowIfLessThan(PositionInterval, TimeSpan.Zero, nameof(PositionInterval));
+        CheckTime(PositionInterval, TimeSpan.Zero, nameof(PositionInterval));
+        new MappedFileQueueOptions { StorePath = StorePath, SegmentSize = SegmentSize, Durability = Durability }.Validate();
     }
 }

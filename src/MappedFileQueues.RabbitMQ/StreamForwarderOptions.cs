@@ -6,19 +6,22 @@ public sealed class StreamForwarderOptions : BridgeOptions
     /// <summary>The length of an envelope that is full, when nothing else is said: 64 KiB.</summary>
     public const int PackLengthDefault = 64 * 1024;
 
+    private const int PackLengthMax = 128 * 1024 * 1024;
+    private const int WindowMax = 65536;
+
     /// <summary>The name of the store's consumer whose cursor follows the confirms. Default <c>bridge</c>.</summary>
     public string ConsumerName { get; set; } = "bridge";
 
     /// <summary>
     /// How many bytes of records go into one broker message; a longer record has one of its own. 0: one record a broker message.
-    /// Default 64 KiB.
+    /// Default 64 KiB, at most 128 MiB.
     /// </summary>
     public int PackLength { get; set; } = PackLengthDefault;
 
     /// <summary>How long a record waits for others while earlier ones are not confirmed yet. Default 5 ms.</summary>
     public TimeSpan PackTime { get; set; } = TimeSpan.FromMilliseconds(5);
 
-    /// <summary>The most broker messages that are not confirmed yet. Default 256.</summary>
+    /// <summary>The most broker messages that are not confirmed yet. Default 256, at most 65,536.</summary>
     public int Window { get; set; } = 256;
 
     /// <summary>
@@ -31,7 +34,7 @@ public sealed class StreamForwarderOptions : BridgeOptions
     public StreamLockKind Lock { get; set; }
 
     /// <summary>
-    /// A store for records that the broker refuses, each as it was. Default none: the forwarder stops at such a record. A
+    /// Another store, for records that the broker refuses, each as it was. Default none: the forwarder stops at such a record. A
     /// forwarder that dies at the wrong moment puts a record there twice.
     /// </summary>
     public string? DeadLetterPath { get; set; }
@@ -54,11 +57,21 @@ public sealed class StreamForwarderOptions : BridgeOptions
     {
         base.Check();
         ArgumentOutOfRangeException.ThrowIfNegative(PackLength, nameof(PackLength));
-        ArgumentOutOfRangeException.ThrowIfLessThan(PackTime, TimeSpan.Zero, nameof(PackTime));
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(PackLength, PackLengthMax, nameof(PackLength));
+        CheckTime(PackTime, TimeSpan.Zero, nameof(PackTime));
         ArgumentOutOfRangeException.ThrowIfLessThan(Window, 1, nameof(Window));
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(Window, WindowMax, nameof(Window));
+        ArgumentOutOfRangeException.ThrowIfLessThan(StreamMaxLength ?? 1, 1, nameof(StreamMaxLength));
+        ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(
+            StreamMaxAge ?? TimeSpan.MaxValue, TimeSpan.Zero, nameof(StreamMaxAge));
+        ArgumentOutOfRangeException.ThrowIfLessThan(StreamSegmentLength ?? 1, 1, nameof(StreamSegmentLength));
         ArgumentOutOfRangeException.ThrowIfLessThan(RecordLengthMax, 1, nameof(RecordLengthMax));
         ArgumentException.ThrowIfNullOrEmpty(ConsumerName, nameof(ConsumerName));
+        if (DeadLetterPath is { } path && FullPath(path) == FullPath(StorePath))
+            throw new ArgumentException("DeadLetterPath is the store itself: a refused record would be forwarded again.");
     }
+
+    private static string FullPath(string path) => Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
 }
 
 /// <summary>What holds the lock of a forwarder at the broker.</summary>

@@ -58,7 +58,10 @@ internal sealed class BrokerAddresses
     private static Uri Parse(string text)
     {
         // The text may hold a password, so no message shows it.
-        if (!Uri.TryCreate(text, UriKind.Absolute, out Uri? address) || address.Scheme is not ("amqp" or "amqps"))
+        // One in which a slash or the like was not escaped would be taken apart at the wrong place, and shown with a part of it.
+        if (!Uri.TryCreate(text, UriKind.Absolute, out Uri? address) || address.Scheme is not ("amqp" or "amqps")
+            || address.Segments.Length > 2 || address.AbsolutePath.Contains('@')
+            || address.Query.Length > 0 || address.Fragment.Length > 0)
             throw new ArgumentException("An address of a broker looks like amqp://user@host:5672/vhost, or amqps://… for TLS.");
         return address;
     }

@@ -1,3 +1,5 @@
+using System.Collections.Concurrent;
+using System.Net.Sockets;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.RabbitMQ.Connections;
@@ -11,13 +13,14 @@ internal sealed class BrokerConnection : IAsyncDisposable
     private static readonly TimeSpan s_closePatience = TimeSpan.FromSeconds(2);
 
     private readonly IConnection _connection;
+    private readonly ConcurrentBag<IDisposable> _sockets;
     private readonly TimeSpan _patience;
     private readonly CancellationTokenSource _lost = new();
     private Exception? _reason;
 
-    private BrokerConnection(IConnection connection, TimeSpan patience)
+    private BrokerConnection(IConnection connection, ConcurrentBag<IDisposable> sockets, TimeSpan patience)
     {
-        (_connection, _patience) = (connection, patience);
+        (_connection, _sockets, _patience) = (connection, sockets, patience);
         connection.ConnectionShutdownAsync += (_, shutdown) =>
         {
             Fail(new BrokerException($"The connection ended: {shutdown.ReplyText}", shutdown.Exception));
@@ -31,17 +34,31 @@ internal sealed class BrokerConnection : IAsyncDisposable
     public static async Task<BrokerConnection> OpenAsync(
         ConnectionFactory factory, TimeSpan patience, CancellationToken cancellationToken)
     {
-        Task<IConnection> opening = Task.Run(() => factory.CreateConnectionAsync(cancellationToken), cancellationToken);
+        // The client waits for a broker's greeting without a limit. Only the token ends that, and leaves the socket open.
+        ConcurrentBag<IDisposable> sockets = [];
+        Func<AddressFamily, ITcpClient> makeSocket = factory.SocketFactory;
+        factory.SocketFactory = family =>
+        {
+            ITcpClient socket = makeSocket(family);
+            sockets.Add(socket);
+            return socket;
+        };
+        CancellationTokenSource limit = CancellationTokenSource.CreateLinkedTokenSource(cancellationToken);
+        Task<IConnection> opening = Task.Run(() => factory.CreateConnectionAsync(limit.Token), limit.Token);
         try
         {
-            return new BrokerConnection(await opening.WaitAsync(patience, cancellationToken).ConfigureAwait(false), patience);
+            BrokerConnection opened = new(
+                await opening.WaitAsync(patience, cancellationToken).ConfigureAwait(false), sockets, patience);
+            limit.Dispose();
+            return opened;
         }
         catch
         {
-            // It may open after all, later.
+            await limit.CancelAsync().ConfigureAwait(false);
+            // It may have opened after all. What it failed with is of no interest any more.
             _ = opening.ContinueWith(
-                late => Abandon(late.Result), CancellationToken.None, TaskContinuationOptions.OnlyOnRanToCompletion,
-                TaskScheduler.Default);
+                late => Abandon(late.Exception is null && !late.IsCanceled ? late.Result : null, sockets),
+                CancellationToken.None, TaskContinuationOptions.None, TaskScheduler.Default);
             throw;
         }
     }
@@ -127,7 +144,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
     {
         try
         {
-            await Abandon(_connection).WaitAsync(s_closePatience).ConfigureAwait(false);
+            await Abandon(_connection, _sockets).WaitAsync(s_closePatience).ConfigureAwait(false);
         }
         catch (TimeoutException)
         {
@@ -135,17 +152,25 @@ internal sealed class BrokerConnection : IAsyncDisposable
         }
     }
 
-    private static Task Abandon(IConnection connection) => Task.Run(async () =>
+    private static Task Abandon(IConnection? connection, ConcurrentBag<IDisposable> sockets) => Task.Run(async () =>
     {
         try
         {
-            await connection.CloseAsync(Constants.ReplySuccess, "", s_closePatience, abort: true, CancellationToken.None)
-                .ConfigureAwait(false);
-            await connection.DisposeAsync().ConfigureAwait(false);
+            if (connection is not null)
+            {
+                await connection.CloseAsync(Constants.ReplySuccess, "", s_closePatience, abort: true, CancellationToken.None)
+                    .WaitAsync(2 * s_closePatience).ConfigureAwait(false);
+                await connection.DisposeAsync().AsTask().WaitAsync(2 * s_closePatience).ConfigureAwait(false);
+            }
         }
         catch (Exception)
         {
             // Nobody waits for it, and nothing can be done about it.
+        }
+        finally
+        {
+            foreach (IDisposable socket in sockets)
+                socket.Dispose();
         }
     });
 }

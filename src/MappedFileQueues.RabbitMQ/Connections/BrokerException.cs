@@ -9,7 +9,7 @@ internal sealed class BrokerException(string message, Exception? inner = null) :
     /// <summary>Whether another attempt may help: the broker, the network, or the local disk for a while.</summary>
     public static bool IsTransient(Exception error) => error
         is BrokerException or RabbitMQClientException or TimeoutException or SocketException or QueueDiskException
-        or QueueInUseException or ObjectDisposedException or OperationCanceledException
+        or ObjectDisposedException or OperationCanceledException
         or System.Security.Authentication.AuthenticationException
         || (error is IOException and not MappedFileQueueException)
         || (error is AggregateException aggregate && aggregate.InnerExceptions.All(IsTransient));

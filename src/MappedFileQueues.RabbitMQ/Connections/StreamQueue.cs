@@ -11,6 +11,7 @@ internal static class StreamQueue
     public const string OffsetName = "x-stream-offset";
 
     private const string TypeName = "x-queue-type";
+    private const int AccessRefused = 403;
     private const int NotFound = 404;
     private const int PreconditionFailed = 406;
 
@@ -21,10 +22,12 @@ internal static class StreamQueue
     {
         IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
             .ConfigureAwait(false);
+        bool isThere = false;
         try
         {
             await connection.Ask(channel.QueueDeclarePassiveAsync(stream, cancellationToken), cancellationToken)
                 .ConfigureAwait(false);
+            isThere = true;
             // Says what differs, if anything does: the kind, or the retention, which may be as it likes.
             await connection.Ask(
                 channel.QueueDeclareAsync(
@@ -37,6 +40,11 @@ internal static class StreamQueue
         catch (OperationInterruptedException error) when (error.ShutdownReason?.ReplyCode == NotFound)
         {
             return false;
+        }
+        catch (OperationInterruptedException error) when (isThere && error.ShutdownReason?.ReplyCode == AccessRefused)
+        {
+            // The account may not make queues, and need not. Whoever reads sees by the messages whether it is a stream.
+            return true;
         }
         catch (OperationInterruptedException error) when (error.ShutdownReason?.ReplyCode == PreconditionFailed)
         {

@@ -9,7 +9,7 @@ internal static partial class BridgeLog
     public static partial void Connecting(ILogger logger, string direction, string stream, string broker);
 
     [LoggerMessage(
-        2, LogLevel.Information, "{Direction} of {Stream}: another forwarder of this store has the lock; waiting for it")]
+        2, LogLevel.Information, "{Direction} of {Stream}: another bridge has the lock of this store; waiting for it")]
     public static partial void Standby(ILogger logger, string direction, string stream);
 
     [LoggerMessage(3, LogLevel.Information, "{Direction} of {Stream}: running from offset {Offset} on, connected to {Broker}")]

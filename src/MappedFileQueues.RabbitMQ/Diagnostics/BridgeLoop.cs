@@ -14,6 +14,8 @@ internal abstract class BridgeLoop
     private BridgeState _state;
     private DateTimeOffset _since;
     private DateTimeOffset? _troubleSince;
+    private DateTimeOffset? _troubleBefore;
+    private long _messagesBefore;
     private string? _broker;
     private string? _error;
     private long _messages;
@@ -83,22 +85,41 @@ internal abstract class BridgeLoop
         {
             if (_state == state)
                 return;
-            _state = state;
-            _since = _options.TimeProvider.GetUtcNow();
-            _troubleSince = state is BridgeState.Running or BridgeState.Standby ? null : _troubleSince ?? _since;
+            DateTimeOffset now = _options.TimeProvider.GetUtcNow();
+            if (state is BridgeState.Running or BridgeState.Standby)
+            {
+                (_troubleBefore, _troubleSince, _messagesBefore) = (_troubleSince, null, _messages);
+            }
+            else if (_troubleSince is null)
+            {
+                // An attempt that fails as soon as it runs has ended no trouble.
+                bool isOld = _state == BridgeState.Running && _messages == _messagesBefore
+                    && now - _since < _options.BackOffMax;
+                _troubleSince = (isOld ? _troubleBefore : null) ?? now;
+            }
+
+            (_state, _since) = (state, now);
         }
     }
 
     protected void Connecting()
     {
-        SetState(BridgeState.Connecting);
         lock (_lock)
+        {
             (_broker, _attempts) = (Addresses.Shown, _attempts + 1);
+            // Who stands by by looking now and then still stands by, and does not tell it each time.
+            if (_state == BridgeState.Standby)
+                return;
+        }
+
+        SetState(BridgeState.Connecting);
         BridgeLog.Connecting(Logger, Direction, _options.Stream, Addresses.Shown);
     }
 
     protected void Standby()
     {
+        if (GetStatus().State == BridgeState.Standby)
+            return;
         SetState(BridgeState.Standby);
         BridgeLog.Standby(Logger, Direction, _options.Stream);
     }
@@ -146,9 +167,17 @@ internal abstract class BridgeLoop
         }
         catch (LockHeldException)
         {
-            if (GetStatus().State != BridgeState.Standby)
-                Standby();
+            Standby();
             pause = _options.BackOffMin * (1 + Random.Shared.NextDouble());
+        }
+        catch (QueueInUseException error)
+        {
+            // Another process of this machine does the work; the store's own lock is as good as the broker's.
+            lock (_lock)
+                _error = error.Message;
+            Standby();
+            TimeSpan look = _options.BackOffMin * (5 * (1 + Random.Shared.NextDouble()));
+            pause = look < _options.BackOffMax ? look : _options.BackOffMax;
         }
         catch (Exception error) when (BrokerException.IsTransient(error))
         {

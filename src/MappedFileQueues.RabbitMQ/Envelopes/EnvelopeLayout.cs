@@ -44,6 +44,10 @@ internal static class EnvelopeLayout
 
     public static ReadOnlySpan<byte> Magic => "MFQE"u8;
 
+    /// <summary>Whether it is an envelope, and not of this version.</summary>
+    public static bool IsOfAnotherVersion(ReadOnlySpan<byte> body) =>
+        body.Length > Magic.Length && body.StartsWith(Magic) && body[Magic.Length] != Version;
+
     /// <summary>CRC-32C (Castagnoli), as in storage formats: start and end inverted.</summary>
     public static uint ComputeChecksum(ReadOnlySpan<byte> bytes)
     {

@@ -23,12 +23,20 @@ internal sealed class FetcherSession(
 
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(200);
 
+    /// <summary>The broker ends a channel that leaves a message without an acknowledgement for half an hour.</summary>
+    private static readonly TimeSpan s_ackTime = TimeSpan.FromSeconds(1);
+
     private readonly Lock _lock = new();
+
+    /// <summary>One acknowledgement at a time: the broker takes an earlier one after a later one for a mistake.</summary>
+    private readonly SemaphoreSlim _acknowledging = new(1, 1);
     private readonly int _ackInterval = Math.Min(AckIntervalMax, options.Prefetch / 2);
     private readonly long _last = target.StreamOffset;
     private ExceptionDispatchInfo? _failure;
     private bool _hasFirst;
     private int _unacknowledged;
+    private ulong _tag;
+    private long _progressTime;
 
     public async Task RunAsync(CancellationToken cancellationToken)
     {
@@ -41,12 +49,27 @@ internal sealed class FetcherSession(
                 options.Stream, autoAck: false, "", noLocal: false, exclusive: false,
                 new Dictionary<string, object?> { [StreamQueue.OffsetName] = place }, this, cancellationToken),
             cancellationToken).ConfigureAwait(false);
-        long start = Stopwatch.GetTimestamp();
+        Volatile.Write(ref _progressTime, Stopwatch.GetTimestamp());
+        long ackTime = Stopwatch.GetTimestamp();
+        bool hasAnswered = false;
         try
         {
             while (true)
             {
-                Look(start);
+                bool isMissing = Look(hasAnswered);
+                if (isMissing)
+                {
+                    // A network that is silent, or busy with a long message, looks the same. The next look comes after an answer.
+                    await StreamQueue.ExistsAsync(connection, options.Stream, cancellationToken).ConfigureAwait(false);
+                    hasAnswered = true;
+                }
+
+                if (Stopwatch.GetElapsedTime(ackTime) > s_ackTime)
+                {
+                    await connection.Ask(AcknowledgeAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+                    ackTime = Stopwatch.GetTimestamp();
+                }
+
                 await Task.Delay(s_look, cancellationToken).ConfigureAwait(false);
             }
         }
@@ -67,6 +90,7 @@ internal sealed class FetcherSession(
         string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
         IReadOnlyBasicProperties properties, ReadOnlyMemory<byte> body, CancellationToken cancellationToken = default)
     {
+        bool isDue;
         lock (_lock)
         {
             if (_failure is not null)
@@ -80,13 +104,13 @@ internal sealed class FetcherSession(
                 _failure = ExceptionDispatchInfo.Capture(error);
                 return;
             }
+
+            _tag = deliveryTag;
+            isDue = ++_unacknowledged >= _ackInterval;
         }
 
-        if (++_unacknowledged >= _ackInterval)
-        {
-            _unacknowledged = 0;
-            await Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken).ConfigureAwait(false);
-        }
+        if (isDue)
+            await AcknowledgeAsync(cancellationToken).ConfigureAwait(false);
     }
 
     public override Task HandleBasicCancelAsync(string consumerTag, CancellationToken cancellationToken = default)
@@ -95,24 +119,54 @@ internal sealed class FetcherSession(
         return Task.CompletedTask;
     }
 
-    private void Look(long start)
+    private async Task AcknowledgeAsync(CancellationToken cancellationToken)
+    {
+        await _acknowledging.WaitAsync(cancellationToken).ConfigureAwait(false);
+        try
+        {
+            ulong tag;
+            lock (_lock)
+            {
+                if (_unacknowledged == 0)
+                    return;
+                (_unacknowledged, tag) = (0, _tag);
+            }
+
+            await Channel.BasicAckAsync(tag, multiple: true, cancellationToken).ConfigureAwait(false);
+        }
+        finally
+        {
+            _acknowledging.Release();
+        }
+    }
+
+    /// <summary>Throws if the session is over; returns whether the last message that is done does not come again.</summary>
+    private bool Look(bool isCertain)
     {
         lock (_lock)
         {
             _failure?.Throw();
             connection.ThrowIfLost();
-            if (_last >= 0 && !_hasFirst && Stopwatch.GetElapsedTime(start) > options.RequestTimeout)
+            bool isMissing = _last >= 0 && !_hasFirst
+                && Stopwatch.GetElapsedTime(Volatile.Read(ref _progressTime)) > options.RequestTimeout;
+            if (isMissing && isCertain)
             {
-                onAmbiguous(
-                    BridgeFault.Gap,
+                StartAgain(
                     $"The stream ends before what was fetched from it: stream={options.Stream}, last={_last}. It was deleted and "
-                    + "made again, or the broker has lost its end.",
-                    "Fetch into a new store.");
-                _hasFirst = true;
+                    + "made again, or the broker has lost its end.");
             }
 
             target.WritePosition();
+            return isMissing;
         }
+    }
+
+    /// <summary>Stops, or goes on with the first message of the stream as it is now; what is there already is left out.</summary>
+    private void StartAgain(string change)
+    {
+        onAmbiguous(BridgeFault.Gap, change, "Fetch into a new store, or go on from its first message (OnSourceChange).");
+        target.ForgetPlace();
+        throw new BrokerException("The stream is another one than before, and is read from its first message on.");
     }
 
     private void Take(long streamOffset, ReadOnlyMemory<byte> body)
@@ -121,7 +175,11 @@ internal sealed class FetcherSession(
             throw StreamQueue.NoStream(options.Stream);
         // A chunk may begin before the place that was asked for.
         if (streamOffset < _last)
+        {
+            Volatile.Write(ref _progressTime, Stopwatch.GetTimestamp());
             return;
+        }
+
         uint checksum = EnvelopeLayout.ComputeChecksum(body.Span);
         if (!_hasFirst)
         {
@@ -130,11 +188,9 @@ internal sealed class FetcherSession(
             {
                 if (checksum != target.Checksum)
                 {
-                    onAmbiguous(
-                        BridgeFault.Gap,
-                        $"The stream is another one than before: stream={options.Stream}, last={_last}. "
-                        + "It was deleted and made again.",
-                        "Fetch into a new store.");
+                    StartAgain(
+                        $"The stream is another one than before: stream={options.Stream}, last={_last}. It was deleted and made "
+                        + "again.");
                 }
 
                 return;
@@ -155,7 +211,7 @@ internal sealed class FetcherSession(
         {
             return StreamEnvelope.Parse(body);
         }
-        catch (EnvelopeFormatException error)
+        catch (EnvelopeFormatException error) when (!EnvelopeLayout.IsOfAnotherVersion(body.Span))
         {
             onForeign(streamOffset, error.Message);
             return null;

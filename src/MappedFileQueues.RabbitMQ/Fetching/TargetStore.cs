@@ -36,14 +36,14 @@ internal sealed class TargetStore : IDisposable
     private long _writtenTime = Stopwatch.GetTimestamp();
     private bool _isDirty;
 
-    private TargetStore(MappedFileQueue queue, PositionFile file, StreamFetcherOptions options)
+    private TargetStore(
+        MappedFileQueue queue, MappedFileProducer producer, PositionFile file, StreamFetcherOptions options)
     {
-        (_queue, _file, _options) = (queue, file, options);
+        (_queue, _producer, _file, _options) = (queue, producer, file, options);
         MappedFileQueueInfo info = queue.GetInfo();
         _storeId = info.StoreId;
         _batchLengthMax = info.SegmentSize / 2;
         bool isKnown = info.Consumers.Any(consumer => consumer.Name == ConsumerName);
-        _producer = queue.OpenProducer();
         if (file.Position is { } position)
             Resume(position);
         else if (isKnown)
@@ -75,8 +75,10 @@ internal sealed class TargetStore : IDisposable
         PositionFile? file = null;
         try
         {
+            // First, because it keeps other fetchers away from the file.
+            MappedFileProducer producer = queue.OpenProducer();
             file = PositionFile.Open(options.StorePath);
-            return new TargetStore(queue, file, options);
+            return new TargetStore(queue, producer, file, options);
         }
         catch
         {
@@ -129,6 +131,16 @@ internal sealed class TargetStore : IDisposable
         WritePlace();
         _consumer.AdjustOffset(_file.Position!.TargetOffset);
         _writtenTime = Stopwatch.GetTimestamp();
+        _isDirty = false;
+    }
+
+    /// <summary>The next reading begins with the first message of the stream, whatever the stream was before.</summary>
+    public void ForgetPlace()
+    {
+        _appended?.Dispose();
+        _appended = null;
+        (StreamOffset, Checksum) = (-1, 0);
+        WritePlace();
         _isDirty = false;
     }
 
@@ -190,14 +202,25 @@ internal sealed class TargetStore : IDisposable
 
     private void Flush(ref long length)
     {
-        if (_batch.Count == 1)
-            _producer.Produce(_batch[0].Span);
-        else if (_batch.Count > 1 && length <= _batchLengthMax)
+        if (_batch.Count > 1 && length <= _batchLengthMax)
             _producer.ProduceBatch(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(_batch));
         else
-            _batch.ForEach(record => _producer.Produce(record.Span));
+            _batch.ForEach(Produce);
         _batch.Clear();
         length = 0;
+    }
+
+    private void Produce(ReadOnlyMemory<byte> record)
+    {
+        if (record.Length > _producer.MessageLengthMax)
+        {
+            throw new BridgeException(
+                BridgeFault.TargetTooSmall,
+                $"A record is longer than the store takes: length={record.Length}, longest={_producer.MessageLengthMax}, "
+                + $"path={_options.StorePath}. Fetch into a new store with longer segments (SegmentSize).");
+        }
+
+        _producer.Produce(record.Span);
     }
 
     /// <summary>Whether a record is what was appended after the place that was written down, and before the death.</summary>

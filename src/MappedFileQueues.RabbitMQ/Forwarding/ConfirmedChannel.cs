@@ -19,7 +19,9 @@ internal sealed class ConfirmedChannel
         Window = new PublishWindow(window);
         channel.BasicAcksAsync += (_, ack) =>
         {
-            Window.Confirm(ack.DeliveryTag, ack.Multiple);
+            // What comes after a return or a refusal may confirm what was returned.
+            if (!connection.Lost.IsCancellationRequested)
+                Window.Confirm(ack.DeliveryTag, ack.Multiple);
             return Task.CompletedTask;
         };
         channel.BasicNacksAsync += (_, _) =>
@@ -87,7 +89,7 @@ internal sealed class ConfirmedChannel
     public void ThrowIfLate()
     {
         Connection.ThrowIfLost();
-        if (Window.OldestTime is { } time && Stopwatch.GetElapsedTime(time) > _patience)
+        if (Window.WaitingSince is { } time && Stopwatch.GetElapsedTime(time) > _patience)
             Connection.Fail(new BrokerException($"The broker confirmed nothing for {_patience.TotalSeconds} s."));
         Connection.ThrowIfLost();
     }

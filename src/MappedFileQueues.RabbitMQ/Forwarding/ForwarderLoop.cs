@@ -68,6 +68,11 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             _deadLetters.Refused(Math.Max(from, channel.Window.ConfirmedTo), session.SentTo, session.WasCareful);
             throw new BrokerException(error.Message, error);
         }
+        catch (Exception error) when (error is QueueDeletedException or OffsetOutOfRangeException)
+        {
+            // The store is not what it was. The next attempt looks at it, and the policy decides.
+            throw new BrokerException(error.Message, error);
+        }
     }
 
     protected override void Close()
@@ -119,6 +124,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     /// this store, the same epoch             shorter                ambiguous: restored from a copy
     /// this store, an earlier epoch           cut back by a cut      where the stream ends, if that was on disk; else ambiguous
     /// this store, a later epoch              restored               ambiguous
+    /// any of these                           younger than that      ambiguous: its retention gave up what the stream lacks
     /// </code>
     /// </summary>
     private long FindStart(SourceStore source, StreamTail tail)
@@ -140,7 +146,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
                     + "both are to share the stream.",
                     "Go on (OnSourceChange) if that is meant.");
             }
-            else if (!source.IsNew && cursor > source.OldestOffset)
+            else if (cursor > Math.Max(source.StartOffset, source.OldestOffset))
             {
                 Ambiguous(
                     BridgeFault.SourceChanged,
@@ -165,8 +171,20 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         return MoveTo(source, Math.Min(cursor, published));
     }
 
-    private static long MoveTo(SourceStore source, long offset)
+    private long MoveTo(SourceStore source, long offset)
     {
+        long oldest = source.OldestOffset;
+        if (offset < oldest)
+        {
+            Ambiguous(
+                BridgeFault.SourceChanged,
+                $"The store does not hold any more what has to be forwarded next: store={source.StoreId}, "
+                + $"path={options.StorePath}, stream={options.Stream}, next={offset}, oldest={oldest}. Its retention or a trim "
+                + "has removed it.",
+                "Go on without it (OnSourceChange).");
+            offset = oldest;
+        }
+
         source.Consumer.AdjustOffset(offset);
         return offset;
     }

@@ -24,7 +24,9 @@ internal sealed class ForwarderSession(
     Action<long, long> onMoved)
 {
     /// <summary>How long nothing is looked at while nothing happens.</summary>
-    private static readonly TimeSpan s_idleTime = TimeSpan.FromSeconds(60);
+    private static readonly TimeSpan s_idleTime = TimeSpan.FromSeconds(2);
+
+    private static readonly TimeSpan s_confirmLook = TimeSpan.FromMilliseconds(1);
 
     private static readonly TimeSpan s_progressLook = TimeSpan.FromMilliseconds(100);
 
@@ -154,7 +156,8 @@ internal sealed class ForwarderSession(
         if (!channel.Window.IsEmpty)
         {
             // A pending wait keeps the consumer from committing, so it comes after the confirms.
-            await channel.Window.WaitAsync(options.PackTime, cancellationToken).ConfigureAwait(false);
+            TimeSpan look = options.PackTime > s_confirmLook ? options.PackTime : s_confirmLook;
+            await channel.Window.WaitAsync(look, cancellationToken).ConfigureAwait(false);
             return;
         }
 
@@ -169,7 +172,8 @@ internal sealed class ForwarderSession(
         }
         catch (OperationCanceledException) when (!cancellationToken.IsCancellationRequested)
         {
-            // Idle for a while, or the connection is lost; the caller looks.
+            // Idle for a while, or the connection is lost; the caller looks. Nobody appends to a store that was deleted.
+            source.ThrowIfReplaced();
         }
     }
 }

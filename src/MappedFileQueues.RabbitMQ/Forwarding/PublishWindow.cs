@@ -1,3 +1,5 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.RabbitMQ.Forwarding;
 
 /// <summary>
@@ -13,6 +15,7 @@ internal sealed class PublishWindow(int capacity)
     private ulong _next = 1;
     private long _messages;
     private long _bytes;
+    private long _confirmTime;
 
     /// <summary>Everything of the store before this offset is confirmed; -1 before the first confirm of a range.</summary>
     public long ConfirmedTo { get; private set; } = -1;
@@ -35,13 +38,16 @@ internal sealed class PublishWindow(int capacity)
         }
     }
 
-    /// <summary>When the oldest message that is not confirmed was published; null if there is none.</summary>
-    public long? OldestTime
+    /// <summary>
+    /// Since when a confirm is awaited: since the oldest message that has none was published, or since the last confirm of
+    /// another one. On a slow network a full window takes long, and confirms come all the time. Null if all are confirmed.
+    /// </summary>
+    public long? WaitingSince
     {
         get
         {
             lock (_lock)
-                return _next == _first ? null : _entries[_first % (ulong)capacity].Time;
+                return _next == _first ? null : Math.Max(_confirmTime, _entries[_first % (ulong)capacity].Time);
         }
     }
 
@@ -63,6 +69,7 @@ internal sealed class PublishWindow(int capacity)
         {
             if (number < _first || number >= _next)
                 return;
+            _confirmTime = Stopwatch.GetTimestamp();
             for (ulong each = multiple ? _first : number; each <= number; each++)
                 _entries[each % (ulong)capacity].IsConfirmed = true;
             for (; _first < _next && _entries[_first % (ulong)capacity] is { IsConfirmed: true } entry; _first++)

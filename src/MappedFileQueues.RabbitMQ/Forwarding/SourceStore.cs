@@ -16,8 +16,9 @@ internal sealed class SourceStore : IDisposable
         _queue = queue;
         MappedFileQueueInfo info = queue.GetInfo();
         (StoreId, Epoch) = (info.StoreId, info.Epoch);
-        IsNew = info.Consumers.All(consumer => consumer.Name != options.ConsumerName);
+        bool isNew = info.Consumers.All(consumer => consumer.Name != options.ConsumerName);
         Consumer = queue.OpenConsumer(options.ConsumerName);
+        StartOffset = isNew ? Consumer.CommittedOffset : 0;
     }
 
     public MappedFileConsumer Consumer { get; }
@@ -26,8 +27,8 @@ internal sealed class SourceStore : IDisposable
 
     public long Epoch { get; }
 
-    /// <summary>Whether the store had no consumer of this name before.</summary>
-    public bool IsNew { get; }
+    /// <summary>Where the consumer began, if the store had none of its name before; else 0.</summary>
+    public long StartOffset { get; }
 
     public long OldestOffset => _queue.GetInfo().OldestOffset;
 
@@ -51,6 +52,10 @@ internal sealed class SourceStore : IDisposable
             throw;
         }
     }
+
+    /// <summary>Complains if the store was deleted or replaced while it was open.</summary>
+    /// <exception cref="QueueDeletedException">It was.</exception>
+    public void ThrowIfReplaced() => _ = _queue.GetInfo();
 
     /// <summary>Returns once everything before an offset is on disk.</summary>
     public void MakeDurable(long to)

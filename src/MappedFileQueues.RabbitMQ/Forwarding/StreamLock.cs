@@ -17,6 +17,12 @@ internal sealed class StreamLock
     /// <summary>A waiter that gets nothing for this long makes sure that there is a token to get.</summary>
     private static readonly TimeSpan s_tokenPatience = TimeSpan.FromSeconds(1);
 
+    /// <summary>
+    /// The same for one that stands by. A token may be lost later too: by a time to live, a purge, or because a quorum queue of
+    /// RabbitMQ 4 drops what was given back twenty times.
+    /// </summary>
+    private static readonly TimeSpan s_standbyPatience = TimeSpan.FromSeconds(5);
+
     /// <summary>The broker ends a channel that keeps a message for half an hour without a word.</summary>
     private static readonly TimeSpan s_tokenAgeMax = TimeSpan.FromMinutes(10);
 
@@ -88,14 +94,17 @@ internal sealed class StreamLock
             channel.Channel.BasicConsumeAsync(
                 name, autoAck: false, "", noLocal: false, exclusive: false, arguments: null, holder, cancellationToken),
             cancellationToken).ConfigureAwait(false);
-        if (!await holder.WaitAsync(s_tokenPatience, cancellationToken).ConfigureAwait(false))
+        TimeSpan patience = s_tokenPatience;
+        for (int waits = 1; !await holder.WaitAsync(patience, cancellationToken).ConfigureAwait(false); waits++)
         {
-            await channel.PublishConfirmedAsync(name, default, cancellationToken).ConfigureAwait(false);
-            if (!await holder.WaitAsync(s_tokenPatience, cancellationToken).ConfigureAwait(false))
+            if (waits == 2)
             {
                 onStandby();
-                await holder.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
+                patience = s_standbyPatience;
+                continue;
             }
+
+            await channel.PublishConfirmedAsync(name, default, cancellationToken).ConfigureAwait(false);
         }
 
         return new StreamLock(channel, holder);
@@ -108,9 +117,12 @@ internal sealed class StreamLock
                 name, durable: true, exclusive: false, autoDelete: false, arguments, cancellationToken: cancellationToken),
             cancellationToken);
 
+    /// <summary>Whether somebody else has the queue; the same code also tells an account that it may not read it.</summary>
     private static bool IsRefused(Exception? error) => error is not null
-        && (error is OperationInterruptedException { ShutdownReason.ReplyCode: AccessRefused }
-            || error.Data["code"] is AccessRefused || IsRefused(error.InnerException));
+        && ((error is OperationInterruptedException { ShutdownReason.ReplyCode: AccessRefused }
+                || error.Data["code"] is AccessRefused)
+            && error.Message.Contains("exclusive use", StringComparison.Ordinal)
+            || IsRefused(error.InnerException));
 
     /// <summary>The consumer of the lock's queue.</summary>
     private sealed class Holder(IChannel channel, BrokerConnection connection) : AsyncDefaultBasicConsumer(channel)

@@ -22,6 +22,8 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
     /// everything that an earlier holder has sent: its channel, and with it all that was on the way, ended before the lock was
     /// free. Reading goes from the last chunk until the marker is seen, because a replica may be behind; only then does the last
     /// envelope count. If the marker is alone in the last chunk, the reading begins again further and further back.
+    /// A channel of its own reads: on the other one, acknowledging what was read would acknowledge the lock's token too, and what
+    /// comes after the marker would stay without an acknowledgement until the broker ends the channel because of it.
     /// </summary>
     public static async Task<StreamTail> FindAsync(
         ConfirmedChannel channel, string stream, Guid storeId, Guid session, TimeSpan patience,
@@ -32,7 +34,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
 #if MFQ_PLANTED
         if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.NoFence))
         {
-            Scan hasty = new(channel, storeId, session);
+            Scan hasty = new(channel, channel.Channel, storeId, session);
             await hasty.ReadHastilyAsync(stream, cancellationToken).ConfigureAwait(false);
             if (hasty.Found.To >= 0)
                 return hasty.Found;
@@ -41,21 +43,25 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         await channel.PublishConfirmedAsync(stream, writer.End(EnvelopeKind.Marker, 0, 0), cancellationToken)
             .ConfigureAwait(false);
 
-        Scan scan = new(channel, storeId, session);
+        IChannel reader = await channel.Connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
+            .ConfigureAwait(false);
+        Scan scan = new(channel, reader, storeId, session);
         await scan.ReadAsync(stream, "last", patience, cancellationToken).ConfigureAwait(false);
         for (long step = FirstStep; scan.Found.To < 0 && scan.From > 0; step = Math.Min(step, StepMax) * StepFactor)
         {
             long from = Math.Max(0, scan.MarkerOffset - step);
-            Scan further = new(channel, storeId, session);
+            Scan further = new(channel, reader, storeId, session);
             await further.ReadAsync(stream, from, patience, cancellationToken).ConfigureAwait(false);
             scan = further;
         }
 
+        await channel.Connection.Ask(reader.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
         return scan.Found;
     }
 
     /// <summary>Reads from a place up to the marker of a session.</summary>
-    private sealed class Scan(ConfirmedChannel channel, Guid storeId, Guid session) : AsyncDefaultBasicConsumer(channel.Channel)
+    private sealed class Scan(ConfirmedChannel channel, IChannel reader, Guid storeId, Guid session)
+        : AsyncDefaultBasicConsumer(reader)
     {
         private const int AckInterval = Prefetch / 2;
 
@@ -74,16 +80,18 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         {
             From = place is long number ? number : long.MaxValue;
             await channel.Connection.Ask(
-                channel.Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken), cancellationToken)
+                Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken), cancellationToken)
                 .ConfigureAwait(false);
             string tag = await channel.Connection.Ask(
-                channel.Channel.BasicConsumeAsync(
+                Channel.BasicConsumeAsync(
                     stream, autoAck: false, "", noLocal: false, exclusive: false,
                     new Dictionary<string, object?> { [StreamQueue.OffsetName] = place }, this, cancellationToken),
                 cancellationToken).ConfigureAwait(false);
             while (!_done.Task.IsCompleted)
             {
                 channel.ThrowIfLate();
+                if (Channel.CloseReason is { } end)
+                    throw new BrokerException($"The channel ended: code={end.ReplyCode}, {end.ReplyText}");
                 if (Stopwatch.GetElapsedTime(Volatile.Read(ref _lastTime)) > patience)
                     throw new BrokerException($"The end of the stream did not come within {patience.TotalSeconds} s.");
                 try
@@ -97,7 +105,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
             }
 
             await _done.Task.ConfigureAwait(false);
-            await channel.Connection.Ask(channel.Channel.BasicCancelAsync(tag, false, cancellationToken), cancellationToken)
+            await channel.Connection.Ask(Channel.BasicCancelAsync(tag, false, cancellationToken), cancellationToken)
                 .ConfigureAwait(false);
         }
 
@@ -132,11 +140,17 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
 
             Volatile.Write(ref _lastTime, Stopwatch.GetTimestamp());
             if (++_count % AckInterval == 0)
-                await channel.Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken).ConfigureAwait(false);
+                await Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken).ConfigureAwait(false);
             StreamEnvelope envelope;
             try
             {
                 envelope = StreamEnvelope.Parse(body);
+            }
+            catch (EnvelopeFormatException error) when (EnvelopeLayout.IsOfAnotherVersion(body.Span))
+            {
+                // What it says about the store, a later version knows.
+                _done.TrySetException(error);
+                return;
             }
             catch (EnvelopeFormatException)
             {

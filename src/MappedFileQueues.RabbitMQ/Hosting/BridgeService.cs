@@ -31,8 +31,9 @@ internal sealed class BridgeService(string name, TimeSpan pause, Func<Cancellati
                 // The producers of the same application may make the store later.
                 await Task.Delay(pause, stoppingToken).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             }
-            catch (MappedFileQueueException)
+            catch (Exception)
             {
+                // Also what no queue throws, such as a file that may not be written.
                 return;
             }
         }

@@ -27,6 +27,7 @@ public static class MappedFileQueueBridgeExtensions
         ArgumentException.ThrowIfNullOrEmpty(name);
         ArgumentNullException.ThrowIfNull(configure);
         services.AddOptions<StreamForwarderOptions>(name).Configure(configure);
+        services.AddSingleton<IValidateOptions<StreamForwarderOptions>>(new BridgeOptionsCheck<StreamForwarderOptions>(name));
         return services.AddSingleton<IHostedService>(provider =>
         {
             StreamForwarderOptions options = provider.GetRequiredService<IOptionsMonitor<StreamForwarderOptions>>().Get(name);
@@ -44,6 +45,7 @@ public static class MappedFileQueueBridgeExtensions
         ArgumentException.ThrowIfNullOrEmpty(name);
         ArgumentNullException.ThrowIfNull(configure);
         services.AddOptions<StreamFetcherOptions>(name).Configure(configure);
+        services.AddSingleton<IValidateOptions<StreamFetcherOptions>>(new BridgeOptionsCheck<StreamFetcherOptions>(name));
         return services.AddSingleton<IHostedService>(provider =>
         {
             StreamFetcherOptions options = provider.GetRequiredService<IOptionsMonitor<StreamFetcherOptions>>().Get(name);

@@ -114,12 +114,15 @@ public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
     [InlineData(3)]
     public async Task Forward_BrokerRefusesByNack_NothingIsLostOrDoubled(int refused)
     {
-        using NackProxy proxy = new(broker.Node.Port, number => number == refused);
-        _scene.Address = string.Create(CultureInfo.InvariantCulture, $"amqp://guest:guest@127.0.0.1:{proxy.Port}");
+        using FrameProxy proxy = new(broker.Node.Port) { Refuses = number => number == refused };
+        _scene.Address = proxy.Address;
         string[] texts = [.. Enumerable.Range(0, 500).Select(number => number.ToString(CultureInfo.InvariantCulture))];
         Produce(_scene.SourcePath, texts);
 
-        StreamForwarder forwarder = await BridgeScene.OnceAsync(_scene.Forward());
+        StreamForwarderOptions options = _scene.Forward();
+        // One at a time: the broker confirms several together if it can, and then there are too few confirms.
+        (options.Window, options.PackLength) = (1, 1024);
+        StreamForwarder forwarder = await BridgeScene.OnceAsync(options);
 
         Assert.Equal(1, proxy.Refusals);
         Assert.True(forwarder.GetStatus().Attempts > 1);

@@ -1,5 +1,7 @@
 using System.Text;
 using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.RabbitMQ.Envelopes;
+using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge;
 
@@ -19,6 +21,9 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
 
     public string Stream { get; } = $"test-{Guid.NewGuid():N}";
 
+    /// <summary>The length of the source's segments.</summary>
+    public long SegmentSize { get; set; } = 1 << 20;
+
     /// <summary>Where the broker is reached; a proxy may take its place.</summary>
     public string? Address { get; set; }
 
@@ -26,10 +31,10 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
 
     public StreamFetcherOptions Fetch() => Fill(new StreamFetcherOptions(), TargetPath);
 
-    public T Fill<T>(T options, string path)
+    public T Fill<T>(T options, string path, string? address = null)
         where T : BridgeOptions
     {
-        (options.StorePath, options.Stream, options.Brokers) = (path, Stream, Address ?? broker.Node.Address);
+        (options.StorePath, options.Stream, options.Brokers) = (path, Stream, address ?? Address ?? broker.Node.Address);
         options.BackOffMax = TimeSpan.FromMilliseconds(500);
         return options;
     }
@@ -59,6 +64,46 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
         using CancellationTokenSource limit = new(s_deadline);
         return await Assert.ThrowsAsync<BridgeException>(
             () => new StreamFetcher(options ?? Fetch()).RunAsync(limit.Token));
+    }
+
+    /// <summary>Does something with a bare client.</summary>
+    public async Task WithChannelAsync(Func<IChannel, Task> action)
+    {
+        ConnectionFactory factory = new() { Uri = new Uri(broker.Node.Address) };
+        await using IConnection connection = await factory.CreateConnectionAsync();
+        await using IChannel channel = await connection.CreateChannelAsync(
+            new CreateChannelOptions(publisherConfirmationsEnabled: true, publisherConfirmationTrackingEnabled: true));
+        await action(channel);
+    }
+
+    /// <summary>Deletes the stream.</summary>
+    public Task DeleteStreamAsync() => WithChannelAsync(channel => channel.QueueDeleteAsync(Stream));
+
+    /// <summary>Publishes with a bare client into the stream, which is made if it is not there; each message confirmed.</summary>
+    public Task PublishAsync(params IEnumerable<byte[]> bodies) => WithChannelAsync(async channel =>
+    {
+        await channel.QueueDeclareAsync(
+            Stream, durable: true, exclusive: false, autoDelete: false,
+            new Dictionary<string, object?> { ["x-queue-type"] = "stream" });
+        foreach (byte[] body in bodies)
+            await channel.BasicPublishAsync("", Stream, body);
+    });
+
+    /// <summary>An envelope with one record.</summary>
+    public static byte[] Envelope(Guid source, long epoch, long from, long to, string text)
+    {
+        EnvelopeWriter writer = new(source, Guid.Empty, 1024, isDurable: false);
+        writer.Begin(from);
+        Assert.True(writer.TryAdd(from, Encoding.UTF8.GetBytes(text)));
+        return writer.End(EnvelopeKind.Records, epoch, to).ToArray();
+    }
+
+    /// <summary>Appends to the source.</summary>
+    public void Produce(params IEnumerable<string> texts)
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = SourcePath, SegmentSize = SegmentSize });
+        foreach (string text in texts)
+            queue.Producer.Produce(Encoding.UTF8.GetBytes(text));
     }
 
     /// <summary>What the target holds, as text.</summary>

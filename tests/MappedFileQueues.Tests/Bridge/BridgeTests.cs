@@ -181,7 +181,7 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
     public async Task Host_ForwarderAndFetcher_MoveMessagesAndAreHealthy()
     {
         Produce(0, 100);
-        using NackProxy proxy = new(broker.Node.Port, _ => false);
+        using FrameProxy proxy = new(broker.Node.Port);
         _scene.Address = string.Create(CultureInfo.InvariantCulture, $"amqp://guest:guest@127.0.0.1:{proxy.Port}");
         ServiceCollection services = new();
         services.AddLogging();

@@ -1,11 +1,8 @@
 using System.Collections.Concurrent;
 using System.Diagnostics;
-using System.Text;
 using MappedFileQueues.RabbitMQ;
-using MappedFileQueues.RabbitMQ.Envelopes;
 using MappedFileQueues.Tests.Tool;
 using Microsoft.Extensions.Logging;
-using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge;
 
@@ -64,7 +61,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
     [Fact]
     public async Task Fetch_EnvelopeIsMissing_StopsAndGoesOnOnlyWhenTold()
     {
-        await PublishAsync(Envelope(1, 0, 64, "one"), Envelope(1, 128, 192, "three"));
+        await _scene.PublishAsync(Envelope(1, 0, 64, "one"), Envelope(1, 128, 192, "three"));
         BridgeException error = await _scene.FetchStopsAsync();
         Assert.Equal(BridgeFault.Gap, error.Fault);
         Assert.Contains("from=64, to=128", error.Message, StringComparison.Ordinal);
@@ -78,7 +75,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
     [Fact]
     public async Task Fetch_SourceWasCutBack_StopsAndGoesOnOnlyWhenTold()
     {
-        await PublishAsync(Envelope(1, 0, 64, "one"), Envelope(2, 32, 96, "other"));
+        await _scene.PublishAsync(Envelope(1, 0, 64, "one"), Envelope(2, 32, 96, "other"));
         BridgeException error = await _scene.FetchStopsAsync();
         Assert.Equal(BridgeFault.SourceChanged, error.Fault);
         Assert.Contains("epoch 2", error.Message, StringComparison.Ordinal);
@@ -92,7 +89,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
     [Fact]
     public async Task Fetch_NewEpochGoesOnWhereTheOldOneEnded_GoesOn()
     {
-        await PublishAsync(Envelope(1, 0, 64, "one"), Envelope(2, 64, 128, "two"), Envelope(2, 64, 128, "two"));
+        await _scene.PublishAsync(Envelope(1, 0, 64, "one"), Envelope(2, 64, 128, "two"), Envelope(2, 64, 128, "two"));
         await FetchAllAsync(2);
         Assert.Equal(["one", "two"], _scene.Received());
     }
@@ -160,27 +157,8 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
         Assert.Equal(["secret"], _scene.Received());
     }
 
-    private byte[] Envelope(long epoch, long from, long to, string text)
-    {
-        EnvelopeWriter writer = new(_source, Guid.Empty, 1024, isDurable: false);
-        writer.Begin(from);
-        Assert.True(writer.TryAdd(from, Encoding.UTF8.GetBytes(text)));
-        return writer.End(EnvelopeKind.Records, epoch, to).ToArray();
-    }
-
-    /// <summary>Publishes with the bare client, each message confirmed.</summary>
-    private async Task PublishAsync(params IEnumerable<byte[]> bodies)
-    {
-        ConnectionFactory factory = new() { Uri = new Uri(broker.Node.Address) };
-        await using IConnection connection = await factory.CreateConnectionAsync();
-        await using IChannel channel = await connection.CreateChannelAsync(
-            new CreateChannelOptions(publisherConfirmationsEnabled: true, publisherConfirmationTrackingEnabled: true));
-        await channel.QueueDeclareAsync(
-            _scene.Stream, durable: true, exclusive: false, autoDelete: false,
-            new Dictionary<string, object?> { ["x-queue-type"] = "stream" });
-        foreach (byte[] body in bodies)
-            await channel.BasicPublishAsync("", _scene.Stream, body);
-    }
+    private byte[] Envelope(long epoch, long from, long to, string text) =>
+        BridgeScene.Envelope(_source, epoch, from, to, text);
 
     private Task FetchAllAsync(int count, SourceChangePolicy policy = SourceChangePolicy.Stop)
     {

@@ -1,0 +1,138 @@
+using MappedFileQueues.RabbitMQ;
+using RabbitMQ.Client;
+using RabbitMQ.Client.Events;
+
+namespace MappedFileQueues.Tests.Bridge;
+
+/// <summary>The lock between forwarders, and who else is in the way.</summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+
+    private readonly BridgeScene _scene = new(broker);
+
+    public void Dispose() => _scene.Dispose();
+
+    /// <summary>
+    /// Brokers take tokens away: a policy with a time to live, an operator who purges, and from RabbitMQ 4 on a quorum queue
+    /// whose message came back twenty times, as after three hours of a quiet holder. The waiter had put one there when it came,
+    /// and waited for ever.
+    /// </summary>
+    [Fact]
+    public async Task Run_TokenIsLostWhileItStandsBy_TakesOver()
+    {
+        _scene.Produce("one");
+        string name = LockName();
+        StreamForwarder waiting = new(_scene.Forward());
+        using CancellationTokenSource stop = new(s_deadline);
+        Task waits = Task.CompletedTask;
+        await _scene.WithChannelAsync(async channel =>
+        {
+            await channel.QueueDeclareAsync(
+                name, durable: true, exclusive: false, autoDelete: false,
+                new Dictionary<string, object?>
+                {
+                    ["x-queue-type"] = "quorum", ["x-single-active-consumer"] = true, ["x-max-length"] = 1,
+                });
+            AsyncEventingBasicConsumer holder = new(channel);
+            TaskCompletionSource<ulong> token = new();
+            holder.ReceivedAsync += (_, delivery) =>
+            {
+                token.TrySetResult(delivery.DeliveryTag);
+                return Task.CompletedTask;
+            };
+            await channel.BasicQosAsync(0, 1, global: false);
+            await channel.BasicConsumeAsync(name, autoAck: false, holder);
+            await channel.BasicPublishAsync("", name, default);
+            ulong tag = await token.Task.WaitAsync(s_deadline);
+            waits = waiting.RunAsync(stop.Token);
+            Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "it stands by", s_deadline);
+            await channel.QueuePurgeAsync(name);
+            await channel.BasicAckAsync(tag, multiple: false);
+        });
+
+        Eventually.True(() => waiting.GetStatus().Messages == 1 || waits.IsCompleted, "it takes over", TimeSpan.FromSeconds(20));
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
+    }
+
+    /// <summary>
+    /// Reading back to the stream's end acknowledged the token together with what was read. Ten minutes later the holder gave
+    /// back what it did not have any more, and the broker ended its channel.
+    /// </summary>
+    [Fact]
+    public async Task RunOnce_ReadsFarBack_KeepsTheToken()
+    {
+        _scene.Produce("one");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        await _scene.PublishAsync(Enumerable.Range(0, 300).Select(number => new[] { (byte)number }));
+        _scene.Produce("two");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        uint tokens = 0;
+        await _scene.WithChannelAsync(async channel =>
+        {
+            // Comes back when the broker has noticed the end of the channel.
+            for (int look = 0; look < 500 && tokens == 0; look++)
+                tokens = await channel.MessageCountAsync(LockName());
+        });
+        Assert.Equal(1u, tokens);
+    }
+
+    /// <summary>
+    /// Two instances of an application on one machine: the store's own lock keeps the second one away. It stands by as it would
+    /// behind the broker's lock, and is no case for a health check.
+    /// </summary>
+    [Fact]
+    public async Task Run_SameConsumer_StandsByAndTakesOver()
+    {
+        _scene.Produce("one");
+        using CancellationTokenSource first = new(s_deadline);
+        StreamForwarder holder = new(_scene.Forward());
+        Task holding = holder.RunAsync(first.Token);
+        Eventually.True(() => holder.GetStatus().Messages == 1, "the first forwarder runs", s_deadline);
+
+        using CancellationTokenSource second = new(s_deadline);
+        StreamForwarder waiting = new(_scene.Forward());
+        Task waits = waiting.RunAsync(second.Token);
+        Eventually.True(() => waiting.GetStatus().Attempts > 2, "the second one has tried", s_deadline);
+        Assert.Equal(BridgeState.Standby, waiting.GetStatus().State);
+        Assert.Null(waiting.GetStatus().TroubleSince);
+        await Assert.ThrowsAsync<InvalidOperationException>(() => waiting.RunOnceAsync(second.Token));
+
+        await first.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
+        _scene.Produce("two");
+        Eventually.True(() => waiting.GetStatus().Messages == 1, "the second one has taken over", s_deadline);
+        await second.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
+        await _scene.FetchAsync(2);
+        Assert.Equal(["one", "two"], _scene.Received());
+    }
+
+    /// <summary>The same on the other side.</summary>
+    [Fact]
+    public async Task Fetch_TwoIntoOneStore_OneStandsBy()
+    {
+        _scene.Produce("one");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        using CancellationTokenSource stop = new(s_deadline);
+        StreamFetcher holder = new(_scene.Fetch());
+        Task holding = holder.RunAsync(stop.Token);
+        Eventually.True(() => holder.GetStatus().Messages == 1, "the first one has fetched", s_deadline);
+        StreamFetcher waiting = new(_scene.Fetch());
+        Task waits = waiting.RunAsync(stop.Token);
+        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the second one stands by", s_deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
+        Assert.Equal(["one"], _scene.Received());
+    }
+
+    private string LockName()
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath });
+        return $"mfq.lock.{_scene.Stream}.{queue.GetInfo().StoreId:N}";
+    }
+}

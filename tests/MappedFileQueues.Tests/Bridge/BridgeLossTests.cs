@@ -1,0 +1,171 @@
+using System.Text;
+using MappedFileQueues.RabbitMQ;
+
+namespace MappedFileQueues.Tests.Bridge;
+
+/// <summary>Streams and stores that are gone, or not what they were, while a bridge runs or between two runs.</summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+
+    private readonly BridgeScene _scene = new(broker);
+
+    public void Dispose() => _scene.Dispose();
+
+    /// <summary>
+    /// A forwarder that had begun with the store took it for new as long as it ran. When the broker lost the stream, it made
+    /// another one and went on, and nobody heard that everything before was gone.
+    /// </summary>
+    [Fact]
+    public async Task Run_StreamIsDeletedUnderANewStoresForwarder_StopsAndSaysSo()
+    {
+        _scene.Produce("one");
+        using CancellationTokenSource limit = new(s_deadline);
+        StreamForwarder forwarder = new(_scene.Forward());
+        Task running = forwarder.RunAsync(limit.Token);
+        Eventually.True(() => Cursor() > 0 || running.IsCompleted, "the first message is confirmed", s_deadline);
+
+        await _scene.DeleteStreamAsync();
+        _scene.Produce("two");
+
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => running);
+        Assert.Equal(BridgeFault.SourceChanged, error.Fault);
+        Assert.Contains("deleted", error.Message, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// A fetcher that was told to go on left out what the new stream holds before the place up to which the old one was fetched.
+    /// </summary>
+    [Theory]
+    [InlineData(2)]
+    [InlineData(8)]
+    public async Task Fetch_StreamWasMadeAgain_StopsAndStartsAtItsBeginningWhenTold(int count)
+    {
+        await _scene.PublishAsync(Envelopes(Guid.NewGuid(), "old", 5));
+        await _scene.FetchAsync(5);
+        await _scene.DeleteStreamAsync();
+        await _scene.PublishAsync(Envelopes(Guid.NewGuid(), "new", count));
+
+        StreamFetcherOptions options = _scene.Fetch();
+        options.RequestTimeout = TimeSpan.FromSeconds(1);
+        Assert.Equal(BridgeFault.Gap, (await _scene.FetchStopsAsync(options)).Fault);
+
+        options.OnSourceChange = SourceChangePolicy.Continue;
+        await _scene.FetchAsync(5 + count, options);
+        Assert.Equal([.. Texts("old", 5), .. Texts("new", count)], _scene.Received());
+    }
+
+    /// <summary>
+    /// The store's retention gave up what the stream did not hold yet, or somebody trimmed it. The forwarder asked the store for
+    /// the place where the stream ends, and failed at each start, whatever it was told.
+    /// </summary>
+    [Fact]
+    public async Task RunOnce_StoreLostWhatTheStreamLacks_StopsAndGoesOnWhenTold()
+    {
+        _scene.SegmentSize = 65536;
+        _scene.Produce("one");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        _scene.Produce(Texts(new string('x', 1000), 300));
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath, SegmentSize = 65536 }))
+        {
+            queue.ResetConsumer("bridge", QueueStart.Latest);
+            Assert.True(queue.Trim(queue.GetInfo().PublishedOffset) > 65536);
+        }
+
+        StreamForwarderOptions options = _scene.Forward();
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(options));
+        Assert.Equal(BridgeFault.SourceChanged, error.Fault);
+        Assert.Contains("removed", error.Message, StringComparison.Ordinal);
+
+        options.OnSourceChange = SourceChangePolicy.Continue;
+        await BridgeScene.OnceAsync(options);
+        _scene.Produce("last");
+        await BridgeScene.OnceAsync(_scene.Forward());
+
+        Assert.Equal(BridgeFault.Gap, (await _scene.FetchStopsAsync()).Fault);
+        StreamFetcherOptions fetch = _scene.Fetch();
+        fetch.OnSourceChange = SourceChangePolicy.Continue;
+        await _scene.FetchAsync(3, fetch);
+        Assert.Equal("last", _scene.Received()[^1]);
+    }
+
+    /// <summary>A record that no segment of the target takes ended the fetcher with a word about an argument.</summary>
+    [Fact]
+    public async Task Fetch_RecordIsLongerThanTheTargetTakes_StopsAndSaysSo()
+    {
+        _scene.Produce("short", new string('x', 100_000));
+        await BridgeScene.OnceAsync(_scene.Forward());
+        StreamFetcherOptions options = _scene.Fetch();
+        options.SegmentSize = 65536;
+        BridgeException error = await _scene.FetchStopsAsync(options);
+        Assert.Equal(BridgeFault.TargetTooSmall, error.Fault);
+        Assert.Contains("length=100000", error.Message, StringComparison.Ordinal);
+        Assert.Contains("SegmentSize", error.Message, StringComparison.Ordinal);
+        Assert.Equal(["short"], _scene.Received());
+    }
+
+    /// <summary>
+    /// A later version's envelope was left out as a stranger's message. The fetcher's place was then behind it, and a forwarder
+    /// that is older than the one before would have sent again what such envelopes hold.
+    /// </summary>
+    [Fact]
+    public async Task Run_EnvelopeOfALaterVersion_StopsBothSides()
+    {
+        _scene.Produce("one");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        byte[] later = BridgeScene.Envelope(Guid.NewGuid(), 0, 0, 64, "later");
+        later[4] = 2;
+        await _scene.PublishAsync("no envelope"u8.ToArray(), later);
+
+        using CancellationTokenSource limit = new(s_deadline);
+        EnvelopeFormatException error = await Assert.ThrowsAsync<EnvelopeFormatException>(
+            () => new StreamFetcher(_scene.Fetch()).RunAsync(limit.Token));
+        Assert.Contains("version=2", error.Message, StringComparison.Ordinal);
+        Assert.Equal(["one"], _scene.Received());
+        await Assert.ThrowsAsync<EnvelopeFormatException>(() => BridgeScene.OnceAsync(_scene.Forward()));
+    }
+
+    /// <summary>A forwarder that waits for records did not notice that the store is another one now.</summary>
+    [Theory]
+    [InlineData(SourceChangePolicy.Stop)]
+    [InlineData(SourceChangePolicy.Continue)]
+    public async Task Run_StoreIsReplacedWhileItWaits_StopsOrGoesOnWithTheNewOne(SourceChangePolicy policy)
+    {
+        _scene.Produce("one");
+        StreamForwarderOptions options = _scene.Forward();
+        options.OnSourceChange = policy;
+        using CancellationTokenSource stop = new(s_deadline);
+        StreamForwarder forwarder = new(options);
+        Task running = forwarder.RunAsync(stop.Token);
+        Eventually.True(() => Cursor() > 0 || running.IsCompleted, "the first message is confirmed", s_deadline);
+
+        Directory.Delete(_scene.SourcePath, recursive: true);
+        _scene.Produce("two");
+        if (policy == SourceChangePolicy.Stop)
+        {
+            Assert.Equal(BridgeFault.SourceChanged, (await Assert.ThrowsAsync<BridgeException>(() => running)).Fault);
+            return;
+        }
+
+        Eventually.True(
+            () => forwarder.GetStatus().Messages == 2 || running.IsCompleted, "the new store is forwarded", s_deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+        await _scene.FetchAsync(2);
+        Assert.Equal(["one", "two"], _scene.Received());
+    }
+
+    private static IEnumerable<byte[]> Envelopes(Guid source, string text, int count) =>
+        Texts(text, count).Select((each, index) => BridgeScene.Envelope(source, 0, index * 64, (index + 1) * 64, each));
+
+    private static IEnumerable<string> Texts(string text, int count) =>
+        Enumerable.Range(0, count).Select(index => $"{text}{index}");
+
+    private long Cursor()
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath });
+        return queue.GetInfo().Consumers.FirstOrDefault(consumer => consumer.Name == "bridge")?.Offset ?? 0;
+    }
+}
