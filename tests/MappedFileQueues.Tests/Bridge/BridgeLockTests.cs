@@ -34,7 +34,9 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
                 name, durable: true, exclusive: false, autoDelete: false,
                 new Dictionary<string, object?>
                 {
-                    ["x-queue-type"] = "quorum", ["x-single-active-consumer"] = true, ["x-max-length"] = 1,
+                    ["x-queue-type"] = "quorum",
+                    ["x-single-active-consumer"] = true,
+                    ["x-max-length"] = 1,
                 });
             AsyncEventingBasicConsumer holder = new(channel);
             TaskCompletionSource<ulong> token = new();
