@@ -39,14 +39,14 @@ try
 
     // A thread of the queue removes what is too old, at each segment's end and once a second.
     long bytes = queue.GetInfo().BytesOnDisk;
-    for (int look = 0; look < 100 && bytes >= 10 << 20; look++)
+    for (int look = 0; look < 100 && bytes >= 16 << 20; look++)
     {
         Thread.Sleep(100);
         bytes = queue.GetInfo().BytesOnDisk;
     }
 
     Console.WriteLine($"{sent} samples sent, the store takes {bytes} bytes");
-    return last == 499_999 && sent > 100_000 && bytes < 10 << 20 ? 0 : 1;
+    return last == 499_999 && sent > 100_000 && bytes < 16 << 20 ? 0 : 1;
 }
 finally
 {

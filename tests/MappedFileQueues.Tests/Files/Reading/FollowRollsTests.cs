@@ -2,6 +2,7 @@ using System.Diagnostics;
 using System.Runtime.Versioning;
 using System.Text;
 using MappedFileQueues.Files;
+using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Platform;
 
@@ -333,6 +334,39 @@ public sealed class FollowRollsTests : IDisposable
     {
         Assert.False(FilePosition.TryParse(text, out _));
         Assert.Throws<FormatException>(() => FilePosition.Parse(text));
+    }
+
+    /// <summary>
+    /// A read met a page before the writer did and the next one after it: a line of one file came with zeros in it and the rest
+    /// of another line behind them, once in some thousand runs.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Fill_ZerosBeforeText_AreReadOnceMore(bool isWritten)
+    {
+        byte[] whole = Encoding.UTF8.GetBytes("1 aaaa\n2 bbbb\n3 cc\n\0\0\0\0");
+        byte[] torn = [.. whole];
+        torn.AsSpan(4, 8).Clear();
+        ScriptedFile file = new(torn);
+        using BlockSource source = new(
+            new FileSource(file, new FileSequence(FilePath)), new ReadAheadOptions(), isText: true, typeof(MappedFileLines));
+        ReadBlock block = new(0, bypassesCache: false);
+
+        FillOutcome first = source.Fill(block, 0, whole.Length, 0);
+        Assert.Equal("1 aa"u8, block.Span);
+        Assert.False(first.IsAtEnd);
+
+        int reads = 0;
+        file.BeforeRead = position =>
+        {
+            if (position == 4 && ++reads == 2 && isWritten)
+                file.Replace(whole);
+        };
+        FillOutcome second = source.Fill(block, 4, whole.Length - 4, block.End);
+        Assert.Equal(2, reads);
+        Assert.Equal(isWritten ? whole.AsSpan(4..19) : torn.AsSpan(4..19), block.Span);
+        Assert.True(second.IsAtEnd);
     }
 
     private static byte[] LineOf(int number) =>

@@ -129,13 +129,26 @@ internal sealed class BlockSource : IDisposable
 
     private FillOutcome FillOrFindNext(ReadBlock block, long position, int length, long lengthSeen)
     {
+        bool isSecondLook = false;
         for (int tries = 0; ; tries++)
         {
             // Asked before: what is read after the last byte was written is final.
             bool hasRoom = _skipsRoom && HasRoomAtEnd(_file);
             int count = block.Fill(_file, _mapping, position, length);
+            bool hasMore = false;
             if (hasRoom)
-                count = block.Count = block.Span.LastIndexOfAnyExcept((byte)0) + 1;
+            {
+                int written = CountWritten(block.Span, isSecondLook);
+                hasMore = block.Span[written..].ContainsAnyExcept((byte)0);
+                if (written == 0 && hasMore)
+                {
+                    isSecondLook = true;
+                    continue;
+                }
+
+                count = block.Count = written;
+            }
+
             if (_sequence is not null && !IsBeforeAsItWas(position))
             {
                 block.Count = 0;
@@ -168,8 +181,20 @@ internal sealed class BlockSource : IDisposable
             // Nothing, although the file is longer: it has grown since the read, or it is one of the system's (/sys), which
             // say a length that they do not have.
             if (hasRoom || count > 0 || now <= position || tries >= LooksMax)
-                return new FillOutcome(lengthSeen, IsAtEnd: hasRoom || count == 0 || now <= block.End);
+                return new FillOutcome(lengthSeen, IsAtEnd: !hasMore && (hasRoom || count == 0 || now <= block.End));
         }
+    }
+
+    /// <summary>
+    /// How much of what was read from a file with room at its end is what was written, and not room. A read copies page after
+    /// page: it may have met one before, and the next one after it was written to, and then shows zeros before text. So the zeros
+    /// are read once more. A writer goes forward, so those that are there after text behind them was seen are the file's own.
+    /// </summary>
+    internal static int CountWritten(ReadOnlySpan<byte> read, bool isSecondLook)
+    {
+        int text = isSecondLook ? Math.Max(0, read.IndexOfAnyExcept((byte)0)) : 0;
+        int zeros = read[text..].IndexOf((byte)0);
+        return zeros < 0 ? read.Length : text + zeros;
     }
 
     private FillOutcome Truncated(ReadBlock block, long lengthSeen, long now)
