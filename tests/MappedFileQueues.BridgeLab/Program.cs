@@ -12,7 +12,10 @@ Option<int> seed = new("--seed")
     Description = "What happens, and when.",
     DefaultValueFactory = _ => Random.Shared.Next(1_000_000),
 };
-Option<double> minutes = new("--minutes") { Description = "How long the disturbances go on.", DefaultValueFactory = _ => 3 };
+Option<double?> minutes = new("--minutes")
+{
+    Description = "How long the disturbances go on at most. Default: 3; with --each no limit.",
+};
 Option<int> nodes = new("--nodes") { Description = "One broker, or a cluster of three.", DefaultValueFactory = _ => 1 };
 Option<PlantedFault> fault = new("--fault") { Description = "A planted mistake, which has to be found." };
 Option<bool> planted = new("--planted") { Description = "Every planted mistake in turn, each for the minutes at most." };
@@ -33,8 +36,10 @@ root.SetAction(async (parsed, _) =>
     int failed = 0;
     PlantedFault[] faults = parsed.GetValue(planted)
         ? [.. Enum.GetValues<PlantedFault>().Where(each => each != PlantedFault.None)] : [parsed.GetValue(fault)];
-    LabSettings settings = new(
-        parsed.GetValue(seed), TimeSpan.FromMinutes(parsed.GetValue(minutes)), parsed.GetValue(nodes), parsed.GetValue(each));
+    int kills = parsed.GetValue(each);
+    TimeSpan time = parsed.GetValue(minutes) is { } limit ? TimeSpan.FromMinutes(limit)
+        : kills > 0 ? TimeSpan.MaxValue : TimeSpan.FromMinutes(3);
+    LabSettings settings = new(parsed.GetValue(seed), time, parsed.GetValue(nodes), kills);
     foreach (PlantedFault one in faults)
     {
         bool isRight = await RunOneAsync(settings, one);

@@ -8,10 +8,13 @@ internal static class BridgeFigures
 {
     public const string ForwardName = "bridge_forward";
     public const string FetchName = "bridge_fetch";
+    public const string BacklogName = "bridge_backlog";
     public const string ForwardName3 = "bridge_forward_3";
     public const string FetchName3 = "bridge_fetch_3";
+    public const string BacklogName3 = "bridge_backlog_3";
     public const string ForwardUnpackedName = "bridge_forward_unpacked";
     public const string FetchUnpackedName = "bridge_fetch_unpacked";
+    public const string BacklogUnpackedName = "bridge_backlog_unpacked";
 
     public const int PackLength = StreamForwarderOptions.PackLengthDefault;
 
@@ -19,9 +22,9 @@ internal static class BridgeFigures
         "bridge",
         "Measures the bridge to RabbitMQ streams, on brokers of its own, beside a bare client that moves the same messages.",
         [
-            Group(ForwardName, FetchName),
-            Group(ForwardName3, FetchName3),
-            Group(ForwardUnpackedName, FetchUnpackedName),
+            Group(ForwardName, BacklogName, FetchName),
+            Group(ForwardName3, BacklogName3, FetchName3),
+            Group(ForwardUnpackedName, BacklogUnpackedName, FetchUnpackedName),
             Group(LatencyFigure.Name),
             Group(LoneFigure.Name, LoneFigure.LateName),
         ]);

@@ -6,22 +6,24 @@ namespace MappedFileQueues.Bench.Bridge;
 
 /// <summary>
 /// Messages a second from a store into a stream, and from the stream into another store, beside a bare client that publishes and
-/// reads the same broker messages. The forwarder runs when the first message is appended; the fetcher finds the stream full.
+/// reads the same broker messages. The forwarder runs when the first message is appended; for the backlog, all of them are on
+/// disk when it begins. The fetcher finds the stream full.
 /// </summary>
 internal sealed class MoveFigure(
-    ChildContext context, int nodeCount, int packLength, string forwardName, string fetchName)
+    ChildContext context, int nodeCount, int packLength, string forwardName, string backlogName, string fetchName)
 {
     private const int PackedMax = 1_000_000;
     private const int UnpackedMax = 100_000;
 
     /// <summary>A look at a forwarder costs a third of a millisecond.</summary>
-    private static readonly TimeSpan s_forwardLook = TimeSpan.FromMilliseconds(10);
+    private static readonly TimeSpan s_forwardLook = TimeSpan.FromMilliseconds(5);
 
     private static readonly TimeSpan s_fetchLook = TimeSpan.FromMilliseconds(1);
 
     private readonly List<double> _rawForward = [];
     private readonly List<double> _rawFetch = [];
     private readonly List<double> _forward = [];
+    private readonly List<double> _backlog = [];
     private readonly List<double> _fetch = [];
     private int _round;
 
@@ -40,7 +42,7 @@ internal sealed class MoveFigure(
             MeasureOurs(address);
         }
 
-        foreach (List<double> values in new[] { _rawForward, _rawFetch, _forward, _fetch })
+        foreach (List<double> values in new[] { _rawForward, _rawFetch, _forward, _backlog, _fetch })
             values.Clear();
         for (int i = 0; i < context.Repetitions; i++)
         {
@@ -51,6 +53,7 @@ internal sealed class MoveFigure(
         return
         [
             new Samples(forwardName, "msg/s", [.. _rawForward], [.. _forward]),
+            new Samples(backlogName, "msg/s", [.. _rawForward], [.. _backlog]),
             new Samples(fetchName, "msg/s", [.. _rawFetch], [.. _fetch]),
         ];
     }
@@ -81,6 +84,7 @@ internal sealed class MoveFigure(
             _forward.Add(Rate(Clock.MillisecondsSince(start)));
         }
 
+        MeasureBacklog(address, near);
         using (RunningBridge fetcher = RunningBridge.Fetch(far, address, stream))
         {
             long start = Clock.Now;
@@ -89,12 +93,33 @@ internal sealed class MoveFigure(
         }
 
         BridgeMessages.Check(fetchName, far, Messages);
-        using BareClient client = BareClient.Connect(address);
-        (List<byte[]> bodies, _) = client.Read(stream, Messages);
-        BridgeMessages.Check(forwardName, bodies, Messages);
-        client.DeleteStream(stream);
+        List<byte[]> bodies = Take(address, stream, forwardName);
         Directory.Delete(near, recursive: true);
         Directory.Delete(far, recursive: true);
+        return bodies;
+    }
+
+    /// <summary>Forwards the same store once more, into another stream.</summary>
+    private void MeasureBacklog(string address, string store)
+    {
+        string stream = $"backlog-{_round}";
+        using (RunningBridge forwarder = RunningBridge.Forward(store, address, stream, packLength, "backlog"))
+        {
+            long start = Clock.Now;
+            forwarder.WaitForMessages(Messages, s_forwardLook);
+            _backlog.Add(Rate(Clock.MillisecondsSince(start)));
+        }
+
+        _ = Take(address, stream, backlogName);
+    }
+
+    /// <summary>Reads and checks what a stream holds, and deletes the stream.</summary>
+    private List<byte[]> Take(string address, string stream, string figure)
+    {
+        using BareClient client = BareClient.Connect(address);
+        (List<byte[]> bodies, _) = client.Read(stream, Messages);
+        BridgeMessages.Check(figure, bodies, Messages);
+        client.DeleteStream(stream);
         return bodies;
     }
 

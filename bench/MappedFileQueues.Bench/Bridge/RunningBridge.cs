@@ -19,10 +19,18 @@ internal sealed class RunningBridge : IDisposable
     }
 
     /// <summary>Starts a forwarder, and returns once it moves messages.</summary>
-    public static RunningBridge Forward(string store, string address, string stream, int packLength)
+    public static RunningBridge Forward(
+        string store, string address, string stream, int packLength, string consumer = "bridge")
     {
         StreamForwarder forwarder = new(
-            new StreamForwarderOptions { StorePath = store, Brokers = address, Stream = stream, PackLength = packLength });
+            new StreamForwarderOptions
+            {
+                StorePath = store,
+                Brokers = address,
+                Stream = stream,
+                PackLength = packLength,
+                ConsumerName = consumer,
+            });
         return new RunningBridge(forwarder.RunAsync, forwarder.GetStatus);
     }
 

@@ -83,10 +83,13 @@ internal static class ChildRoles
         [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
         [LongPutFigure.Name] = child => new LongPutFigure(child).Measure(),
         [ManyObjectsFigure.BytesName] = child => new ManyObjectsFigure(child).Measure(),
-        [BridgeFigures.ForwardName] = Move(1, BridgeFigures.PackLength, BridgeFigures.ForwardName, BridgeFigures.FetchName),
-        [BridgeFigures.ForwardName3] = Move(3, BridgeFigures.PackLength, BridgeFigures.ForwardName3, BridgeFigures.FetchName3),
-        [BridgeFigures.ForwardUnpackedName] =
-            Move(1, packLength: 0, BridgeFigures.ForwardUnpackedName, BridgeFigures.FetchUnpackedName),
+        [BridgeFigures.ForwardName] = Move(
+            1, BridgeFigures.PackLength, BridgeFigures.ForwardName, BridgeFigures.BacklogName, BridgeFigures.FetchName),
+        [BridgeFigures.ForwardName3] = Move(
+            3, BridgeFigures.PackLength, BridgeFigures.ForwardName3, BridgeFigures.BacklogName3, BridgeFigures.FetchName3),
+        [BridgeFigures.ForwardUnpackedName] = Move(
+            1, packLength: 0, BridgeFigures.ForwardUnpackedName, BridgeFigures.BacklogUnpackedName,
+            BridgeFigures.FetchUnpackedName),
         [LatencyFigure.Name] = child => new LatencyFigure(child).Measure(),
         [LoneFigure.Name] = child => new LoneFigure(child).Measure(),
         [DurableFigure.RecycledName] = child => new DurableFigure(child, callerCount: 1, isRecycled: true).Measure(),
@@ -113,8 +116,8 @@ internal static class ChildRoles
         child => new LinesFigure(child, threadCount, kind).Measure();
 
     private static Func<ChildContext, IReadOnlyList<Samples>> Move(
-        int nodeCount, int packLength, string forwardName, string fetchName) =>
-        child => new MoveFigure(child, nodeCount, packLength, forwardName, fetchName).Measure();
+        int nodeCount, int packLength, string forwardName, string backlogName, string fetchName) =>
+        child => new MoveFigure(child, nodeCount, packLength, forwardName, backlogName, fetchName).Measure();
 
     private static IReadOnlyList<Samples> Append(
         ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, ChecksumMode checksum) =>

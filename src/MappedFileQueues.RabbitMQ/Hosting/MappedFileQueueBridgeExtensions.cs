@@ -23,14 +23,8 @@ public static class MappedFileQueueBridgeExtensions
     public static IServiceCollection AddMappedFileQueueForwarder(
         this IServiceCollection services, string name, Action<StreamForwarderOptions> configure)
     {
-        ArgumentNullException.ThrowIfNull(services);
-        ArgumentException.ThrowIfNullOrEmpty(name);
-        ArgumentNullException.ThrowIfNull(configure);
-        services.AddOptions<StreamForwarderOptions>(name).Configure(configure);
-        services.AddSingleton<IValidateOptions<StreamForwarderOptions>>(new BridgeOptionsCheck<StreamForwarderOptions>(name));
-        return services.AddSingleton<IHostedService>(provider =>
+        return services.AddBridge(name, configure, (options, provider) =>
         {
-            StreamForwarderOptions options = provider.GetRequiredService<IOptionsMonitor<StreamForwarderOptions>>().Get(name);
             StreamForwarder forwarder = new(options, provider.GetService<ILogger<StreamForwarder>>());
             return new BridgeService(name, options.BackOffMax, forwarder.RunAsync, forwarder.GetStatus);
         });
@@ -41,14 +35,8 @@ public static class MappedFileQueueBridgeExtensions
     public static IServiceCollection AddMappedFileQueueFetcher(
         this IServiceCollection services, string name, Action<StreamFetcherOptions> configure)
     {
-        ArgumentNullException.ThrowIfNull(services);
-        ArgumentException.ThrowIfNullOrEmpty(name);
-        ArgumentNullException.ThrowIfNull(configure);
-        services.AddOptions<StreamFetcherOptions>(name).Configure(configure);
-        services.AddSingleton<IValidateOptions<StreamFetcherOptions>>(new BridgeOptionsCheck<StreamFetcherOptions>(name));
-        return services.AddSingleton<IHostedService>(provider =>
+        return services.AddBridge(name, configure, (options, provider) =>
         {
-            StreamFetcherOptions options = provider.GetRequiredService<IOptionsMonitor<StreamFetcherOptions>>().Get(name);
             StreamFetcher fetcher = new(options, provider.GetService<ILogger<StreamFetcher>>());
             return new BridgeService(name, options.BackOffMax, fetcher.RunAsync, fetcher.GetStatus);
         });
@@ -74,5 +62,19 @@ public static class MappedFileQueueBridgeExtensions
                 provider.GetService<TimeProvider>() ?? TimeProvider.System),
             failureStatus: null,
             tags: null));
+    }
+
+    private static IServiceCollection AddBridge<TOptions>(
+        this IServiceCollection services, string name, Action<TOptions> configure,
+        Func<TOptions, IServiceProvider, BridgeService> create)
+        where TOptions : BridgeOptions
+    {
+        ArgumentNullException.ThrowIfNull(services);
+        ArgumentException.ThrowIfNullOrEmpty(name);
+        ArgumentNullException.ThrowIfNull(configure);
+        services.AddOptions<TOptions>(name).Configure(configure);
+        services.AddSingleton<IValidateOptions<TOptions>>(new BridgeOptionsCheck<TOptions>(name));
+        return services.AddSingleton<IHostedService>(
+            provider => create(provider.GetRequiredService<IOptionsMonitor<TOptions>>().Get(name), provider));
     }
 }

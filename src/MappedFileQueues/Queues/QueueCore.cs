@@ -118,7 +118,6 @@ internal sealed class QueueCore : IDisposable
     {
         var options = new ConsumerOptions { Start = start };
         using LogConsumer consumer = WaitForName(name, () => TryOpenConsumer(name, options, isReset: true), CloseOrWait);
-        consumer.FlushCursor();
         return consumer.CommittedOffset;
     });
 
@@ -483,6 +482,8 @@ internal sealed class QueueCore : IDisposable
             while (isNew && !consumer.IsInLog);
             if (!consumer.IsInLog && options.OnOutOfRange == OutOfRangePolicy.Throw)
                 throw ConsumerStart.Removed(Store, name, cursor.Offset);
+            // It holds retention back, after a power cut too. Each time: whoever made the cursor may have died before this.
+            consumer.FlushCursor();
             return consumer;
         }
         catch

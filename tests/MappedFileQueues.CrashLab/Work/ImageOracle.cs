@@ -87,8 +87,12 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
 
     private void CheckCursors(MappedFileQueue queue)
     {
+        HashSet<string> there = [.. queue.GetInfo().Consumers.Select(consumer => consumer.Name)];
         foreach ((string name, long[] history) in model.Cursors)
         {
+            // Retention would not wait for it any more.
+            if (model.DurableCursors.ContainsKey(name) && !there.Contains(name))
+                throw new LabViolation($"The consumer {name}, which was opened, is not there any more");
             using MappedFileConsumer consumer = queue.OpenConsumer(
                 name, new ConsumerOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
             long offset = consumer.Offset;

@@ -85,6 +85,7 @@ internal sealed partial class Workload
                 OnOutOfRange = OutOfRangePolicy.Earliest,
             });
         _model.Commit(consumer.Name, consumer.Offset);
+        _model.CommitDurably(consumer.Name);
         process.ReadPosition = PositionAt(consumer.Offset);
         return consumer;
     }

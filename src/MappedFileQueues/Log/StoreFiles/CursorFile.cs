@@ -6,8 +6,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written and synced on
-/// creation, so a full disk cannot turn a commit into SIGBUS.
+/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written on creation,
+/// so a full disk cannot turn a commit into SIGBUS, and synced once it holds the first offset.
 /// </summary>
 internal sealed unsafe class CursorFile : IDisposable
 {
@@ -89,12 +89,7 @@ internal sealed unsafe class CursorFile : IDisposable
         {
             file = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWriteOrCreate)!;
             if (file.Length < CursorWord.FileLength)
-            {
                 file.WriteAt(new byte[CursorWord.FileLength - file.Length], file.Length);
-                file.FlushData();
-                directory.FlushEntries(folder);
-            }
-
             // Each time, and before an offset is stored: the process that made the file may have died before it said so.
             ConsumerCursors.NoteChange(control);
             return new CursorFile(directory, folder, held, file);
