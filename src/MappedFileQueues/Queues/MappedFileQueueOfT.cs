@@ -88,12 +88,13 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
     public MappedFileProducer<T> OpenProducer() => _core.Open(() => new MappedFileProducer<T>(_core));
 
-    /// <summary>Opens a consumer under a name.</summary>
+    /// <summary>Opens a consumer under a name. When it returns, the consumer survives a power cut.</summary>
     /// <param name="name">Up to 100 characters of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
     /// <param name="start">Where it starts when the name is new.</param>
     /// <returns>The consumer; the queue disposes it at the latest when it is disposed itself.</returns>
     /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
     /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
+    /// <exception cref="QueueDiskException">The stored offset cannot be written or flushed.</exception>
     public MappedFileConsumer<T> OpenConsumer(string name, QueueStart start = default) =>
         OpenConsumer(name, new ConsumerOptions { Start = start });
 
