@@ -1,11 +1,11 @@
 using System.Diagnostics;
-using System.Threading.Tasks.Sources;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Inspection;
 
@@ -16,18 +16,15 @@ namespace MappedFileQueues.Inspection;
 /// <para>An opener that is alone rewrites the page under such a reader, which is not attached. That may take the flag away; the
 /// wait ends after 100 ms at most, and the next one raises it again. A flag that was raised too late costs one wake.</para>
 /// </summary>
-internal sealed unsafe class ReaderWait : SignalWaits, IValueTaskSource<bool>, IThreadPoolWorkItem, IDisposable
+internal sealed unsafe class ReaderWait : SignalWaits, IDisposable
 {
     private readonly ControlPage _control;
-    private ManualResetValueTaskSourceCore<bool> _core;
+    private readonly Completion _completion = new();
     private CancellationTokenRegistration _registration;
     private CancellationToken _token;
     private ulong _seen;
     private long _endsAt;
-    private bool _hasMoved;
-    private Exception? _error;
     private bool _isPending;
-    private volatile bool _isFree = true;
     private bool _disposed;
 
     private ReaderWait(OperatingSystemServices os, ControlPage control)
@@ -68,16 +65,16 @@ internal sealed unsafe class ReaderWait : SignalWaits, IValueTaskSource<bool>, I
         lock (Waits)
         {
             PublicNames.ThrowIfDisposed(_disposed, PublicNames.Reader);
-            if (!_isFree)
+            if (!_completion.IsFree)
                 throw new InvalidOperationException(
                     "An asynchronous call of this reader is already waiting. Only one caller at a time may use a reader.");
             BeginWaiting();
-            _isFree = false;
+            _completion.IsFree = false;
             _isPending = true;
             _seen = sequence;
             _endsAt = Stopwatch.GetTimestamp() + (long)(atMost.TotalSeconds * Stopwatch.Frequency);
             _token = cancellationToken;
-            var task = new ValueTask<bool>(this, _core.Version);
+            ValueTask<bool> task = _completion.Task;
             if (cancellationToken.CanBeCanceled)
                 _registration = cancellationToken.UnsafeRegister(
                     static (state, token) => ((ReaderWait)state!).Cancel(token), this);
@@ -122,12 +119,10 @@ internal sealed unsafe class ReaderWait : SignalWaits, IValueTaskSource<bool>, I
     private void End(bool hasMoved, Exception? error = null)
     {
         _isPending = false;
-        _hasMoved = hasMoved;
-        _error = error;
         // A callback that is under way waits for the lock and finds that this wait is over.
         _registration.Unregister();
         _registration = default;
-        ThreadPool.UnsafeQueueUserWorkItem(this, preferLocal: false);
+        _completion.End(hasMoved, error);
     }
 
     /// <summary>A callback that comes late meets the next wait: that one is over too if it has the same token.</summary>
@@ -140,32 +135,19 @@ internal sealed unsafe class ReaderWait : SignalWaits, IValueTaskSource<bool>, I
         }
     }
 
-    void IThreadPoolWorkItem.Execute()
+    /// <summary>The class itself cannot be one: it is a <see cref="SignalWaits"/>.</summary>
+    private sealed class Completion : ReusedCompletion<bool>
     {
-        if (_error is { } error)
-            _core.SetException(error);
-        else
-            _core.SetResult(_hasMoved);
-    }
+        private volatile bool _isFree = true;
 
-    bool IValueTaskSource<bool>.GetResult(short token)
-    {
-        PendingRead.ThrowIfPending(_core.GetStatus(token));
-        try
+        public bool IsFree
         {
-            return _core.GetResult(token);
+            get => _isFree;
+            set => _isFree = value;
         }
-        finally
-        {
-            _core.Reset();
-            _error = null;
-            _isFree = true;
-        }
+
+        public void End(bool hasMoved, Exception? error) => CompleteOnPool(hasMoved, error);
+
+        protected override void Free() => _isFree = true;
     }
-
-    ValueTaskSourceStatus IValueTaskSource<bool>.GetStatus(short token) => _core.GetStatus(token);
-
-    void IValueTaskSource<bool>.OnCompleted(
-        Action<object?> continuation, object? state, short token, ValueTaskSourceOnCompletedFlags flags) =>
-        _core.OnCompleted(continuation, state, token, flags);
 }

@@ -1,5 +1,5 @@
 using System.Runtime.CompilerServices;
-using System.Threading.Tasks.Sources;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
 
@@ -11,12 +11,11 @@ internal delegate bool TryTake<TResult>(out TResult result);
 /// the consumer and serves its next call too. An async method would need an object for each call that is pending: the pools of
 /// the runtime keep one a thread and one a processor, and of 1,000 pending calls nearly all allocated.
 /// </summary>
-internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
+internal sealed class ReusedWait<TResult> : ReusedCompletion<TResult>
 {
     private readonly LogConsumer _consumer;
     private readonly TryTake<TResult> _tryTake;
     private readonly Action _continue;
-    private ManualResetValueTaskSourceCore<TResult> _core;
     private ValueTaskAwaiter<bool> _inner;
     private CancellationToken _token;
     private int _isTaken;
@@ -44,7 +43,7 @@ internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
     private ValueTask<TResult> Begin(CancellationToken cancellationToken)
     {
         _token = cancellationToken;
-        var task = new ValueTask<TResult>(this, _core.Version);
+        ValueTask<TResult> task = Task;
         Go();
         return task;
     }
@@ -72,11 +71,11 @@ internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
         }
         catch (Exception error)
         {
-            _core.SetException(error);
+            Complete(error);
             return;
         }
 
-        _core.SetResult(result);
+        Complete(result);
     }
 
     private void Continue()
@@ -89,36 +88,16 @@ internal sealed class ReusedWait<TResult> : IValueTaskSource<TResult>
         }
         catch (Exception error)
         {
-            _core.SetException(error);
+            Complete(error);
             return;
         }
 
         Go();
     }
 
-    TResult IValueTaskSource<TResult>.GetResult(short token)
+    protected override void Free()
     {
-        PendingRead.ThrowIfPending(_core.GetStatus(token));
-        try
-        {
-            return _core.GetResult(token);
-        }
-        finally
-        {
-            Free();
-        }
-    }
-
-    private void Free()
-    {
-        _core.Reset();
         _token = default;
         Volatile.Write(ref _isTaken, 0); // P41 release: after the reset; pairs with P41 full in Start.
     }
-
-    ValueTaskSourceStatus IValueTaskSource<TResult>.GetStatus(short token) => _core.GetStatus(token);
-
-    void IValueTaskSource<TResult>.OnCompleted(
-        Action<object?> continuation, object? state, short token, ValueTaskSourceOnCompletedFlags flags) =>
-        _core.OnCompleted(continuation, state, token, flags);
 }
