@@ -1,5 +1,6 @@
 using System.Globalization;
 using System.Text;
+using MappedFileQueues.Format;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Crash.Cuts;
@@ -7,7 +8,7 @@ using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge;
 
-/// <summary>Power cuts at the source, retention at the broker, and refusals.</summary>
+/// <summary>Power cuts at the source and at the target, retention at the broker, and refusals.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
@@ -65,6 +66,36 @@ public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
         fetch.OnSourceChange = SourceChangePolicy.Continue;
         await _scene.FetchAsync(101, fetch);
         Assert.Equal([.. cut.Texts, "other"], _scene.Received(ReadText));
+    }
+
+    /// <summary>
+    /// The cut leaves an older place, and takes of what was appended since then all, some or nothing. What is still there is read
+    /// again and compared; the rest is appended.
+    /// </summary>
+    [Theory]
+    [InlineData(40)]
+    [InlineData(41)]
+    [InlineData(70)]
+    [InlineData(100)]
+    public async Task Fetch_CutAtTheTarget_FetchesWhatItTook(int left)
+    {
+        string[] texts = [.. Enumerable.Range(0, 100).Select(number => number.ToString(CultureInfo.InvariantCulture))];
+        await MoveAsync(texts[..40], 40);
+        string placeFile = Path.Combine(_scene.TargetPath, "bridge.position");
+        byte[] place = File.ReadAllBytes(placeFile);
+        long flushed;
+        using (MappedFileReader reader = MappedFileReader.Open(_scene.TargetPath))
+            flushed = reader.GetInfo().PublishedOffset;
+        await MoveAsync(texts[40..], 100);
+
+        File.WriteAllBytes(placeFile, place);
+        Cut(_scene.TargetPath, flushed, left);
+        Assert.Equal(texts[..left], _scene.Received());
+
+        await _scene.FetchAsync(100);
+        Assert.Equal(texts, _scene.Received());
+        await MoveAsync(["last"], 101);
+        Assert.Equal([.. texts, "last"], _scene.Received());
     }
 
     /// <summary>
@@ -159,6 +190,36 @@ public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = path });
         foreach (byte[] message in messages)
             queue.Producer.Produce(message);
+    }
+
+    /// <summary>Appends to the source, and moves it to the target, which holds so many messages then, none in a batch.</summary>
+    private async Task MoveAsync(string[] texts, int count)
+    {
+        Produce(_scene.SourcePath, texts);
+        StreamForwarderOptions options = _scene.Forward();
+        options.PackLength = 0;
+        await BridgeScene.OnceAsync(options);
+        await _scene.FetchAsync(count);
+    }
+
+    /// <summary>The disk has a store up to one message, and another boot opens it.</summary>
+    private static void Cut(string path, long flushed, int left)
+    {
+        using (StoreWords words = new(path))
+        using (MappedFileReader reader = MappedFileReader.Open(path))
+        {
+            words.SetCheckpoint(flushed);
+            for (int i = 0; i < left; i++)
+                Assert.True(reader.TryRead(out _));
+            if (reader.TryRead(out _))
+                words.WriteAt(reader.MessageOffset + FrameHeader.Size, (byte)'?');
+        }
+
+        using PeerAgent opener = PeerAgent.Start(Guid.NewGuid());
+        opener.Ask(string.Create(
+            CultureInfo.InvariantCulture,
+            $"open path={path} segment={new StreamFetcherOptions().SegmentSize} mode=Shared checksum=WriteAndVerify unread=0"));
+        opener.Ask("close");
     }
 
     private async Task FetchToLastAsync(StreamFetcherOptions options)
