@@ -25,7 +25,7 @@ variant design-consumer-appears         holds             -DAPPEARS -DCONSUMERS=
 variant design-consumer-moves-back      holds             -DMOVES_BACK -DCOMMITS=2 -DWAITERS=1
 variant design-dying-announcer          holds             -DDYING_ANNOUNCERS=1
 variant design-everything               full-holds        -DCONSUMERS=2 -DDYING_CONSUMERS=1 -DDYING_WAITERS=1
-variant design-two-of-each              full-holds        -DCONSUMERS=2 -DCOMMITS=2
+variant design-two-of-each              holds             -DCONSUMERS=2 -DCOMMITS=2 -DWAITERS=1
 variant witness                         fails:witness     -DWITNESS
 variant commit-without-fence            fails:overlooked  -DNO_COMMIT_FENCE
 variant announced-without-fence         fails:overlooked  -DNO_BARRIER
