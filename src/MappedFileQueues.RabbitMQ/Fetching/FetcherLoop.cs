@@ -18,8 +18,8 @@ internal sealed class FetcherLoop(StreamFetcherOptions options, ILogger logger) 
         IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: true, cancellationToken)
             .ConfigureAwait(false);
         using TargetStore target = TargetStore.Open(options);
-        FetcherSession session = new(options, target, connection, channel, Ambiguous, OnForeign, Moved);
-        Running(target.Offset);
+        FetcherSession session = new(
+            options, target, connection, channel, () => Running(target.Offset), Ambiguous, OnForeign, Moved);
         await session.RunAsync(cancellationToken).ConfigureAwait(false);
     }
 

@@ -15,6 +15,7 @@ internal sealed class FetcherSession(
     TargetStore target,
     BrokerConnection connection,
     IChannel channel,
+    Action onRunning,
     Action<BridgeFault, string, string> onAmbiguous,
     Action<long, string> onForeign,
     Action<long, long> onMoved) : AsyncDefaultBasicConsumer(channel)
@@ -50,20 +51,15 @@ internal sealed class FetcherSession(
                 new Dictionary<string, object?> { [StreamQueue.OffsetName] = place }, this, cancellationToken),
             cancellationToken).ConfigureAwait(false);
         Volatile.Write(ref _progressTime, Stopwatch.GetTimestamp());
+        if (_last < 0)
+            onRunning();
         long ackTime = Stopwatch.GetTimestamp();
-        bool hasAnswered = false;
         try
         {
             while (true)
             {
-                bool isMissing = Look(hasAnswered);
-                if (isMissing)
-                {
-                    // A network that is silent, or busy with a long message, looks the same. The next look comes after an answer.
-                    await StreamQueue.ExistsAsync(connection, options.Stream, cancellationToken).ConfigureAwait(false);
-                    hasAnswered = true;
-                }
-
+                if (Look())
+                    await LookAtEndAsync(cancellationToken).ConfigureAwait(false);
                 if (Stopwatch.GetElapsedTime(ackTime) > s_ackTime)
                 {
                     await connection.Ask(AcknowledgeAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
@@ -141,23 +137,52 @@ internal sealed class FetcherSession(
     }
 
     /// <summary>Throws if the session is over; returns whether the last message that is done does not come again.</summary>
-    private bool Look(bool isCertain)
+    private bool Look()
     {
         lock (_lock)
         {
             _failure?.Throw();
             connection.ThrowIfLost();
-            bool isMissing = _last >= 0 && !_hasFirst
+            target.WritePosition();
+            return _last >= 0 && !_hasFirst
                 && Stopwatch.GetElapsedTime(Volatile.Read(ref _progressTime)) > options.RequestTimeout;
-            if (isMissing && isCertain)
+        }
+    }
+
+    /// <summary>
+    /// The last message that is done does not come. A network that is silent, or busy with a long message, ends the attempt. A
+    /// stream that is another one is ambiguous. Else the broker is behind, and perhaps another node is not.
+    /// </summary>
+    private async Task LookAtEndAsync(CancellationToken cancellationToken)
+    {
+        bool holdsNew = await StreamEnd
+            .HoldsNewAsync(connection, options.Stream, _last, IsNew, options.RequestTimeout, cancellationToken)
+            .ConfigureAwait(false);
+        lock (_lock)
+        {
+            if (_hasFirst)
+                return;
+            if (holdsNew)
             {
                 StartAgain(
                     $"The stream ends before what was fetched from it: stream={options.Stream}, last={_last}. It was deleted and "
                     + "made again, or the broker has lost its end.");
             }
+        }
 
-            target.WritePosition();
-            return isMissing;
+        throw new BrokerException(
+            $"The stream does not bring the last message that was fetched from it: stream={options.Stream}, last={_last}. The "
+            + "broker is behind, or the stream was deleted and holds nothing new yet.");
+    }
+
+    /// <summary>Whether an envelope of the stream holds what was not fetched.</summary>
+    private bool IsNew(StreamEnvelope envelope)
+    {
+        lock (_lock)
+        {
+            return envelope.Kind == EnvelopeKind.Records
+                && (target.PlaceOf(envelope.StoreId) is not { } place || envelope.Epoch > place.Epoch
+                    || (envelope.Epoch == place.Epoch && envelope.To > place.To));
         }
     }
 
@@ -193,6 +218,7 @@ internal sealed class FetcherSession(
                         + "again.");
                 }
 
+                onRunning();
                 return;
             }
         }

@@ -58,6 +58,44 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
     }
 
     /// <summary>
+    /// A node that had just started did not bring the last message for a while. A fetcher took the stream for another one and
+    /// stopped for good: it was the 77th time that two of three brokers were killed.
+    /// </summary>
+    [Fact]
+    public async Task Fetch_StreamIsBehindForAWhile_WaitsAndGoesOn()
+    {
+        byte[][] envelopes = [.. Envelopes(Guid.NewGuid(), "each", 6)];
+        await _scene.PublishAsync(envelopes[..5]);
+        await _scene.FetchAsync(5);
+        await _scene.DeleteStreamAsync();
+        await _scene.PublishAsync(envelopes[..3]);
+
+        StreamFetcherOptions options = _scene.Fetch();
+        options.RequestTimeout = TimeSpan.FromSeconds(1);
+        using CancellationTokenSource stop = new();
+        StreamFetcher fetcher = new(options);
+        Task running = fetcher.RunAsync(stop.Token);
+        HashSet<BridgeState> states = [];
+        Eventually.True(
+            () =>
+            {
+                BridgeStatus status = fetcher.GetStatus();
+                states.Add(status.State);
+                return (status.Attempts >= 3 && status.LastError!.Contains("is behind", StringComparison.Ordinal))
+                    || running.IsCompleted;
+            },
+            "it tries again", s_deadline);
+        Assert.DoesNotContain(BridgeState.Running, states);
+
+        await _scene.PublishAsync(envelopes[3..]);
+        Eventually.True(() => _scene.Received().Count == 6 || running.IsCompleted, "it goes on", s_deadline);
+        Assert.Equal(BridgeState.Running, fetcher.GetStatus().State);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+        Assert.Equal(Texts("each", 6), _scene.Received());
+    }
+
+    /// <summary>
     /// The store's retention gave up what the stream did not hold yet, or somebody trimmed it. The forwarder asked the store for
     /// the place where the stream ends, and failed at each start, whatever it was told.
     /// </summary>
