@@ -40,7 +40,7 @@ internal static class ReplayCommand
             ConsumePlan plan = ConsumePlan.WithoutTrace(
                 parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
             string path = Path.GetFullPath(parsed.GetRequiredValue(target));
-            if (path == Path.GetFullPath(plan.StorePath))
+            if (TargetStore.IsSame(plan.StorePath, path))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
             MappedFileQueueOptions options = new()
             {
