@@ -26,7 +26,7 @@ internal static class FenceCommand
                 && number is < 0 or >= SlotLayout.SlotCount)
                 result.AddError($"SLOT is a number from 0 to {SlotLayout.SlotCount - 1}, not {number}.");
         });
-        Option<TimeSpan?> after = ToolOptions.Duration(
+        Option<TimeSpan?> after = ToolOptions.Wait(
             "--after", "Take away only claims that stand unchanged for this long; default 1s.");
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
         Command command = new(

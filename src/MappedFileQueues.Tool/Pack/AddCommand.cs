@@ -1,9 +1,9 @@
 using System.Buffers;
 using System.CommandLine;
-using System.Globalization;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -15,7 +15,7 @@ internal static class AddCommand
 
     public static Command Create()
     {
-        Argument<string> pack = new("PACK") { Description = "The pack's directory; created when it is missing." };
+        Argument<string> pack = ToolOptions.PathArgument("PACK", "The pack's directory; created when it is missing.");
         Argument<string[]> paths = new("PATH")
         {
             Description = "Files, and directories whose files are added under their relative paths, separated by /.",
@@ -27,18 +27,11 @@ internal static class AddCommand
             DefaultValueFactory = _ => "",
         };
         Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
-        Option<long?> maxBytes = new("--max-bytes")
-        {
-            Description = "Evict the objects that were put longest ago where the volumes would become longer; at least 8192.",
-            HelpName = "BYTES",
-        };
-        maxBytes.Validators.Add(result =>
-        {
-            bool isTooFew = result.Tokens is [{ Value: { } text }]
-                && long.TryParse(text, CultureInfo.InvariantCulture, out long bytes) && bytes < MaxBytesMin;
-            if (isTooFew)
-                result.AddError($"--max-bytes is less than {MaxBytesMin}: {result.Tokens[0].Value}.");
-        });
+        Option<long?> maxBytes = ToolOptions.Size(
+            "--max-bytes",
+            $"Evict the objects that were put longest ago where the volumes would become longer; at least {MaxBytesMin}.",
+            MaxBytesMin,
+            long.MaxValue);
         Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
             "add",

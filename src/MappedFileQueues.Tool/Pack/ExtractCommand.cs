@@ -1,6 +1,7 @@
 using System.Buffers;
 using System.CommandLine;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -11,7 +12,7 @@ internal static class ExtractCommand
     public static Command Create()
     {
         Argument<string> pack = PackCommand.PackArgument();
-        Argument<string> target = new("DIR") { Description = "The directory for the files; created when it is missing." };
+        Argument<string> target = ToolOptions.PathArgument("DIR", "The directory for the files; created when it is missing.");
         Option<string> prefix = new("--prefix")
         {
             Description = "Only objects whose key begins with this.",
@@ -81,7 +82,7 @@ internal static class ExtractCommand
         void Fail(string what, string reason)
         {
             failed++;
-            ErrorLine.Write($"Not extracted: key={PrintableKey.Of(what)}, reason={reason}.", ExitCodes.Failure);
+            ErrorLine.Write($"Not extracted: key={PrintableKey.Of(what)}, reason={reason.TrimEnd('.')}.", ExitCodes.Failure);
         }
     }
 
