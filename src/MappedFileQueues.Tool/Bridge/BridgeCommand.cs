@@ -118,7 +118,7 @@ internal static class BridgeCommand
         };
         brokers.Validators.Add(result =>
         {
-            if (result.Tokens is [{ Value: { } text }] && string.IsNullOrWhiteSpace(text.Replace(",", "", StringComparison.Ordinal)))
+            if (result.Tokens is [{ Value: { } text }] && text.All(one => one == ',' || char.IsWhiteSpace(one)))
                 result.AddError("BROKER is an address such as amqps://user@host/vhost.");
         });
         return brokers;
@@ -180,7 +180,7 @@ internal static class BridgeCommand
         }
         else
         {
-            Console.Out.WriteLine($"{Report.Number(end.Messages)} messages, {Report.Bytes(end.Bytes)}.");
+            Console.Out.WriteLine($"{Report.Count(end.Messages, "message")}, {Report.Bytes(end.Bytes)}.");
         }
 
         return exitCode;

@@ -46,6 +46,6 @@ internal static class CompactCommand
     }
 
     private static void Print(PackCompaction done) => Console.Out.WriteLine(
-        $"replaced {Report.Number(done.VolumesReplaced)} volumes by {Report.Number(done.VolumesMade)}, "
+        $"replaced {Report.Count(done.VolumesReplaced, "volume")} by {Report.Number(done.VolumesMade)}, "
         + $"freed {Report.Bytes(done.BytesFreed)}");
 }

@@ -48,7 +48,7 @@ internal static class DeleteCommand
         if (isJson)
             PackOutput.Write(new DeleteResult(deleted, missing), PackJsonContext.Default.DeleteResult);
         else
-            Console.Out.WriteLine($"deleted {Report.Number(deleted)} objects");
+            Console.Out.WriteLine($"deleted {Report.Count(deleted, "object")}");
         return missing == 0 ? ExitCodes.Success : ExitCodes.Failure;
     }
 }

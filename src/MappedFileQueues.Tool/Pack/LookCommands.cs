@@ -96,7 +96,7 @@ internal static class LookCommands
             else
             {
                 Console.Out.WriteLine(
-                    $"{Report.Number(verification.Count)} objects, {Report.Bytes(verification.Length)} checked: "
+                    $"{Report.Count(verification.Count, "object")}, {Report.Bytes(verification.Length)} checked: "
                     + (verification.IsWhole ? "all whole" : "DAMAGED"));
             }
 

@@ -115,7 +115,7 @@ internal static class TopCommand
 
         if (isScreen)
             Console.Out.Write(Home);
-        if (report.Count > 0)
+        if (report.RowCount > 0)
             report.Write();
         else
             Console.Out.WriteLine($"No store below {root}.");

@@ -46,7 +46,7 @@ internal static class ExportCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
-                Console.Out.WriteLine($"Exported {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+                Console.Out.WriteLine($"Exported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return ExitCodes.Success;
         });
         return command;

@@ -60,7 +60,7 @@ internal static class ImportCommand
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
                 Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
-                    + $"Imported {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+                    + $"Imported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
         });
         return command;

@@ -54,7 +54,7 @@ internal static class ReplayCommand
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
                 Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
-                    + $"Replayed {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+                    + $"Replayed {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
         });
         return command;

@@ -123,8 +123,8 @@ public sealed class TransferTests : IDisposable
     {
         string copy = Path.Combine(_temp.Root, "copy");
 
-        ToolRun.WithInput(
-            [.. "{\"text\":\"one\",\"export\":5,\"end\":\"x\"}\n{\"text\":\"two\",\"end\":0}\n"u8], "import", copy).Expect(0);
+        const string Lines = "{\"text\":\"one\",\"export\":5,\"end\":\"x\"}\n{\"text\":\"two\",\"end\":0}\n";
+        ToolRun.WithInput(Encoding.UTF8.GetBytes(Lines), "import", copy).Expect(0);
 
         Assert.Equal([[.. "one"u8], [.. "two"u8]], Read(copy));
     }
@@ -216,7 +216,9 @@ public sealed class TransferTests : IDisposable
         Eventually.True(() => File.Exists(Path.Combine(copy, "control")) && Read(copy).Count > 0, "a message came");
         replay.Signal(ChildProcess.SigTerm);
         replay.ExpectExit(143);
-        Assert.Equal($"Interrupted. Replayed {Read(copy).Count} messages", Assert.Single(replay.Lines).Split(',')[0]);
+        int count = Read(copy).Count;
+        Assert.Equal(
+            $"Interrupted. Replayed {count} message{(count == 1 ? "" : "s")}", Assert.Single(replay.Lines).Split(',')[0]);
 
         string other = Path.Combine(_temp.Root, "other");
         using ChildProcess import = ChildProcess.StartTool("import", other);
@@ -225,7 +227,7 @@ public sealed class TransferTests : IDisposable
         Eventually.True(() => File.Exists(Path.Combine(other, "control")) && Read(other).Count > 0, "a message came");
         import.Signal(ChildProcess.SigTerm);
         import.ExpectExit(143);
-        Assert.StartsWith("Interrupted. Imported 1 messages", Assert.Single(import.Lines), StringComparison.Ordinal);
+        Assert.StartsWith("Interrupted. Imported 1 message,", Assert.Single(import.Lines), StringComparison.Ordinal);
     }
 
     private void Fill()
