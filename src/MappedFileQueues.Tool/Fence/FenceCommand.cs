@@ -67,7 +67,8 @@ internal static class FenceCommand
             throw Nothing(queue, info, slot);
         ErrorLine.Write(
             $"Slot {slot} has {Report.Count(before.Length, "open claim")}, the first at offset {before[0].Offset}, "
-                + $"of pid {before[0].ProcessId}; waiting {after.TotalSeconds.ToString(CultureInfo.InvariantCulture)} s to see whether it goes on.",
+                + $"of pid {before[0].ProcessId}; waiting "
+                + $"{after.TotalSeconds.ToString(CultureInfo.InvariantCulture)} s to see whether it goes on.",
             ExitCodes.Success);
         if (stopped.WaitHandle.WaitOne(after))
             return null;

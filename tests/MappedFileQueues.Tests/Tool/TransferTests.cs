@@ -158,7 +158,7 @@ public sealed class TransferTests : IDisposable
         Assert.Equal(["store"], NamesIn(_temp.Root));
     }
 
-    /// <summary>A slash at the end, or a link, hid that source and target were one store, and its messages were doubled.</summary>
+    /// <summary>A slash at the end, or a link, hid that both were one store, and its messages were doubled.</summary>
     [Fact]
     public void Replay_SameStoreByAnotherPath_IsRefused()
     {
