@@ -32,17 +32,16 @@ internal static class AddCommand
             $"Evict the objects that were put longest ago where the volumes would become longer; at least {MaxBytesMin}.",
             MaxBytesMin,
             long.MaxValue);
-        Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
             "add",
             "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are: "
                 + "`mfq pack add texts.pack README.md --durable`.")
         {
-            pack, paths, prefix, durable, maxBytes, output,
+            pack, paths, prefix, durable, maxBytes,
         };
         command.SetAction(parsed => Run(
             parsed.GetRequiredValue(pack), parsed.GetRequiredValue(paths), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(durable), parsed.GetValue(maxBytes), parsed.IsJson(output)));
+            parsed.GetValue(durable), parsed.GetValue(maxBytes), OutputOption.IsJson(parsed)));
         return command;
     }
 
@@ -77,7 +76,7 @@ internal static class AddCommand
             pack.Flush();
         if (isJson)
         {
-            PackOutput.Write(
+            OutputOption.WriteJson(
                 new AddResult(count, unchanged, skipped, length, pack.EvictedCount), PackJsonContext.Default.AddResult);
         }
         else

@@ -23,16 +23,15 @@ internal static class ExtractCommand
         {
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
-        Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
             "extract",
             "Write a pack's objects as files. Keys that lead out of DIR are refused: `mfq pack extract texts.pack copies`.")
         {
-            pack, target, prefix, overwrite, allowStale, output,
+            pack, target, prefix, overwrite, allowStale,
         };
         command.SetAction(parsed => Run(
             parsed.GetRequiredValue(pack), parsed.GetRequiredValue(target), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(overwrite), parsed.GetValue(allowStale), parsed.IsJson(output)));
+            parsed.GetValue(overwrite), parsed.GetValue(allowStale), OutputOption.IsJson(parsed)));
         return command;
     }
 
@@ -72,7 +71,7 @@ internal static class ExtractCommand
         }
 
         if (isJson)
-            PackOutput.Write(new ExtractResult(count, failed, length), PackJsonContext.Default.ExtractResult);
+            OutputOption.WriteJson(new ExtractResult(count, failed, length), PackJsonContext.Default.ExtractResult);
         else
             Console.Out.WriteLine($"extracted {Report.Count(count, "file")}, {Report.Bytes(length)}");
         return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;

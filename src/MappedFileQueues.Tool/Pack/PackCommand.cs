@@ -37,8 +37,7 @@ internal static class PackCommand
             $"The length of a volume; it cannot be changed later; default {new Packs.PackOptions().VolumeSize >> 30} GiB.",
             VolumeSizeMin,
             VolumeSizeMax);
-        Option<string> output = PackOutput.Option("one object, lengths in bytes.", "nothing");
-        Command command = new("create", "Create an empty pack: `mfq pack create texts.pack`.") { pack, volumeSize, output };
+        Command command = new("create", "Create an empty pack: `mfq pack create texts.pack`.") { pack, volumeSize };
         command.SetAction(parsed =>
         {
             string path = parsed.GetRequiredValue(pack);
@@ -47,8 +46,8 @@ internal static class PackCommand
             Packs.PackOptions options = new();
             options.VolumeSize = parsed.GetValue(volumeSize) ?? options.VolumeSize;
             using var store = Packs.PackStore.Open(path, options);
-            if (parsed.IsJson(output))
-                PackOutput.Write(store.GetInfo(), PackJsonContext.Default.PackInfo);
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(store.GetInfo(), PackJsonContext.Default.PackInfo);
             return ExitCodes.Success;
         });
         return command;
