@@ -27,6 +27,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
     /// this one waits.</param>
     /// <returns>The services.</returns>
     /// <exception cref="ArgumentException">No queue or consumer can have this name.</exception>
+    /// <exception cref="InvalidOperationException">A consumer of this name was added already.</exception>
     public static IServiceCollection AddMappedFileConsumer<
         T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
@@ -75,6 +76,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
     /// <param name="consumer">The consumer's name; "" for the default consumer.</param>
     /// <returns>The services.</returns>
     /// <exception cref="ArgumentException">No queue or consumer can have this name.</exception>
+    /// <exception cref="InvalidOperationException">A consumer of this name was added already.</exception>
     public static IServiceCollection AddMappedFileConsumer<
         T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, IMessageDeserializer<T> deserializer,
@@ -102,23 +104,28 @@ public static class MappedFileConsumerServiceCollectionExtensions
         where THandler : class, IMessageBatchHandler<T> =>
         new BatchCall<T>(ActivatorUtilities.GetServiceOrCreateInstance<THandler>(provider));
 
-    private static SourceOpener<T> Structs<T>(string queue, string consumer)
-        where T : unmanaged => async (provider, options, cancellationToken) => new StructSource<T>(
-            await provider.GetRequiredKeyedService<MappedFileQueue<T>>(queue)
-                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false));
+    private static QueueSource<T> Structs<T>(string queue, string consumer)
+        where T : unmanaged => new(
+            typeof(MappedFileQueue<T>),
+            async (provider, options, cancellationToken) => new StructSource<T>(
+                await provider.GetRequiredKeyedService<MappedFileQueue<T>>(queue)
+                    .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false)));
 
-    private static SourceOpener<ReadOnlyMemory<byte>> Bytes(string queue, string consumer) =>
+    private static QueueSource<ReadOnlyMemory<byte>> Bytes(string queue, string consumer) => new(
+        typeof(MappedFileQueue),
         async (provider, options, cancellationToken) => new ByteSource(
             await provider.GetRequiredKeyedService<MappedFileQueue>(queue)
-                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false));
+                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false)));
 
-    private static SourceOpener<T> Deserialized<T>(string queue, string consumer, IMessageDeserializer<T> deserializer)
+    private static QueueSource<T> Deserialized<T>(string queue, string consumer, IMessageDeserializer<T> deserializer)
     {
         ArgumentNullException.ThrowIfNull(deserializer);
-        return async (provider, options, cancellationToken) => new DeserializedSource<T>(
-            await provider.GetRequiredKeyedService<MappedFileQueue>(queue)
-                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false),
-            deserializer);
+        return new QueueSource<T>(
+            typeof(MappedFileQueue),
+            async (provider, options, cancellationToken) => new DeserializedSource<T>(
+                await provider.GetRequiredKeyedService<MappedFileQueue>(queue)
+                    .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false),
+                deserializer));
     }
 
     private static IServiceCollection Add<T>(
@@ -126,12 +133,21 @@ public static class MappedFileConsumerServiceCollectionExtensions
         string queue,
         string consumer,
         Action<HostedConsumerOptions>? configure,
-        SourceOpener<T> open,
+        QueueSource<T> source,
         Func<IServiceProvider, HandlerCall<T>> makeCall)
     {
         ArgumentNullException.ThrowIfNull(services);
         QueueNames.ThrowIfInvalid(queue);
         QueueNames.ThrowIfInvalid(consumer, mayBeEmpty: true);
+        // A store does not tell the case of a consumer's name.
+        AddedConsumer added = new(queue, consumer.ToUpperInvariant());
+        if (services.Any(service => !service.IsKeyedService && added.Equals(service.ImplementationInstance)))
+        {
+            throw new InvalidOperationException(
+                $"A consumer of this name was added already: queue=\"{queue}\", consumer=\"{consumer}\".");
+        }
+
+        services.AddSingleton(added);
         string key = QueueNames.KeyOf(queue, consumer);
         OptionsBuilder<HostedConsumerOptions> builder = services.AddOptions<HostedConsumerOptions>(key)
             .Configure<IServiceProvider>((options, provider) =>
@@ -145,20 +161,38 @@ public static class MappedFileConsumerServiceCollectionExtensions
         services.AddSingleton<IValidateOptions<HostedConsumerOptions>>(
             provider => new ConsumerOptionsCheck(queue, consumer, provider));
         return services.AddSingleton<IHostedService>(provider => new ConsumerService<T>(
-            FindQueue(provider, queue),
+            FindQueue(provider, queue, source.Kind),
             consumer,
             provider.GetRequiredService<IOptionsMonitor<HostedConsumerOptions>>().Get(key),
-            (options, cancellationToken) => open(provider, options, cancellationToken),
+            (options, cancellationToken) => source.Open(provider, options, cancellationToken),
             makeCall(provider),
             provider.GetRequiredService<QueueMeter>(),
             provider.GetService<IHostApplicationLifetime>()));
     }
 
-    private static NamedQueue FindQueue(IServiceProvider provider, string queue) =>
-        provider.GetKeyedService<NamedQueue>(queue) ?? throw new InvalidOperationException(
-            $"A consumer needs its queue: name=\"{queue}\". Add it with AddMappedFileQueue.");
+    private static NamedQueue FindQueue(IServiceProvider provider, string queue, Type kind)
+    {
+        AddedQueue added = provider.GetServices<AddedQueue>().FirstOrDefault(one => one.Name == queue)
+            ?? throw new InvalidOperationException(
+                $"A consumer needs its queue: name=\"{queue}\". Add it with AddMappedFileQueue.");
+        return added.Kind == kind
+            ? provider.GetRequiredKeyedService<NamedQueue>(queue)
+            : throw new InvalidOperationException($"A consumer takes {Messages(kind)}, and its queue holds "
+                + $"{Messages(added.Kind)}: name=\"{queue}\". Add both with the same type.");
+    }
+
+    private static string Messages(Type kind) =>
+        kind.IsGenericType ? $"structs {kind.GenericTypeArguments[0]}" : "messages of any length";
 
     /// <summary>Opens a consumer, and waits for its name.</summary>
     private delegate ValueTask<MessageSource<T>> SourceOpener<T>(
         IServiceProvider provider, ConsumerOptions options, CancellationToken cancellationToken);
+
+    /// <summary>Where a consumer's messages come from.</summary>
+    /// <param name="Kind">The class of the queue that it needs.</param>
+    /// <param name="Open">Opens the consumer.</param>
+    private sealed record QueueSource<T>(Type Kind, SourceOpener<T> Open);
+
+    /// <summary>A consumer that was added to the application; a second one of its name would wait for ever.</summary>
+    private sealed record AddedConsumer(string Queue, string Consumer);
 }

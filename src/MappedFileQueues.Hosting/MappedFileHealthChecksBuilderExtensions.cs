@@ -43,9 +43,12 @@ public static class MappedFileHealthChecksBuilderExtensions
         builder.Services.AddSingleton<IValidateOptions<QueueHealthOptions>>(provider => new HealthOptionsCheck(queue, provider));
         return builder.Add(new HealthCheckRegistration(
             $"{QueueNames.Section}:{queue}",
-            provider => new QueueHealthCheck(
-                provider.GetRequiredKeyedService<NamedQueue>(queue),
-                provider.GetRequiredService<IOptionsMonitor<QueueHealthOptions>>().Get(queue)),
+            provider =>
+            {
+                // The options come first: their check says that the queue is missing.
+                QueueHealthOptions thresholds = provider.GetRequiredService<IOptionsMonitor<QueueHealthOptions>>().Get(queue);
+                return new QueueHealthCheck(provider.GetRequiredKeyedService<NamedQueue>(queue), thresholds);
+            },
             failureStatus,
             tags));
     }

@@ -30,7 +30,8 @@ public static class MappedFileQueueServiceCollectionExtensions
         this IServiceCollection services, string name, Action<HostedQueueOptions>? configure = null)
         where T : unmanaged
     {
-        Add(services, name, configure, provider => provider.GetRequiredKeyedService<MappedFileQueue<T>>(name));
+        Add(services, name, typeof(MappedFileQueue<T>), configure,
+            provider => provider.GetRequiredKeyedService<MappedFileQueue<T>>(name));
         return services.AddKeyedSingleton(
             name, static (provider, key) => provider.GetRequiredKeyedService<NamedQueue>(key).Open<T>());
     }
@@ -48,13 +49,14 @@ public static class MappedFileQueueServiceCollectionExtensions
     public static IServiceCollection AddMappedFileQueue(
         this IServiceCollection services, string name, Action<HostedQueueOptions>? configure = null)
     {
-        Add(services, name, configure, provider => provider.GetRequiredKeyedService<MappedFileQueue>(name));
+        Add(services, name, typeof(MappedFileQueue), configure,
+            provider => provider.GetRequiredKeyedService<MappedFileQueue>(name));
         return services.AddKeyedSingleton(
             name, static (provider, key) => provider.GetRequiredKeyedService<NamedQueue>(key).Open());
     }
 
     private static void Add(
-        IServiceCollection services, string name, Action<HostedQueueOptions>? configure, Action<IServiceProvider> open)
+        IServiceCollection services, string name, Type kind, Action<HostedQueueOptions>? configure, Action<IServiceProvider> open)
     {
         ArgumentNullException.ThrowIfNull(services);
         QueueNames.ThrowIfInvalid(name);
@@ -73,7 +75,7 @@ public static class MappedFileQueueServiceCollectionExtensions
             options.Configure(configure);
         options.ValidateOnStart();
         services.AddSingleton<IValidateOptions<HostedQueueOptions>>(provider => new QueueOptionsCheck(name, provider));
-        services.AddSingleton(new AddedQueue(name, open));
+        services.AddSingleton(new AddedQueue(name, kind, open));
         services.AddKeyedSingleton(name, (provider, _) => new NamedQueue(
             name,
             provider.GetRequiredService<IOptionsMonitor<HostedQueueOptions>>().Get(name),

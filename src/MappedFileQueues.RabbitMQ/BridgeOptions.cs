@@ -65,8 +65,9 @@ public abstract class BridgeOptions
             throw new ArgumentException("Stream is missing: the name of the stream.");
         if (string.IsNullOrWhiteSpace(Brokers))
             throw new ArgumentException("Brokers is missing: an address such as amqp://host.");
-        if (System.Text.Encoding.UTF8.GetByteCount(Stream) > NameLengthMax)
-            throw new ArgumentException($"Stream is too long: bytes={Stream.Length}, most={NameLengthMax}.");
+        int length = System.Text.Encoding.UTF8.GetByteCount(Stream);
+        if (length > NameLengthMax)
+            throw new ArgumentException($"Stream is too long: bytes={length}, most={NameLengthMax}.");
         _ = new BrokerAddresses(this);
         TimeSpan tick = TimeSpan.FromTicks(1);
         CheckTime(RequestTimeout, tick, nameof(RequestTimeout));

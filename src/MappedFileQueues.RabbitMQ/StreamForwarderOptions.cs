@@ -8,6 +8,7 @@ public sealed class StreamForwarderOptions : BridgeOptions
 
     private const int PackLengthMax = 128 * 1024 * 1024;
     private const int WindowMax = 65536;
+    private const int ConsumerNameLengthMax = 100;
 
     /// <summary>The name of the store's consumer whose cursor follows the confirms. Default <c>bridge</c>.</summary>
     public string ConsumerName { get; set; } = "bridge";
@@ -67,6 +68,14 @@ public sealed class StreamForwarderOptions : BridgeOptions
         ArgumentOutOfRangeException.ThrowIfLessThan(StreamSegmentLength ?? 1, 1, nameof(StreamSegmentLength));
         ArgumentOutOfRangeException.ThrowIfLessThan(RecordLengthMax, 1, nameof(RecordLengthMax));
         ArgumentException.ThrowIfNullOrEmpty(ConsumerName, nameof(ConsumerName));
+        bool isName = ConsumerName.Length <= ConsumerNameLengthMax
+            && ConsumerName.All(one => char.IsAsciiLetterOrDigit(one) || one is '.' or '_' or '-');
+        if (!isName)
+        {
+            throw new ArgumentException($"ConsumerName has at most {ConsumerNameLengthMax} of the characters A-Z a-z 0-9 . _ -: "
+                + $"name=\"{ConsumerName}\".");
+        }
+
         if (DeadLetterPath is { } path && FullPath(path) == FullPath(StorePath))
             throw new ArgumentException("DeadLetterPath is the store itself: a refused record would be forwarded again.");
     }

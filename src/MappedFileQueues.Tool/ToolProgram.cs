@@ -30,25 +30,26 @@ internal static class ToolProgram
             arguments = arguments[1..];
         }
 
+        ParseResult? parsed = null;
         try
         {
             if (runChild?.Invoke(arguments) is { } exitCode)
                 return exitCode;
-            ParseResult parsed = createRoot().Parse(arguments);
+            parsed = createRoot().Parse(arguments);
             if (arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal))
                 return Suggest(parsed);
             return parsed.Errors.Count > 0 ? UsageErrors.Write(parsed) : parsed.Invoke(s_invocation);
         }
         catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)
         {
-            return ErrorLine.Write(exception.Message, ExitCodes.Failure);
+            return ErrorLine.Write(exception.Message, UsageErrors.FailureOf(parsed));
         }
         catch (Exception exception)
         {
             string place = exception.StackTrace?.TrimStart().Split('\n')[0] ?? "";
             return ErrorLine.Write(
                 $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {place}",
-                ExitCodes.Failure);
+                UsageErrors.FailureOf(parsed));
         }
     }
 

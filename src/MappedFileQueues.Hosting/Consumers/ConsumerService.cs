@@ -55,11 +55,19 @@ internal sealed class ConsumerService<T> : BackgroundService
         _lifetime = lifetime;
         _context = new ConsumeContext(queue.Name, consumer);
         _meter = meter.ForConsumer(queue.Name, consumer);
-        _deadLetters = new DeadLetterBox(
-            options.DeadLetterPath ?? Path.TrimEndingDirectorySeparator(queue.Options.StorePath) + "-dead-letters",
-            queue.Options);
+        string deadLetterPath =
+            options.DeadLetterPath ?? Path.TrimEndingDirectorySeparator(queue.Options.StorePath) + "-dead-letters";
+        if (FullPath(deadLetterPath) == FullPath(queue.Options.StorePath))
+        {
+            throw new InvalidOperationException($"{QueueNames.ConsumerPathOf(queue.Name, consumer)}:"
+                + $"{nameof(options.DeadLetterPath)} is the queue's own store: its letters would be messages again.");
+        }
+
+        _deadLetters = new DeadLetterBox(deadLetterPath, queue.Options);
         State = new ConsumerState(queue.Name, consumer, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
         queue.Add(State);
+
+        static string FullPath(string path) => Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
     }
 
     public ConsumerState State { get; }

@@ -1,4 +1,5 @@
 using MappedFileQueues.Hosting.Queues;
+using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Options;
 
 namespace MappedFileQueues.Hosting.Health;
@@ -18,6 +19,12 @@ internal sealed class HealthOptionsCheck(string queue, IServiceProvider services
             .. OptionsSection.FindUnknown(OptionsSection.Find(services, path), typeof(QueueHealthOptions).GetProperties()),
             .. OptionsSection.Sentences(_generated.Validate(path, options), path),
         ];
+        if (services.GetServices<AddedQueue>().All(added => added.Name != queue))
+            failures.Add($"A health check needs its queue: name=\"{queue}\". Add it with AddMappedFileQueue.");
+        if (options.LagBytesMax < 0)
+            failures.Add($"{path}:{nameof(options.LagBytesMax)} must be zero or more: {options.LagBytesMax}.");
+        if (options.FreeBytesMin < 0)
+            failures.Add($"{path}:{nameof(options.FreeBytesMin)} must be zero or more: {options.FreeBytesMin}.");
         if (options.LagTimeMax < TimeSpan.Zero)
             failures.Add($"{path}:{nameof(options.LagTimeMax)} must be zero or more: {options.LagTimeMax}.");
         return OptionsSection.ToResult(failures);

@@ -1,4 +1,3 @@
-using System.ComponentModel.DataAnnotations;
 using MappedFileQueues.Hosting.Queues;
 
 namespace MappedFileQueues.Hosting;
@@ -10,7 +9,6 @@ namespace MappedFileQueues.Hosting;
 public sealed class QueueHealthOptions
 {
     /// <summary>A consumer that is further behind is degraded, in bytes of the log; default null, never.</summary>
-    [Range(0, long.MaxValue)]
     public long? LagBytesMax { get; set; }
 
     /// <summary>
@@ -20,7 +18,6 @@ public sealed class QueueHealthOptions
     public TimeSpan? LagTimeMax { get; set; }
 
     /// <summary>Less free space on the store's disk is degraded, in bytes; default 256 MiB. 0: never.</summary>
-    [Range(0, long.MaxValue)]
     public long FreeBytesMin { get; set; } = 256L * 1024 * 1024;
 
     /// <summary>

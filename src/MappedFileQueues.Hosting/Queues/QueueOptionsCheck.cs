@@ -30,6 +30,10 @@ internal sealed class QueueOptionsCheck(string queue, IServiceProvider services)
         {
             failures.Add($"{path}:StorePath is missing: it is the store's directory.");
         }
+        catch (ArgumentException error) when (typeof(RetentionOptions).GetProperty(error.ParamName ?? "") is not null)
+        {
+            failures.Add($"{path}:{nameof(options.Retention)}:{error.Message}");
+        }
         catch (ArgumentException error)
         {
             failures.Add($"{path}:{error.Message}");

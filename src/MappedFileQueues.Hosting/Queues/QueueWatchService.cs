@@ -41,5 +41,6 @@ internal sealed class QueueWatchService(IServiceProvider services, IEnumerable<A
 
 /// <summary>A queue that was added to the application.</summary>
 /// <param name="Name">Its name.</param>
+/// <param name="Kind">The class that it is opened as.</param>
 /// <param name="Open">Has the container open it.</param>
-internal sealed record AddedQueue(string Name, Action<IServiceProvider> Open);
+internal sealed record AddedQueue(string Name, Type Kind, Action<IServiceProvider> Open);

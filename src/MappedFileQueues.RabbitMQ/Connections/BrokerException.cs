@@ -14,7 +14,7 @@ internal sealed class BrokerException(string message, Exception? inner = null) :
         || (error is IOException and not MappedFileQueueException)
         || (error is AggregateException aggregate && aggregate.InnerExceptions.All(IsTransient));
 
-    /// <summary>What the client's nested exceptions say, in one line.</summary>
+    /// <summary>What the client's nested exceptions say, in one line that ends as a sentence does.</summary>
     public static string Describe(Exception error)
     {
         List<string> parts = [];
@@ -24,6 +24,7 @@ internal sealed class BrokerException(string message, Exception? inner = null) :
                 parts.Add(current.Message);
         }
 
-        return string.Join(" / ", parts).ReplaceLineEndings(" ");
+        string text = string.Join(" / ", parts).ReplaceLineEndings(" ").TrimEnd();
+        return text.EndsWith('.') ? text : $"{text}.";
     }
 }

@@ -3,12 +3,12 @@ using Microsoft.Extensions.Options;
 namespace MappedFileQueues.RabbitMQ.Hosting;
 
 /// <summary>Checks the options of one bridge when the application starts; the failure names the bridge and the key.</summary>
-internal sealed class BridgeOptionsCheck<T>(string bridge) : IValidateOptions<T>
+internal sealed record BridgeOptionsCheck<T>(string Bridge) : IValidateOptions<T>
     where T : BridgeOptions
 {
     public ValidateOptionsResult Validate(string? name, T options)
     {
-        if (name != bridge)
+        if (name != Bridge)
             return ValidateOptionsResult.Skip;
         try
         {
@@ -17,7 +17,7 @@ internal sealed class BridgeOptionsCheck<T>(string bridge) : IValidateOptions<T>
         }
         catch (ArgumentException error)
         {
-            return ValidateOptionsResult.Fail($"The bridge {bridge}: {error.Message}");
+            return ValidateOptionsResult.Fail($"The bridge {Bridge}: {error.Message}");
         }
     }
 }

@@ -20,6 +20,7 @@ public static class MappedFileQueueBridgeExtensions
     /// <param name="name">The name of the bridge and of its options.</param>
     /// <param name="configure">Sets the options.</param>
     /// <returns>The services.</returns>
+    /// <exception cref="InvalidOperationException">A bridge of this direction and name was added already.</exception>
     public static IServiceCollection AddMappedFileQueueForwarder(
         this IServiceCollection services, string name, Action<StreamForwarderOptions> configure)
     {
@@ -72,8 +73,11 @@ public static class MappedFileQueueBridgeExtensions
         ArgumentNullException.ThrowIfNull(services);
         ArgumentException.ThrowIfNullOrEmpty(name);
         ArgumentNullException.ThrowIfNull(configure);
+        BridgeOptionsCheck<TOptions> check = new(name);
+        if (services.Any(service => !service.IsKeyedService && check.Equals(service.ImplementationInstance)))
+            throw new InvalidOperationException($"A bridge of this kind and name was added already: name=\"{name}\".");
         services.AddOptions<TOptions>(name).Configure(configure);
-        services.AddSingleton<IValidateOptions<TOptions>>(new BridgeOptionsCheck<TOptions>(name));
+        services.AddSingleton<IValidateOptions<TOptions>>(check);
         return services.AddSingleton<IHostedService>(
             provider => create(provider.GetRequiredService<IOptionsMonitor<TOptions>>().Get(name), provider));
     }

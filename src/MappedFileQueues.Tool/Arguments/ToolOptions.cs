@@ -17,6 +17,8 @@ internal static class ToolOptions
 
     private static readonly (string Suffix, double Seconds)[] s_timeUnits = [("ms", 1e-3), ("s", 1), ("m", 60), ("h", 3600)];
 
+    private static readonly TimeSpan s_waitMax = TimeSpan.FromHours(24);
+
     /// <summary>True if the option is given; takes no value.</summary>
     public static Option<bool> Flag(string name, string description) =>
         new(name) { Description = description, Arity = ArgumentArity.Zero };
@@ -61,6 +63,17 @@ internal static class ToolOptions
             Description = description,
             HelpName = "TIME",
             CustomParser = result => Parse<TimeSpan?>(result, "a time such as 500ms, 10s, 5m, or infinite", TryParseDuration),
+        };
+
+    /// <summary>A time that the command itself waits: it has an end, within what one wait of the system takes.</summary>
+    public static Option<TimeSpan?> Wait(string name, string description) =>
+        new(name)
+        {
+            Description = description,
+            HelpName = "TIME",
+            CustomParser = result => Parse(result, "a time such as 500ms, 10s or 5m, at most 24h",
+                (string text, out TimeSpan? value) =>
+                    TryParseDuration(text, out value) && value >= TimeSpan.Zero && value <= s_waitMax),
         };
 
     /// <summary>One of several words; the first is the default.</summary>
@@ -124,13 +137,13 @@ internal static class ToolOptions
             return true;
         }
 
-        // At most a number of days that every clock and timer accepts.
+        // At most a number of days that every clock and timer accepts. The style does not keep "-Infinity" out.
         const double SecondsMax = 1e9;
         (string suffix, double factor) =
             s_timeUnits.FirstOrDefault(unit => text.EndsWith(unit.Suffix, StringComparison.Ordinal), ("", 1));
         bool isTime = double.TryParse(
             text[..^suffix.Length], NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out double number)
-            && number * factor <= SecondsMax;
+            && number >= 0 && number * factor <= SecondsMax;
         value = isTime ? TimeSpan.FromSeconds(number * factor) : null;
         return isTime;
     }

@@ -18,9 +18,16 @@ internal static class UsageErrors
         foreach (string error in parsed.Errors.Select(Word).Distinct())
             ErrorLine.Write(error, ExitCodes.Usage);
         // A monitoring system takes 2 for "critical".
-        int exitCode = parsed.CommandResult.Command.Name == CheckCommand.Name ? (int)CheckStatus.Unknown : ExitCodes.Usage;
+        int exitCode = IsCheck(parsed) ? (int)CheckStatus.Unknown : ExitCodes.Usage;
         return ErrorLine.Write($"`{NameOf(parsed.CommandResult)} --help` shows the usage.", exitCode);
     }
+
+    /// <summary>The exit code of a command that failed; null for what is no command.</summary>
+    /// <remarks>A monitoring system takes 1 for "warning".</remarks>
+    public static int FailureOf(ParseResult? parsed) =>
+        parsed is not null && IsCheck(parsed) ? (int)CheckStatus.Unknown : ExitCodes.Failure;
+
+    private static bool IsCheck(ParseResult parsed) => parsed.CommandResult.Command.Name == CheckCommand.Name;
 
     /// <summary>Suggests known words for an unknown one; the library finds them.</summary>
     private static void SuggestCorrections(ParseResult parsed)

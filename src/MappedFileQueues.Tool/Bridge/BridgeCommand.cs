@@ -1,4 +1,5 @@
 using System.CommandLine;
+using MappedFileQueues.Format;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bridge.Demo;
@@ -36,6 +37,11 @@ internal static class BridgeCommand
             HelpName = "NAME",
             DefaultValueFactory = _ => "bridge",
         };
+        consumer.Validators.Add(result =>
+        {
+            if (result.Tokens is [{ Value: { } name }] && !StoreNames.IsValidConsumer(name))
+                result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {name}.");
+        });
         Option<bool> unpacked = ToolOptions.Flag("--unpacked", "Send each message as a broker message of its own.");
         Option<bool> notDurable = ToolOptions.Flag("--no-flush", "Also send what a power cut could take back here.");
         Option<string> lockKind = ToolOptions.OneOf(
@@ -47,6 +53,11 @@ internal static class BridgeCommand
             "--stream-max-bytes", "How many bytes a stream that is made here keeps; default all.", 1, long.MaxValue);
         Option<TimeSpan?> maxAge = ToolOptions.Duration(
             "--stream-max-age", "How long a stream that is made here keeps messages; default for ever.");
+        maxAge.Validators.Add(result =>
+        {
+            if (result.GetValue(maxAge) == TimeSpan.Zero)
+                result.AddError("--stream-max-age is more than 0.");
+        });
         Option<bool> goOn = ChangeOption();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
         Command command = new(
@@ -99,17 +110,30 @@ internal static class BridgeCommand
         return command;
     }
 
-    private static Argument<string> BrokersArgument() => new("BROKER")
+    private static Argument<string> BrokersArgument()
     {
-        Description = "The broker, such as amqps://user@host/vhost; the nodes of a cluster with commas between.",
-    };
+        Argument<string> brokers = new("BROKER")
+        {
+            Description = "The broker, such as amqps://user@host/vhost; the nodes of a cluster with commas between.",
+        };
+        brokers.Validators.Add(result =>
+        {
+            if (result.Tokens is [{ Value: { } text }] && text.All(one => one == ',' || char.IsWhiteSpace(one)))
+                result.AddError("BROKER is an address such as amqps://user@host/vhost.");
+        });
+        return brokers;
+    }
 
-    private static Option<string> StreamOption() => new("--stream")
+    private static Option<string> StreamOption()
     {
-        Description = "The stream's name.",
-        HelpName = "NAME",
-        Required = true,
-    };
+        Option<string> stream = new("--stream") { Description = "The stream's name.", HelpName = "NAME", Required = true };
+        stream.Validators.Add(result =>
+        {
+            if (result.Tokens is [{ Value: { } text }] && string.IsNullOrWhiteSpace(text))
+                result.AddError("--stream is the name of a stream.");
+        });
+        return stream;
+    }
 
     private static Option<bool> ChangeOption() => ToolOptions.Flag(
         "--go-on", "Go on when it is not certain that the source is what it was; the log says what is ambiguous.");
@@ -156,7 +180,7 @@ internal static class BridgeCommand
         }
         else
         {
-            Console.Out.WriteLine($"{Report.Number(end.Messages)} messages, {Report.Bytes(end.Bytes)}.");
+            Console.Out.WriteLine($"{Report.Count(end.Messages, "message")}, {Report.Bytes(end.Bytes)}.");
         }
 
         return exitCode;

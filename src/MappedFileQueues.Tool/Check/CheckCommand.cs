@@ -37,7 +37,7 @@ internal static class CheckCommand
         Option<long?> maxUnflushed = ToolOptions.Size(
             "--max-unflushed", "More published bytes that are not on disk are critical.", 0, long.MaxValue);
         Option<long?> minFree = ToolOptions.Size("--min-free", "Less free room on the disk is critical.", 1, long.MaxValue);
-        Option<TimeSpan?> maxClaim = ToolOptions.Duration(
+        Option<TimeSpan?> maxClaim = ToolOptions.Wait(
             "--max-claim", "A claim that stands in the readers' way for longer is critical; default 1s.");
         Command command = new(
             Name,
@@ -58,7 +58,7 @@ internal static class CheckCommand
                 Finite(parsed.GetValue(maxAge)),
                 parsed.GetValue(maxUnflushed),
                 parsed.GetValue(minFree),
-                Finite(parsed.GetValue(maxClaim)) ?? s_claimMaxDefault);
+                parsed.GetValue(maxClaim) ?? s_claimMaxDefault);
             CheckResult result;
             try
             {

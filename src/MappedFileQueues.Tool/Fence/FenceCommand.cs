@@ -26,7 +26,7 @@ internal static class FenceCommand
                 && number is < 0 or >= SlotLayout.SlotCount)
                 result.AddError($"SLOT is a number from 0 to {SlotLayout.SlotCount - 1}, not {number}.");
         });
-        Option<TimeSpan?> after = ToolOptions.Duration(
+        Option<TimeSpan?> after = ToolOptions.Wait(
             "--after", "Take away only claims that stand unchanged for this long; default 1s.");
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
         Command command = new(
@@ -66,8 +66,9 @@ internal static class FenceCommand
         if (before.Length == 0)
             throw Nothing(queue, info, slot);
         ErrorLine.Write(
-            $"Slot {slot} has {before.Length} open claims, the first at offset {before[0].Offset}, of pid {before[0].ProcessId}; "
-                + $"waiting {after.TotalSeconds.ToString(CultureInfo.InvariantCulture)} s to see whether it goes on.",
+            $"Slot {slot} has {Report.Count(before.Length, "open claim")}, the first at offset {before[0].Offset}, "
+                + $"of pid {before[0].ProcessId}; waiting "
+                + $"{after.TotalSeconds.ToString(CultureInfo.InvariantCulture)} s to see whether it goes on.",
             ExitCodes.Success);
         if (stopped.WaitHandle.WaitOne(after))
             return null;

@@ -69,7 +69,7 @@ internal static class InfoCommand
         Report claims = new("Open claims, at which readers wait", "offset", "length", "slot", "pid");
         foreach (MappedFileClaimInfo claim in info.OpenClaims)
             claims.Add(Report.Number(claim.Offset), Report.Number(claim.Length), $"{claim.Slot}", $"{claim.ProcessId}");
-        if (claims.Count > 0)
+        if (claims.RowCount > 0)
             claims.Write();
     }
 

@@ -6,7 +6,15 @@ internal static class ErrorLine
     /// <summary>Writes the line and returns the exit code that goes with it.</summary>
     public static int Write(string message, int exitCode)
     {
-        Console.Error.WriteLine($"mfq: {OperatorWords.Of(message).ReplaceLineEndings(" ")}");
+        try
+        {
+            Console.Error.WriteLine($"mfq: {OperatorWords.Of(message).ReplaceLineEndings(" ")}");
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            // Standard error is closed, or on a full disk. There is nobody to tell, and the exit code still tells.
+        }
+
         return exitCode;
     }
 }

@@ -9,7 +9,7 @@ internal sealed class Report(string title, params string[] columns)
     private readonly List<string[]> _rows = [];
 
     /// <summary>The number of rows.</summary>
-    public int Count => _rows.Count;
+    public int RowCount => _rows.Count;
 
     /// <summary>Adds a row with one cell per column.</summary>
     public void Add(params string[] cells) => _rows.Add(cells);
@@ -26,9 +26,14 @@ internal sealed class Report(string title, params string[] columns)
     /// <summary>A count or a length with thousands separators.</summary>
     public static string Number(long value) => value.ToString("N0", CultureInfo.InvariantCulture);
 
+    /// <summary>How many there are of something.</summary>
+    /// <param name="count">How many.</param>
+    /// <param name="what">One of them, such as "message".</param>
+    public static string Count(long count, string what) => $"{Number(count)} {what}{(count == 1 ? "" : "s")}";
+
     /// <summary>A length in bytes, exact; a large one is also shown rounded.</summary>
     public static string Bytes(long length) => length < 1_000_000
-        ? $"{Number(length)} bytes"
+        ? Count(length, "byte")
         : string.Create(CultureInfo.InvariantCulture, $"{length:N0} bytes ({length / 1e6:N1} MB)");
 
     /// <summary>A length in bytes in few digits, such as "3.2 GB".</summary>

@@ -1,9 +1,9 @@
 using System.Buffers;
 using System.CommandLine;
-using System.Globalization;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -15,7 +15,7 @@ internal static class AddCommand
 
     public static Command Create()
     {
-        Argument<string> pack = new("PACK") { Description = "The pack's directory; created when it is missing." };
+        Argument<string> pack = ToolOptions.PathArgument("PACK", "The pack's directory; created when it is missing.");
         Argument<string[]> paths = new("PATH")
         {
             Description = "Files, and directories whose files are added under their relative paths, separated by /.",
@@ -27,29 +27,21 @@ internal static class AddCommand
             DefaultValueFactory = _ => "",
         };
         Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
-        Option<long?> maxBytes = new("--max-bytes")
-        {
-            Description = "Evict the objects that were put longest ago where the volumes would become longer; at least 8192.",
-            HelpName = "BYTES",
-        };
-        maxBytes.Validators.Add(result =>
-        {
-            bool isTooFew = result.Tokens is [{ Value: { } text }]
-                && long.TryParse(text, CultureInfo.InvariantCulture, out long bytes) && bytes < MaxBytesMin;
-            if (isTooFew)
-                result.AddError($"--max-bytes is less than {MaxBytesMin}: {result.Tokens[0].Value}.");
-        });
-        Option<string> output = PackOutput.Option("one object with counts.");
+        Option<long?> maxBytes = ToolOptions.Size(
+            "--max-bytes",
+            $"Evict the objects that were put longest ago where the volumes would become longer; at least {MaxBytesMin}.",
+            MaxBytesMin,
+            long.MaxValue);
         Command command = new(
             "add",
             "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are: "
                 + "`mfq pack add texts.pack README.md --durable`.")
         {
-            pack, paths, prefix, durable, maxBytes, output,
+            pack, paths, prefix, durable, maxBytes,
         };
         command.SetAction(parsed => Run(
             parsed.GetRequiredValue(pack), parsed.GetRequiredValue(paths), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(durable), parsed.GetValue(maxBytes), parsed.IsJson(output)));
+            parsed.GetValue(durable), parsed.GetValue(maxBytes), OutputOption.IsJson(parsed)));
         return command;
     }
 
@@ -84,12 +76,12 @@ internal static class AddCommand
             pack.Flush();
         if (isJson)
         {
-            PackOutput.Write(
+            OutputOption.WriteJson(
                 new AddResult(count, unchanged, skipped, length, pack.EvictedCount), PackJsonContext.Default.AddResult);
         }
         else
         {
-            Console.Out.WriteLine($"added {Report.Number(count)} files, {Report.Bytes(length)}"
+            Console.Out.WriteLine($"added {Report.Count(count, "file")}, {Report.Bytes(length)}"
                 + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : "")
                 + (pack.EvictedCount > 0 ? $"; {Report.Number(pack.EvictedCount)} were evicted" : ""));
         }

@@ -1,6 +1,7 @@
 using System.CommandLine;
 using System.Globalization;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -24,18 +25,17 @@ internal static class CompactCommand
             if (isOutside)
                 result.AddError($"--garbage is a share, 0 to 1: {result.Tokens[0].Value}.");
         });
-        Option<string> output = PackOutput.Option("one object, lengths in bytes.");
         Command command = new(
             "compact", "Free the room of overwritten and deleted objects: `mfq pack compact texts.pack`.")
         {
-            pack, garbage, output,
+            pack, garbage,
         };
         command.SetAction(parsed =>
         {
             using PackStore store = PackStore.Open(parsed.GetRequiredValue(pack), new PackOptions { CreateIfMissing = false });
             PackCompaction done = store.Compact(parsed.GetRequiredValue(garbage));
-            if (parsed.IsJson(output))
-                PackOutput.Write(done, PackJsonContext.Default.PackCompaction);
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(done, PackJsonContext.Default.PackCompaction);
             else
                 Print(done);
             return done.VolumesSkipped == 0
@@ -46,6 +46,6 @@ internal static class CompactCommand
     }
 
     private static void Print(PackCompaction done) => Console.Out.WriteLine(
-        $"replaced {Report.Number(done.VolumesReplaced)} volumes by {Report.Number(done.VolumesMade)}, "
+        $"replaced {Report.Count(done.VolumesReplaced, "volume")} by {Report.Number(done.VolumesMade)}, "
         + $"freed {Report.Bytes(done.BytesFreed)}");
 }

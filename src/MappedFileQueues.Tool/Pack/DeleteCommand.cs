@@ -1,5 +1,6 @@
 using System.CommandLine;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -12,14 +13,14 @@ internal static class DeleteCommand
         Argument<string> pack = PackCommand.PackArgument();
         Argument<string[]> keys = new("KEY") { Description = "The objects' keys.", Arity = ArgumentArity.OneOrMore };
         Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
-        Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
             "delete", "Remove objects, damaged or not. Compaction frees their room: `mfq pack delete texts.pack README.md`.")
         {
-            pack, keys, durable, output,
+            pack, keys, durable,
         };
         command.SetAction(parsed => Run(
-            parsed.GetRequiredValue(pack), parsed.GetRequiredValue(keys), parsed.GetValue(durable), parsed.IsJson(output)));
+            parsed.GetRequiredValue(pack), parsed.GetRequiredValue(keys), parsed.GetValue(durable),
+            OutputOption.IsJson(parsed)));
         return command;
     }
 
@@ -46,9 +47,9 @@ internal static class DeleteCommand
         }
 
         if (isJson)
-            PackOutput.Write(new DeleteResult(deleted, missing), PackJsonContext.Default.DeleteResult);
+            OutputOption.WriteJson(new DeleteResult(deleted, missing), PackJsonContext.Default.DeleteResult);
         else
-            Console.Out.WriteLine($"deleted {Report.Number(deleted)} objects");
+            Console.Out.WriteLine($"deleted {Report.Count(deleted, "object")}");
         return missing == 0 ? ExitCodes.Success : ExitCodes.Failure;
     }
 }

@@ -1,6 +1,7 @@
 using System.Buffers;
 using System.CommandLine;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -11,7 +12,7 @@ internal static class ExtractCommand
     public static Command Create()
     {
         Argument<string> pack = PackCommand.PackArgument();
-        Argument<string> target = new("DIR") { Description = "The directory for the files; created when it is missing." };
+        Argument<string> target = ToolOptions.PathArgument("DIR", "The directory for the files; created when it is missing.");
         Option<string> prefix = new("--prefix")
         {
             Description = "Only objects whose key begins with this.",
@@ -22,16 +23,15 @@ internal static class ExtractCommand
         {
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
-        Option<string> output = PackOutput.Option("one object with counts.");
         Command command = new(
             "extract",
             "Write a pack's objects as files. Keys that lead out of DIR are refused: `mfq pack extract texts.pack copies`.")
         {
-            pack, target, prefix, overwrite, allowStale, output,
+            pack, target, prefix, overwrite, allowStale,
         };
         command.SetAction(parsed => Run(
             parsed.GetRequiredValue(pack), parsed.GetRequiredValue(target), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(overwrite), parsed.GetValue(allowStale), parsed.IsJson(output)));
+            parsed.GetValue(overwrite), parsed.GetValue(allowStale), OutputOption.IsJson(parsed)));
         return command;
     }
 
@@ -71,9 +71,9 @@ internal static class ExtractCommand
         }
 
         if (isJson)
-            PackOutput.Write(new ExtractResult(count, failed, length), PackJsonContext.Default.ExtractResult);
+            OutputOption.WriteJson(new ExtractResult(count, failed, length), PackJsonContext.Default.ExtractResult);
         else
-            Console.Out.WriteLine($"extracted {Report.Number(count)} files, {Report.Bytes(length)}");
+            Console.Out.WriteLine($"extracted {Report.Count(count, "file")}, {Report.Bytes(length)}");
         return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;
 
         void OnDamage(PackDamage damage) => Fail($"{damage.File} at {damage.Position}", damage.Reason);
@@ -81,7 +81,7 @@ internal static class ExtractCommand
         void Fail(string what, string reason)
         {
             failed++;
-            ErrorLine.Write($"Not extracted: key={PrintableKey.Of(what)}, reason={reason}.", ExitCodes.Failure);
+            ErrorLine.Write($"Not extracted: key={PrintableKey.Of(what)}, reason={reason.TrimEnd('.')}.", ExitCodes.Failure);
         }
     }
 

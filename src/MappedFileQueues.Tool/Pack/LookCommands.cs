@@ -2,6 +2,7 @@ using System.Buffers;
 using System.CommandLine;
 using System.Globalization;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
@@ -17,11 +18,12 @@ internal static class LookCommands
             Description = "Only objects whose key begins with this.",
             DefaultValueFactory = _ => "",
         };
-        Option<string> output = PackOutput.Option("one object per line.");
         Command command = new(
-            "list", "Show the objects in their order on disk, length in bytes and key: `mfq pack list texts.pack`.")
+            "list",
+            "Show the objects in their order on disk, length in bytes and key: `mfq pack list texts.pack`. With --output json: a "
+                + "line for each.")
         {
-            pack, prefix, output,
+            pack, prefix,
         };
         command.SetAction(parsed =>
         {
@@ -30,10 +32,15 @@ internal static class LookCommands
             foreach (PackEntry entry in reader.Enumerate(parsed.GetRequiredValue(prefix), damage => code = Show(damage)))
             {
                 string key = entry.Key;
-                if (parsed.IsJson(output))
-                    PackOutput.Write(new ListedObject(key, entry.Length, entry.Sequence), PackJsonContext.Default.ListedObject);
+                if (OutputOption.IsJson(parsed))
+                {
+                    OutputOption.WriteJson(
+                        new ListedObject(key, entry.Length, entry.Sequence), PackJsonContext.Default.ListedObject);
+                }
                 else
+                {
                     Console.Out.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{entry.Length}\t{PrintableKey.Of(key)}"));
+                }
             }
 
             return code;
@@ -49,11 +56,11 @@ internal static class LookCommands
         {
             Description = "Where damage may hide a newer value, write the older one instead of failing.",
         };
-        Option<string> output = PackOutput.Option("one object, the data as base64.", "the object's bytes as they are");
         Command command = new(
-            "get", "Write an object's bytes to standard output: `mfq pack get texts.pack README.md`.")
+            "get",
+            "Write an object's bytes to standard output, with --output json as base64: `mfq pack get texts.pack README.md`.")
         {
-            pack, key, allowStale, output,
+            pack, key, allowStale,
         };
         command.SetAction(parsed =>
         {
@@ -62,7 +69,7 @@ internal static class LookCommands
             if (!reader.TryGet(name, out IMemoryOwner<byte>? data))
                 throw new ToolException($"There is no such object: key={PrintableKey.Of(name)}.");
             using (data)
-                WriteObject(name, data.Memory, parsed.IsJson(output));
+                WriteObject(name, data.Memory, OutputOption.IsJson(parsed));
             return ExitCodes.Success;
         });
         return command;
@@ -71,10 +78,9 @@ internal static class LookCommands
     public static Command Verify()
     {
         Argument<string> pack = PackCommand.PackArgument();
-        Option<string> output = PackOutput.Option("one object with all damage.");
         Command command = new("verify", "Read every byte of a pack and report damage: `mfq pack verify texts.pack`.")
         {
-            pack, output,
+            pack,
         };
         command.SetAction(parsed =>
         {
@@ -89,14 +95,14 @@ internal static class LookCommands
             int code = ExitCodes.Success;
             foreach (PackDamage damage in verification.Damages)
                 code = Show(damage);
-            if (parsed.IsJson(output))
+            if (OutputOption.IsJson(parsed))
             {
-                PackOutput.Write(verification, PackJsonContext.Default.PackVerification);
+                OutputOption.WriteJson(verification, PackJsonContext.Default.PackVerification);
             }
             else
             {
                 Console.Out.WriteLine(
-                    $"{Report.Number(verification.Count)} objects, {Report.Bytes(verification.Length)} checked: "
+                    $"{Report.Count(verification.Count, "object")}, {Report.Bytes(verification.Length)} checked: "
                     + (verification.IsWhole ? "all whole" : "DAMAGED"));
             }
 
@@ -108,14 +114,13 @@ internal static class LookCommands
     public static Command Stat()
     {
         Argument<string> pack = PackCommand.PackArgument();
-        Option<string> output = PackOutput.Option("one object, lengths in bytes.");
-        Command command = new("stat", "Show a pack's sizes and counts: `mfq pack stat texts.pack`.") { pack, output };
+        Command command = new("stat", "Show a pack's sizes and counts: `mfq pack stat texts.pack`.") { pack };
         command.SetAction(parsed =>
         {
             using PackReader reader = Open(parsed.GetRequiredValue(pack));
             PackInfo info = reader.GetInfo();
-            if (parsed.IsJson(output))
-                PackOutput.Write(info, PackJsonContext.Default.PackInfo);
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(info, PackJsonContext.Default.PackInfo);
             else
                 Print(info);
             return ExitCodes.Success;
@@ -127,7 +132,7 @@ internal static class LookCommands
     {
         if (isJson)
         {
-            PackOutput.Write(new GotObject(key, data.Length, data), PackJsonContext.Default.GotObject);
+            OutputOption.WriteJson(new GotObject(key, data.Length, data), PackJsonContext.Default.GotObject);
             return;
         }
 

@@ -1,5 +1,5 @@
 using System.CommandLine;
-using System.Globalization;
+using MappedFileQueues.Tool.Arguments;
 
 namespace MappedFileQueues.Tool.Pack;
 
@@ -27,41 +27,29 @@ internal static class PackCommand
     }
 
     /// <summary>The first argument of every command.</summary>
-    public static Argument<string> PackArgument() => new("PACK") { Description = "The pack's directory." };
+    public static Argument<string> PackArgument() => ToolOptions.PathArgument("PACK", "The pack's directory.");
 
     private static Command CreateCommand()
     {
         Argument<string> pack = PackArgument();
-        Option<long> volumeSize = new("--volume-size")
-        {
-            Description = "The length of a volume in bytes; it cannot be changed later.",
-            HelpName = "BYTES",
-            DefaultValueFactory = _ => new Packs.PackOptions().VolumeSize,
-        };
-        volumeSize.Validators.Add(result =>
-        {
-            // The parser itself reports a value that is not a number.
-            bool isOutside = result.Tokens is [{ Value: { } text }]
-                && long.TryParse(text, CultureInfo.InvariantCulture, out long size) && !IsVolumeSize(size);
-            if (isOutside)
-                result.AddError(
-                    $"--volume-size is out of range, {VolumeSizeMin} to {VolumeSizeMax} bytes: {result.Tokens[0].Value}.");
-        });
-        Option<string> output = PackOutput.Option("one object, lengths in bytes.", "nothing");
-        Command command = new("create", "Create an empty pack: `mfq pack create texts.pack`.") { pack, volumeSize, output };
+        Option<long?> volumeSize = ToolOptions.Size(
+            "--volume-size",
+            $"The length of a volume; it cannot be changed later; default {new Packs.PackOptions().VolumeSize >> 30} GiB.",
+            VolumeSizeMin,
+            VolumeSizeMax);
+        Command command = new("create", "Create an empty pack: `mfq pack create texts.pack`.") { pack, volumeSize };
         command.SetAction(parsed =>
         {
             string path = parsed.GetRequiredValue(pack);
             if (File.Exists(Path.Combine(path, "pack.meta")))
                 throw new ToolException($"There is a pack already: path={path}. Name another directory, or use it as it is.");
-            using var store = Packs.PackStore.Open(
-                path, new Packs.PackOptions { VolumeSize = parsed.GetRequiredValue(volumeSize) });
-            if (parsed.IsJson(output))
-                PackOutput.Write(store.GetInfo(), PackJsonContext.Default.PackInfo);
+            Packs.PackOptions options = new();
+            options.VolumeSize = parsed.GetValue(volumeSize) ?? options.VolumeSize;
+            using var store = Packs.PackStore.Open(path, options);
+            if (OutputOption.IsJson(parsed))
+                OutputOption.WriteJson(store.GetInfo(), PackJsonContext.Default.PackInfo);
             return ExitCodes.Success;
         });
         return command;
     }
-
-    private static bool IsVolumeSize(long size) => size is >= VolumeSizeMin and <= VolumeSizeMax;
 }

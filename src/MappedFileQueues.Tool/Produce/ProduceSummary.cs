@@ -20,7 +20,8 @@ internal sealed record ProduceSummary(
             ? IsInterrupted ? "Nothing was produced." : "Nothing to produce: the input is empty."
             : string.Create(
                 CultureInfo.InvariantCulture,
-                $"Produced {Messages} messages, {Bytes} bytes, offsets {FirstOffset} to {LastOffset}, in {Seconds:F3} s.");
+                $"Produced {Messages} message{(Messages == 1 ? "" : "s")}, {Bytes} bytes, "
+                    + $"offsets {FirstOffset} to {LastOffset}, in {Seconds:F3} s.");
         return IsInterrupted ? $"Interrupted. {what}" : what;
     }
 }

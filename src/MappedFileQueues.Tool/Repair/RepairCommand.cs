@@ -133,7 +133,7 @@ internal static class RepairCommand
         Report steps = new(report.IsDryRun ? "Would be done" : "Done", "file", "what", "lost");
         foreach (RepairStep step in report.Steps)
             steps.Add(step.File, step.Action, step.Loss ?? "nothing");
-        if (steps.Count > 0)
+        if (steps.RowCount > 0)
             steps.Write();
         foreach (string left in report.LeftAlone)
             Console.Out.WriteLine($"Left alone: {left}");

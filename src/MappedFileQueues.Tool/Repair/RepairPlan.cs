@@ -151,7 +151,7 @@ internal sealed class RepairPlan
             return;
         long bytes = repair.Reasons.Count == 0 ? 0 : repair.Ranges.Sum(range => range.To - range.From);
         string what = _segments.Contains(start)
-            ? $"{repair.Ranges.Count} damaged places become padding"
+            ? $"{Report.Count(repair.Ranges.Count, "damaged place")} {(repair.Ranges.Count == 1 ? "becomes" : "become")} padding"
             : "made anew, of padding";
         string? loss = bytes == 0 ? null
             : $"the messages in {Report.Bytes(bytes)}: offsets {string.Join("; ", repair.Reasons)}";

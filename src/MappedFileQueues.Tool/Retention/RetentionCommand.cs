@@ -33,7 +33,7 @@ internal static class RetentionCommand
             bool IsGiven(params Option[] options) => options.Any(option => result.GetResult(option) is not null);
             bool isSet = IsGiven(maxBytes, maxAge, minFree);
             bool refines = IsGiven(dropUnread, unreadMax, noRecycle);
-            if ((isSet || refines) && IsGiven(show, none))
+            if (((isSet || refines) && IsGiven(show, none)) || (IsGiven(show) && IsGiven(none)))
                 result.AddError("--show and --none stand alone.");
             else if (refines && !isSet)
                 result.AddError("Give a limit: --max-bytes, --max-age or --min-free.");
@@ -50,7 +50,8 @@ internal static class RetentionCommand
                 UnconsumedBytesMax = parsed.GetValue(unreadMax),
                 Recycle = !parsed.GetValue(noRecycle),
             };
-            bool sets = parsed.GetValue(none) || policy != new RetentionOptions();
+            // An infinite age is a policy too: the one that keeps everything.
+            bool sets = parsed.GetValue(none) || parsed.GetResult(maxAge) is not null || policy != new RetentionOptions();
             if (sets)
             {
                 using QueueCore queue = AttachedStore.Open(new MappedFileQueueOptions

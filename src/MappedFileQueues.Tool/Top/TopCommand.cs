@@ -23,13 +23,12 @@ internal static class TopCommand
 
     public static Command Create()
     {
-        Argument<string> folder = new("DIR")
-        {
-            Description = "The folder whose stores are shown; without it, the current one.",
-            DefaultValueFactory = _ => ".",
-        };
+        Argument<string> folder = ToolOptions.PathArgument(
+            "DIR", "The folder whose stores are shown; without it, the current one.");
+        folder.DefaultValueFactory = _ => ".";
         Option<bool> once = ToolOptions.Flag("--once", "One picture, then end.");
-        Option<TimeSpan?> interval = ToolOptions.Duration("--interval", "The time between two pictures; default 2s.");
+        Option<TimeSpan?> interval = ToolOptions.Wait(
+            "--interval", "The time between two pictures, at least 100ms; default 2s.");
         Command command = new(
             "top",
             "Watch every store below a folder: how fast it grows, how far consumers are behind, what is not on disk, who has it "
@@ -116,7 +115,7 @@ internal static class TopCommand
 
         if (isScreen)
             Console.Out.Write(Home);
-        if (report.Count > 0)
+        if (report.RowCount > 0)
             report.Write();
         else
             Console.Out.WriteLine($"No store below {root}.");

@@ -46,7 +46,7 @@ internal static class ExportCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
-                Console.Out.WriteLine($"Exported {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+                Console.Out.WriteLine($"Exported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return ExitCodes.Success;
         });
         return command;
@@ -70,6 +70,10 @@ internal static class ExportCommand
     {
         if (File.Exists(file))
             throw new ToolException($"The file exists: file={file}. Name another one, or remove it.");
+        if (Directory.Exists(file))
+            throw new ToolException($"A directory has that name: file={file}. Name a file.");
+        if (!Directory.Exists(Path.GetDirectoryName(file)))
+            throw new ToolException($"The directory of the file is missing: file={file}. Make it, or name another one.");
         string temporary = $"{file}.{Environment.ProcessId}.tmp";
         try
         {

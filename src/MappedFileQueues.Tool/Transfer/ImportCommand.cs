@@ -12,11 +12,9 @@ internal static class ImportCommand
     public static Command Create()
     {
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; made if it is missing.");
-        Argument<string> file = new("FILE")
-        {
-            Description = "What `mfq export` has written, or lines of JSON with `text` or `base64`; - is standard input.",
-            DefaultValueFactory = _ => "-",
-        };
+        Argument<string> file = ToolOptions.PathArgument(
+            "FILE", "What `mfq export` has written, or lines of JSON with `text` or `base64`; - is standard input.");
+        file.DefaultValueFactory = _ => "-";
         Option<long?> skip = ToolOptions.Number(
             "--skip", "Leave out this many messages: those that an import before has appended.", 0, long.MaxValue);
         Option<long?> segmentSize = ToolOptions.Size(
@@ -46,7 +44,7 @@ internal static class ImportCommand
             using Interruption interruption = new();
             using Stream input = name == "-"
                 ? new InterruptibleStream(Console.OpenStandardInput(), interruption.Token)
-                : File.OpenRead(name);
+                : NamedInput.Open(name);
             TransferResult result;
             try
             {
@@ -62,7 +60,7 @@ internal static class ImportCommand
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
                 Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
-                    + $"Imported {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+                    + $"Imported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
         });
         return command;

@@ -113,34 +113,67 @@ internal abstract class ImportSource
 
                 if (json.ValueKind != JsonValueKind.Object)
                     throw Wrong();
-                if (json.TryGetProperty("export", out _) && _count == 0 && Header is null)
+                // Lines of other programs may have properties of any name beside their message.
+                if (MessageOf(json) is { } message)
                 {
-                    Header = json.Deserialize(TransferJsonContext.Default.StoreHeader);
+                    _message = message;
+                    return true;
+                }
+
+                if (Header is null && _count == 0 && json.TryGetProperty("export", out _))
+                {
+                    Header = HeaderOf(json);
                     continue;
                 }
 
-                if (json.TryGetProperty("end", out JsonElement end))
-                {
-                    _isOver = true;
-                    return end.TryGetInt64(out long count) && count == _count ? false : throw Short(_count);
-                }
-
-                _message = MessageOf(json);
-                return true;
+                if (!json.TryGetProperty("end", out JsonElement end) || end.ValueKind != JsonValueKind.Number)
+                    throw Wrong();
+                _isOver = true;
+                return end.TryGetInt64(out long count) && count == _count ? false : throw Short(_count);
             }
 
             _isOver = true;
             return Header is null ? false : throw Short(_count);
         }
 
-        private byte[] MessageOf(JsonElement json)
+        /// <summary>The message of a line; null if it has none.</summary>
+        private byte[]? MessageOf(JsonElement json)
         {
-            if (json.TryGetProperty("text", out JsonElement text) && text.ValueKind == JsonValueKind.String)
-                return Encoding.UTF8.GetBytes(text.GetString()!);
-            if (json.TryGetProperty("base64", out JsonElement base64) && base64.ValueKind == JsonValueKind.String
-                && base64.TryGetBytesFromBase64(out byte[]? bytes))
-                return bytes;
-            throw Wrong();
+            try
+            {
+                if (json.TryGetProperty("text", out JsonElement text) && text.ValueKind == JsonValueKind.String)
+                    return Encoding.UTF8.GetBytes(text.GetString()!);
+                return json.TryGetProperty("base64", out JsonElement base64) && base64.ValueKind == JsonValueKind.String
+                    && base64.TryGetBytesFromBase64(out byte[]? bytes) ? bytes : null;
+            }
+            catch (InvalidOperationException)
+            {
+                // Half of a surrogate pair, which is no text.
+                throw Wrong();
+            }
+        }
+
+        private static StoreHeader HeaderOf(JsonElement json)
+        {
+            StoreHeader? header = null;
+            try
+            {
+                header = json.Deserialize(TransferJsonContext.Default.StoreHeader);
+            }
+            catch (JsonException)
+            {
+                // A field is missing, or is something else.
+            }
+
+            if (header is { Export: > StoreHeader.Version })
+            {
+                throw new ToolException($"The export has a newer form: version={header.Export}, newest known="
+                    + $"{StoreHeader.Version}. Import it with a newer mfq.");
+            }
+
+            return header is { StructSize: >= 0, SegmentSize: > 0 and <= StoreMeta.SegmentLengthMax }
+                ? header
+                : throw new ToolException("The head of the export is damaged. Export the store again.");
         }
 
         private ToolException Wrong() => new(

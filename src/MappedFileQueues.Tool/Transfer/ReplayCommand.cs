@@ -40,7 +40,7 @@ internal static class ReplayCommand
             ConsumePlan plan = ConsumePlan.WithoutTrace(
                 parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
             string path = Path.GetFullPath(parsed.GetRequiredValue(target));
-            if (path == Path.GetFullPath(plan.StorePath))
+            if (TargetStore.IsSame(plan.StorePath, path))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
             MappedFileQueueOptions options = new()
             {
@@ -54,7 +54,7 @@ internal static class ReplayCommand
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
                 Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
-                    + $"Replayed {Report.Number(result.Messages)} messages, {Report.Bytes(result.Bytes)}.");
+                    + $"Replayed {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
         });
         return command;

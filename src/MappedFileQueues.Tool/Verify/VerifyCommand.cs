@@ -66,12 +66,12 @@ internal static class VerifyCommand
                 damage.Reason);
         }
 
-        if (damages.Count > 0)
+        if (damages.RowCount > 0)
             damages.Write();
         Report files = new("Other files", "file", "", "what", "remedy");
         foreach (FileFinding finding in verification.Findings)
             files.Add(finding.File, finding.IsDamage ? "damaged" : "note", finding.Reason, finding.Remedy);
-        if (files.Count > 0)
+        if (files.RowCount > 0)
             files.Write();
     }
 

@@ -120,6 +120,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         Refuses("StreamSegmentLength", options => options.StreamSegmentLength = -1);
         Refuses("DeadLetterPath", options => options.DeadLetterPath = options.StorePath + "/");
         Refuses("Stream", options => options.Stream = new string('s', 250));
+        Refuses("ConsumerName", options => options.ConsumerName = "a/b");
         Refuses("address", options => options.Brokers = "amqp://host/a/b");
         Refuses("address", options => options.Brokers = "amqp://user:12/secret@host");
         Refuses("address", options => options.Brokers = "amqp://user:12?secret@host");
@@ -138,6 +139,20 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         Exception error = await Assert.ThrowsAnyAsync<Exception>(() => host.StartAsync());
         Assert.Contains("orders", error.Message, StringComparison.Ordinal);
         Assert.Contains("Stream is missing", error.Message, StringComparison.Ordinal);
+    }
+
+    /// <summary>The second one's options were added to the first one's, and both ran with all of them.</summary>
+    [Fact]
+    public void Add_SameNameTwice_IsRefused()
+    {
+        ServiceCollection services = new();
+        services.AddMappedFileQueueForwarder("orders", options => options.StorePath = _scene.SourcePath);
+        services.AddMappedFileQueueFetcher("orders", options => options.StorePath = _scene.TargetPath);
+
+        InvalidOperationException error = Assert.Throws<InvalidOperationException>(
+            () => services.AddMappedFileQueueForwarder("orders", options => options.StorePath = _scene.TargetPath));
+
+        Assert.Contains("orders", error.Message, StringComparison.Ordinal);
     }
 
     private void Refuses(string word, Action<StreamForwarderOptions> change)

@@ -59,6 +59,20 @@ public sealed class CheckTests : IDisposable
         ToolRun usage = ToolRun.Of("check", _temp.StorePath, "--max-lag", "much").Expect(3);
         Assert.Empty(usage.Text);
         Assert.Contains("--max-lag", usage.Error, StringComparison.Ordinal);
+        usage = ToolRun.Of("check", _temp.StorePath, "--max-claim", "infinite").Expect(3);
+        Assert.Contains("--max-claim", usage.Error, StringComparison.Ordinal);
+    }
+
+    /// <summary>A check that cannot report says that it does not know; 1 would be a warning.</summary>
+    [Fact]
+    public void Check_ItsOutputCannotBeWritten_IsUnknown()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "/dev/full is Linux's.");
+        Produce();
+        const string Script = "exec dotnet exec \"$0\" check \"$1\" >/dev/full";
+
+        ToolRun.Start(
+            new System.Diagnostics.ProcessStartInfo("bash", ["-c", Script, Repository.ToolPath, _temp.StorePath]), []).Expect(3);
     }
 
     [Fact]

@@ -23,6 +23,24 @@ public sealed partial class HelpTests
         });
     }
 
+    /// <summary>The commands of `mfq pack` showed two of the name `--output`, with different words.</summary>
+    [Theory]
+    [InlineData("pack", "list")]
+    [InlineData("pack", "create")]
+    [InlineData("bridge", "forward")]
+    public void Help_OfACommand_NamesAnOptionOnce(params string[] command)
+    {
+        string[] options =
+        [
+            .. ToolRun.Of([.. command, "--help"]).Expect(0).Lines
+                .Select(line => line.TrimStart()).Where(line => line.StartsWith("--", StringComparison.Ordinal))
+                .Select(line => line.Split(' ')[0]),
+        ];
+
+        Assert.Contains("--output", options);
+        Assert.Equal(options.Distinct(), options);
+    }
+
     [Theory]
     [InlineData("bash")]
     [InlineData("zsh")]

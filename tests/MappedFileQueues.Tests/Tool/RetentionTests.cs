@@ -34,6 +34,18 @@ public sealed class RetentionTests : IDisposable
         Assert.Equal(JsonValueKind.Null, none.GetProperty("maxBytes").ValueKind);
     }
 
+    /// <summary>The command showed the old policy, as if nothing had been asked for.</summary>
+    [Fact]
+    public void Retention_InfiniteAge_ReplacesThePolicy()
+    {
+        Produce();
+        ToolRun.Of("retention", _temp.StorePath, "--max-age", "72h").Expect(0);
+
+        JsonElement policy = Json("retention", _temp.StorePath, "--max-age", "infinite").GetProperty("retention");
+
+        Assert.Equal(JsonValueKind.Null, policy.GetProperty("maxAge").ValueKind);
+    }
+
     /// <summary>The command ended before its thread had removed anything, and nobody else had the store open.</summary>
     [Fact]
     public void Retention_NobodyElseIsAttached_IsAppliedWhenTheCommandReturns()

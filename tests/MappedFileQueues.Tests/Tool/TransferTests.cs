@@ -117,6 +117,61 @@ public sealed class TransferTests : IDisposable
         Assert.Equal(3, Read(copy).Count);
     }
 
+    /// <summary>These properties mean something only on the lines that an export adds, which have no message.</summary>
+    [Fact]
+    public void Import_LinesWithOtherProperties_AreMessages()
+    {
+        string copy = Path.Combine(_temp.Root, "copy");
+
+        const string Lines = "{\"text\":\"one\",\"export\":5,\"end\":\"x\"}\n{\"text\":\"two\",\"end\":0}\n";
+        ToolRun.WithInput(Encoding.UTF8.GetBytes(Lines), "import", copy).Expect(0);
+
+        Assert.Equal([[.. "one"u8], [.. "two"u8]], Read(copy));
+    }
+
+    /// <summary>Each of these once asked the user to report an error of mfq.</summary>
+    [Theory]
+    [InlineData("head of the export is damaged", "{\"export\":1,\"structSize\":\"a\"}")]
+    [InlineData("head of the export is damaged", "{\"export\":1,\"segmentSize\":0}\n{\"text\":\"a\"}\n{\"end\":1}")]
+    [InlineData("head of the export is damaged", "{\"export\":1,\"segmentSize\":4096,\"structSize\":-1}\n{\"text\":\"a\"}")]
+    [InlineData("newer form", "{\"export\":2,\"segmentSize\":4096}\n{\"text\":\"a\"}\n{\"end\":1}")]
+    [InlineData("no message", "{\"text\":\"\\ud800\"}")]
+    [InlineData("no message", "{\"end\":\"x\"}")]
+    public void Import_WrongLine_IsRefusedAndMakesNoStore(string named, string lines)
+    {
+        string copy = Path.Combine(_temp.Root, "copy");
+
+        ToolRun.WithInput(Encoding.UTF8.GetBytes(lines), "import", copy).ExpectError(named);
+
+        Assert.False(Directory.Exists(copy));
+    }
+
+    [Fact]
+    public void Transfer_DirectoryInThePlaceOfAFile_IsSaid()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
+
+        ToolRun.Of("import", Path.Combine(_temp.Root, "copy"), _temp.Root).ExpectError("is a directory");
+        ToolRun.Of("produce", Path.Combine(_temp.Root, "copy"), "--lines", _temp.Root).ExpectError("is a directory");
+        ToolRun.Of("export", _temp.StorePath, "--to", _temp.Root).ExpectError("A directory has that name");
+        ToolRun.Of("export", _temp.StorePath, "--to", Path.Combine(_temp.Root, "none", "x")).ExpectError("is missing");
+        Assert.Equal(["store"], NamesIn(_temp.Root));
+    }
+
+    /// <summary>A slash at the end, or a link, hid that both were one store, and its messages were doubled.</summary>
+    [Fact]
+    public void Replay_SameStoreByAnotherPath_IsRefused()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "3").Expect(0);
+        List<string> paths = [_temp.StorePath + Path.DirectorySeparatorChar, Path.Combine(_temp.StorePath, "..", "store")];
+        if (!OperatingSystem.IsWindows())
+            paths.Add(Directory.CreateSymbolicLink(Path.Combine(_temp.Root, "link"), _temp.StorePath).FullName);
+
+        Assert.All(paths, path => ToolRun.Of("replay", _temp.StorePath, path).ExpectError("into itself"));
+
+        Assert.Equal(3, Read(_temp.StorePath).Count);
+    }
+
     /// <summary>A closed pipe is no error, and a signal leaves no file.</summary>
     [Fact]
     public void Export_PipeIsClosed_IsNoError()
@@ -161,7 +216,9 @@ public sealed class TransferTests : IDisposable
         Eventually.True(() => File.Exists(Path.Combine(copy, "control")) && Read(copy).Count > 0, "a message came");
         replay.Signal(ChildProcess.SigTerm);
         replay.ExpectExit(143);
-        Assert.Equal($"Interrupted. Replayed {Read(copy).Count} messages", Assert.Single(replay.Lines).Split(',')[0]);
+        int count = Read(copy).Count;
+        Assert.Equal(
+            $"Interrupted. Replayed {count} message{(count == 1 ? "" : "s")}", Assert.Single(replay.Lines).Split(',')[0]);
 
         string other = Path.Combine(_temp.Root, "other");
         using ChildProcess import = ChildProcess.StartTool("import", other);
@@ -170,7 +227,7 @@ public sealed class TransferTests : IDisposable
         Eventually.True(() => File.Exists(Path.Combine(other, "control")) && Read(other).Count > 0, "a message came");
         import.Signal(ChildProcess.SigTerm);
         import.ExpectExit(143);
-        Assert.StartsWith("Interrupted. Imported 1 messages", Assert.Single(import.Lines), StringComparison.Ordinal);
+        Assert.StartsWith("Interrupted. Imported 1 message,", Assert.Single(import.Lines), StringComparison.Ordinal);
     }
 
     private void Fill()

@@ -31,6 +31,20 @@ public sealed class UsageTests : IDisposable
     [InlineData("name", "consume", "s", "--consumer", "a/b")]
     [InlineData("maybe", "consume", "s", "--follow=maybe")]
     [InlineData("--lock-timeout", "consume", "s", "--lock-timeout", "soon")]
+    [InlineData("--lock-timeout", "consume", "s", "--lock-timeout=-Infinity")]
+    [InlineData("--lock-timeout", "consume", "s", "--lock-timeout", "NaN")]
+    [InlineData("--after", "fence", "s", "0", "--after", "infinite")]
+    [InlineData("--after", "fence", "s", "0", "--after", "700h")]
+    [InlineData("--interval", "top", "--interval", "infinite")]
+    [InlineData("DIR", "top", "")]
+    [InlineData("FILE", "import", "s", "")]
+    [InlineData("--show", "retention", "s", "--show", "--none")]
+    [InlineData("BROKER", "bridge", "forward", "s", " ,", "--stream", "o")]
+    [InlineData("--stream", "bridge", "fetch", "amqp://127.0.0.1:1", "s", "--stream", "")]
+    [InlineData("name", "bridge", "forward", "s", "amqp://127.0.0.1:1", "--stream", "o", "--consumer", "a/b")]
+    [InlineData("--stream-max-age", "bridge", "forward", "s", "amqp://127.0.0.1:1", "--stream", "o", "--stream-max-age", "0")]
+    [InlineData("PACK", "pack", "create", "")]
+    [InlineData("DIR", "pack", "extract", "p", "")]
     [InlineData("--lines", "produce", "s", "--lines", "-", "--messages", "1")]
     [InlineData("--lines", "produce", "s", "--lines", "")]
     [InlineData("--size", "produce", "s", "--size", "10")]
@@ -113,6 +127,22 @@ public sealed class UsageTests : IDisposable
         run.ExpectError(name);
         Assert.Empty(run.Text);
         Assert.DoesNotContain("please report it", run.Error, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// The error line itself could not be written, and that ended the command by SIGABRT, with a core file beside it.
+    /// </summary>
+    [Theory]
+    [InlineData(1, "info")]
+    [InlineData(2, "info --count=maybe")]
+    [InlineData(3, "check")]
+    public void AnyCommand_StandardErrorIsFull_TheExitCodeStillTells(int expectedCode, string command)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "/dev/full is Linux's.");
+        string script = $"exec dotnet exec \"$0\" {command} nowhere 2>/dev/full";
+
+        ToolRun.Start(new System.Diagnostics.ProcessStartInfo("bash", ["-c", script, Repository.ToolPath]), [])
+            .Expect(expectedCode);
     }
 
     [Fact]

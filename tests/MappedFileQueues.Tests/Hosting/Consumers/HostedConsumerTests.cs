@@ -258,7 +258,7 @@ public sealed class HostedConsumerTests
     public async Task Consumer_NameIsHeldElsewhere_StandsByAndTakesOver()
     {
         await using TestHost host = MakeHost(services => services.AddMappedFileConsumer<long, LongHandler>(
-            "orders", consumer: "audit"));
+            "orders", consumer: "Audit"));
         using MappedFileQueue<long> other = new(new MappedFileQueueOptions { StorePath = host.StorePath });
         MappedFileConsumer<long> holder = other.OpenConsumer("audit");
         await host.StartAsync();
@@ -281,6 +281,46 @@ public sealed class HostedConsumerTests
         InvalidOperationException error = await Assert.ThrowsAsync<InvalidOperationException>(host.StartAsync);
 
         Assert.Contains("name=\"bills\"", error.Message, StringComparison.Ordinal);
+    }
+
+    /// <summary>The application started, and its consumer stopped for good with a word about keyed services.</summary>
+    [Fact]
+    public async Task Start_ConsumerOfAnotherType_SaysWhatTheQueueHolds()
+    {
+        await using TestHost host = new();
+        host.Services.AddMappedFileQueue<int>("orders", options => options.StorePath = host.StorePath);
+        host.Services.AddSingleton(_script).AddMappedFileConsumer<long, LongHandler>("orders");
+
+        InvalidOperationException error = await Assert.ThrowsAsync<InvalidOperationException>(host.StartAsync);
+
+        Assert.Contains("takes structs System.Int64, and its queue holds structs System.Int32: name=\"orders\"", error.Message,
+            StringComparison.Ordinal);
+        Assert.False(Directory.Exists(host.StorePath));
+    }
+
+    /// <summary>The second one waited for the name that the first one held, for ever.</summary>
+    [Fact]
+    public void AddMappedFileConsumer_SameNameTwice_IsRefused()
+    {
+        ServiceCollection services = new();
+        services.AddMappedFileConsumer<long, LongHandler>("orders");
+        services.AddMappedFileConsumer<long, LongHandler>("orders", consumer: "audit");
+
+        Assert.Throws<InvalidOperationException>(
+            () => services.AddMappedFileConsumer<long, LongHandler>("orders", consumer: "Audit"));
+    }
+
+    /// <summary>A letter became a message of the queue, whose letter became a message.</summary>
+    [Fact]
+    public async Task Start_DeadLettersIntoTheQueueItself_IsRefused()
+    {
+        await using TestHost host = MakeHost(services => { });
+        host.Services.AddMappedFileConsumer<long, LongHandler>(
+            "orders", options => options.DeadLetterPath = host.StorePath + Path.DirectorySeparatorChar);
+
+        InvalidOperationException error = await Assert.ThrowsAsync<InvalidOperationException>(host.StartAsync);
+
+        Assert.Contains("MappedFileQueues:orders:Consumer:DeadLetterPath", error.Message, StringComparison.Ordinal);
     }
 
     private TestHost MakeHost(Action<IServiceCollection> add)

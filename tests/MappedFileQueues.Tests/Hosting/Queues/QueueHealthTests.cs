@@ -209,6 +209,19 @@ public sealed class QueueHealthTests
         return host;
     }
 
+    /// <summary>The check itself failed, with the name of an internal type.</summary>
+    [Fact]
+    public async Task Start_CheckOfNoQueue_SaysWhatIsMissing()
+    {
+        await using TestHost host = new();
+        host.Services.AddMappedFileQueue("orders", options => options.StorePath = host.StorePath);
+        host.Services.AddHealthChecks().AddMappedFileQueue("bills");
+
+        Exception error = await Assert.ThrowsAnyAsync<Exception>(host.StartAsync);
+
+        Assert.Contains("A health check needs its queue: name=\"bills\"", error.Message, StringComparison.Ordinal);
+    }
+
     private static async Task ExpectAsync(TestHost host, HealthStatus status, string sentence)
     {
         HealthReport report = await host.CheckHealthAsync();

@@ -102,6 +102,7 @@ public sealed class QueueRegistrationTests
 
     [Theory]
     [InlineData("orders:Retention:MaxByte", "1", "MappedFileQueues:orders:Retention:MaxByte is no option.")]
+    [InlineData("orders:Retention:MaxBytes", "-5", "MappedFileQueues:orders:Retention:MaxBytes ('-5') must be a non-negative")]
     [InlineData("orders:SegmentSize", "0", "MappedFileQueues:orders:SegmentSize must be from 1 to")]
     [InlineData("orders:SegmentSize", "many", "MappedFileQueues:orders:SegmentSize")]
     [InlineData("orders:SegmentSise", "4096", "MappedFileQueues:orders:SegmentSise is no option. The options are ")]
@@ -110,7 +111,7 @@ public sealed class QueueRegistrationTests
     [InlineData("orders:Consumer:AttemptsMax", "0", "MappedFileQueues:orders:Consumer:AttemptsMax must be between 1 and")]
     [InlineData("orders:Consumer:Retries", "3", "MappedFileQueues:orders:Consumer:Retries is no option.")]
     [InlineData("orders:Consumers:audit:RetryDelay", "-1", "MappedFileQueues:orders:Consumers:audit:RetryDelay must be from")]
-    [InlineData("orders:Health:FreeBytesMin", "-1", "MappedFileQueues:orders:Health:FreeBytesMin must be between 0 and")]
+    [InlineData("orders:Health:FreeBytesMin", "-1", "MappedFileQueues:orders:Health:FreeBytesMin must be zero or more: -1.")]
     [InlineData("orders:Health:Free", "1", "MappedFileQueues:orders:Health:Free is no option.")]
     public async Task Start_WrongOption_FailsWithASentenceThatNamesTheKey(string key, string value, string sentence)
     {
