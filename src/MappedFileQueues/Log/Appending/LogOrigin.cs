@@ -138,6 +138,8 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
     private void CarryOn(long lowWater)
     {
         flusher.CheckpointAt(lowWater);
+        // A removal would take segments that are left over before it for the log's, because a consumer may stand there.
+        CheckpointFile.RecordLowWater(store.Directory, store.Meta, lowWater, store.Control.Epoch, store.Control.BootId);
         SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: never entered; pairs with P20 acquire.
         // P18 full: nothing lies before it; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, lowWater);
