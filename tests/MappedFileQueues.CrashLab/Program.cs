@@ -1,5 +1,6 @@
 using System.CommandLine;
 using System.Diagnostics;
+using MappedFileQueues.CrashLab.Again;
 using MappedFileQueues.CrashLab.Parts;
 using MappedFileQueues.Memory;
 
@@ -12,8 +13,8 @@ internal static class Program
 {
     private static readonly LabPart[] s_parts =
     [
-        new RealCutPart(), new CutPart(retains: false), new CutPart(retains: true), new KillPart(), new FaultPart(),
-        new HostilePart(), new AppendPart(), new PackPart(),
+        new RealCutPart(), new CutPart(retains: false), new CutPart(retains: true), new RepeatPart(), new KillPart(),
+        new FaultPart(), new HostilePart(), new AppendPart(), new PackPart(),
     ];
 
     private static int Main(string[] arguments)

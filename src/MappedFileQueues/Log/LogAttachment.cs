@@ -41,6 +41,7 @@ internal sealed class LogAttachment : IDisposable
         Retention = new RetentionThread(Store, deleting);
         Store.SettleRemoval = () => _ = Retention.Trim(0);
         Origin = new LogOrigin(Store, Flusher);
+        Store.SettleOrigin = Origin.SettleUnderOpen;
         if (settings.UnconsumedBytesMax > 0)
             ConsumerLimit = new ConsumerLimit(Store, settings.UnconsumedBytesMax);
         if (ConsumerLimit is not null)

@@ -351,6 +351,8 @@ internal sealed class QueueCore : IDisposable
         {
             if (policy != TryReadRetention())
                 SetRetention(policy);
+            else
+                RetentionFile.FlushName(Store.Directory);
         }
         catch
         {

@@ -13,6 +13,7 @@ public sealed class CrashLabTests(ITestOutputHelper output)
     [Theory]
     [InlineData("cut", "--images", "200")]
     [InlineData("retain", "--images", "200")]
+    [InlineData("again", "--runs", "4")]
     [InlineData("kill", "--runs", "1")]
     [InlineData("fault", "--runs", "2")]
     [InlineData("hostile", "--runs", "1")]

@@ -20,7 +20,8 @@ namespace MappedFileQueues.Log.Appending;
 /// 3 the old first header, free to padding: from here    taken back: the log goes on behind the padding
 ///   on no producer appends there; a message that came
 ///   first wins, and low water goes back
-/// 4 sync the padding, write the checkpoint: decided     carried on
+/// 4 sync the padding, write the checkpoint: decided;    carried on
+///   record low water on disk, as a removal does
 /// 5 padding up to the offset                            carried on: the log begins at its segment's start
 /// 6 raise the hint: waiting producers go on there       moved; the old segments are left over
 /// 7 remove the old segments, flush the directory        -
@@ -138,6 +139,8 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
     private void CarryOn(long lowWater)
     {
         flusher.CheckpointAt(lowWater);
+        // A removal would take segments that are left over before it for the log's, because a consumer may stand there.
+        CheckpointFile.RecordLowWater(store.Directory, store.Meta, lowWater, store.Control.Epoch, store.Control.BootId);
         SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: never entered; pairs with P20 acquire.
         // P18 full: nothing lies before it; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, lowWater);

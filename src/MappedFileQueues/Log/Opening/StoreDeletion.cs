@@ -14,10 +14,12 @@ namespace MappedFileQueues.Log.Opening;
 ///   the directory                                         deletion goes on
 /// 2 remove everything except `locks` and that file        the same
 /// 3 release the locks (Windows deletes no file that is    the same
-///   held), remove `locks`
-/// 4 remove the renamed file                               an empty folder
+///   held), remove `locks`, flush the directory
+/// 4 remove the renamed file, flush the directory          an empty folder
 /// 5 remove the folder, if it is still empty               -
 /// </code>
+/// Each flush comes before something that must not survive a power cut alone: without the first one, a store whose files are
+/// partly gone would be back; without the second one, files of a store in a folder that nothing says is being deleted.
 /// </summary>
 internal static class StoreDeletion
 {
@@ -34,7 +36,9 @@ internal static class StoreDeletion
         {
             Empty(directory);
             RemoveLocks(directory);
+            directory.FlushEntries("");
             directory.Delete(StoreNames.DeletedMeta);
+            directory.FlushEntries("");
             RemoveFolder(directory);
         }
         catch (Exception error) when (error is (IOException and not MappedFileQueueException) or UnauthorizedAccessException)
@@ -56,11 +60,9 @@ internal static class StoreDeletion
             throw new QueueDeletedException($"The store was moved away while it was being deleted: path={directory.Path}. "
                 + "Nothing was deleted.");
         if (directory.Identify(StoreNames.Meta) is not null)
-        {
             directory.Rename(StoreNames.Meta, StoreNames.DeletedMeta);
-            directory.FlushEntries("");
-        }
-
+        // Each time: the process that renamed it may have died before this.
+        directory.FlushEntries("");
         foreach (string name in directory.List(""))
         {
             if (name is not (StoreNames.Locks or StoreNames.DeletedMeta))

@@ -148,6 +148,8 @@ internal sealed unsafe class StoreRecovery(
             segments.Add(MakeFirstSegment(from));
         else
             directory.FlushEntries(StoreNames.CommitLog);
+        // Whoever made the store, or its policy, may have died between the rename and its flush.
+        directory.FlushEntries("");
         slots.ResetWornOut();
         long lowWater = Math.Max(removed, FindLowWater(tail.Offset, segments, isTrusted: isControlValid && !isCut));
         bool isWholeAgain = tail.CorruptAt < 0;

@@ -40,6 +40,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     private const int SparesAtOnceMax = 32;
 
     private readonly CheckpointFile _record = new(store.Directory, store.Meta.StoreId, StoreNames.LowWater);
+    private bool _isNameFlushed;
 
     /// <summary>The segments that would go, the oldest first.</summary>
     public long[] FindRemovable(long before, RetentionOptions policy)
@@ -66,10 +67,23 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         policy ??= new RetentionOptions();
         if (store.CorruptAt >= 0 || store.Wake.IsPoisoned)
             return store.LowWater;
+        store.SettleOrigin?.Invoke();
         long oldest = FindOldestFile();
         long limit = FindLimit(before, oldest, policy);
-        if (limit > oldest || limit < store.LowWater)
-            limit = MoveLowWater(limit, before, oldest, policy);
+        try
+        {
+            if (limit > oldest || limit < store.LowWater)
+                limit = MoveLowWater(limit, before, oldest, policy);
+            else if (OldestOffset.List(store.Directory, store.Meta).From(0) is [long first, ..] && first < limit)
+                CarryOn(limit);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The next removal's syncs would succeed, and say nothing about the cursors and the record that this one lost.
+            store.Poison();
+            throw;
+        }
+
         RemoveFiles(limit, sparesMax, policy.MaxBytes);
         return limit;
     }
@@ -140,21 +154,40 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         if (PlantedFaults.Has(PlantedFault.ConfirmedNotRaised))
             return limit;
 #endif
-        // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
-        SharedWord.RaiseTo(store.Control.Confirmed, limit);
+        RaiseConfirmed(limit);
         return limit;
     }
 
-    /// <summary>Stores of earlier versions, and snapshots, have no record yet: its name must survive a power cut too.</summary>
+    // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
+    private void RaiseConfirmed(long limit) => SharedWord.RaiseTo(store.Control.Confirmed, limit);
+
+    /// <summary>Stores of earlier versions, and snapshots, have no record yet.</summary>
     private void Record(long lowWater)
     {
         if (store.Directory.Identify(StoreNames.LowWater) is null)
-        {
             _record.Create(store.Control.BootId);
-            store.Directory.FlushEntries(StoreNames.Offsets);
-        }
-
+        FlushName();
         _record.Write(lowWater, store.Control.Epoch, store.Control.BootId);
+    }
+
+    /// <summary>
+    /// What stands before low water was left over by a process that died. It may have died within step 4, before the record was
+    /// synced, or before step 5: then flushes would begin at a segment that is gone.
+    /// </summary>
+    private void CarryOn(long limit)
+    {
+        _record.Sync();
+        FlushName();
+        RaiseConfirmed(limit);
+    }
+
+    /// <summary>The record's name must survive a power cut too, and whoever made it may have died before it did this.</summary>
+    private void FlushName()
+    {
+        if (_isNameFlushed)
+            return;
+        store.Directory.FlushEntries(StoreNames.Offsets);
+        _isNameFlushed = true;
     }
 
     /// <summary>Also what an earlier removal, or a slow producer that made an old segment again, has left.</summary>

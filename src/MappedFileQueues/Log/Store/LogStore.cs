@@ -113,6 +113,12 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// <summary>Waits for the removal under way; completes, or takes back, that of a process that died over it.</summary>
     public Action? SettleRemoval { get; set; }
 
+    /// <summary>
+    /// With `open` held: completes, or takes back, the move of the log's origin of a process that died over it. Until then low
+    /// water says nothing about what was removed.
+    /// </summary>
+    public Action? SettleOrigin { get; set; }
+
     /// <inheritdoc/>
     public override bool IsRemoved(long offset)
     {

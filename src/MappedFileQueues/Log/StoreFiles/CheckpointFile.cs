@@ -85,6 +85,16 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
         return offset % meta.SegmentLength == 0 ? offset : 0;
     }
 
+    /// <summary>Records that the log begins there, whatever lies before it. Survives a power cut when it returns.</summary>
+    public static void RecordLowWater(HeldDirectory directory, StoreMeta meta, long lowWater, long epoch, Guid bootId)
+    {
+        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
+        if (directory.Identify(StoreNames.LowWater) is null)
+            file.Create(bootId);
+        directory.FlushEntries(StoreNames.Offsets);
+        file.Write(lowWater, epoch, bootId);
+    }
+
     public void Dispose() => _file?.Dispose();
 
     private CheckpointRecord? ReadNewest(PlatformFile file)
