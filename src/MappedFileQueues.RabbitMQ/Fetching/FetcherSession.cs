@@ -259,7 +259,7 @@ internal sealed class FetcherSession(
                 onAmbiguous(
                     BridgeFault.Gap,
                     $"Messages are missing in the stream: {where}, from={place.To}, to={envelope.From}. "
-                    + "Its retention removed them.",
+                    + "Its retention removed them, or the broker has lost them.",
                     "Go on without them (OnSourceChange).");
             }
 

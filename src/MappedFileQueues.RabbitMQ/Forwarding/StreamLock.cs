@@ -104,10 +104,26 @@ internal sealed class StreamLock
                 continue;
             }
 
-            await channel.PublishConfirmedAsync(name, default, cancellationToken).ConfigureAwait(false);
+            await PutTokenAsync(connection, name, cancellationToken).ConfigureAwait(false);
         }
 
         return new StreamLock(channel, holder);
+    }
+
+    /// <summary>
+    /// On a channel of its own, which <see cref="ConfirmedChannel"/> explains. Once the channel is closed, the broker has it.
+    /// </summary>
+    private static async Task PutTokenAsync(BrokerConnection connection, string name, CancellationToken cancellationToken)
+    {
+        IChannel own = await connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
+            .ConfigureAwait(false);
+        BasicProperties properties = new() { Persistent = true };
+        await connection.Ask(
+            own.BasicPublishAsync("", name, mandatory: false, properties, ReadOnlyMemory<byte>.Empty, cancellationToken).AsTask(),
+            cancellationToken).ConfigureAwait(false);
+        await connection.Ask(own.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+        if (own.CloseReason is { ReplyCode: not Constants.ReplySuccess } end)
+            throw new BrokerException($"The channel ended: code={end.ReplyCode}, {end.ReplyText}");
     }
 
     private static Task DeclareAsync(

@@ -135,7 +135,7 @@ public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
     }
 
     /// <summary>
-    /// The first confirm on a channel is of the lock's token or of the marker, a later one of records. The stream's end decides
+    /// The first confirm on a channel is of the marker, a later one of records. The stream's end decides
     /// what was taken, so a refusal of what the stream holds all the same neither loses nor doubles it.
     /// </summary>
     [Theory]

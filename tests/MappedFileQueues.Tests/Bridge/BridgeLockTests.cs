@@ -16,6 +16,24 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
     public void Dispose() => _scene.Dispose();
 
     /// <summary>
+    /// The token went out on the channel that publishes. Two of three brokers were killed, the stream's leader changed, and the
+    /// broker took the first envelope after that for a double: it confirmed it, and the stream had a hole (3.10.8, the 42nd time).
+    /// </summary>
+    [Fact]
+    public async Task Forward_LockNeedsAToken_PublishesItOnAChannelOfItsOwn()
+    {
+        using FrameProxy proxy = new(broker.Node.Port);
+        _scene.Address = proxy.Address;
+        _scene.Produce("one");
+        StreamForwarderOptions options = _scene.Forward();
+        options.Lock = StreamLockKind.Quorum;
+
+        await BridgeScene.OnceAsync(options);
+
+        Assert.Equal([_scene.Stream, LockName()], proxy.PublishedTo.Select(Assert.Single).OrderDescending(StringComparer.Ordinal));
+    }
+
+    /// <summary>
     /// Brokers take tokens away: a policy with a time to live, an operator who purges, and from RabbitMQ 4 on a quorum queue
     /// whose message came back twenty times, as after three hours of a quiet holder. The waiter had put one there when it came,
     /// and waited for ever.

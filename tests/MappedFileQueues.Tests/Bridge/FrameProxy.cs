@@ -1,6 +1,7 @@
 using System.Buffers.Binary;
 using System.Net;
 using System.Net.Sockets;
+using System.Text;
 
 namespace MappedFileQueues.Tests.Bridge;
 
@@ -15,6 +16,7 @@ internal sealed class FrameProxy : IDisposable
     public const uint ConsumeOk = (60 << 16) | 21;
 
     private const uint ChannelClose = (20 << 16) | 40;
+    private const uint Publish = (60 << 16) | 40;
     private const uint Deliver = (60 << 16) | 60;
     private const uint Ack = (60 << 16) | 80;
     private const ushort Nack = 120;
@@ -27,6 +29,7 @@ internal sealed class FrameProxy : IDisposable
 
     private readonly Lock _lock = new();
     private readonly Dictionary<(TcpClient, ushort), SortedSet<ulong>> _open = [];
+    private readonly Dictionary<(TcpClient, ushort), HashSet<string>> _published = [];
     private readonly TcpListener _listener = new(IPAddress.Loopback, 0);
     private readonly CancellationTokenSource _stop = new();
     private readonly int _target;
@@ -72,6 +75,16 @@ internal sealed class FrameProxy : IDisposable
         {
             lock (_lock)
                 return _open.Values.Sum(tags => tags.Count);
+        }
+    }
+
+    /// <summary>Into which queues each channel has published, without those that published nothing.</summary>
+    public IReadOnlyList<IReadOnlySet<string>> PublishedTo
+    {
+        get
+        {
+            lock (_lock)
+                return [.. _published.Values];
         }
     }
 
@@ -166,6 +179,12 @@ internal sealed class FrameProxy : IDisposable
                 _open[channel] = tags = [];
             switch (Method(frame))
             {
+                case Publish:
+                    if (!_published.TryGetValue(channel, out HashSet<string>? queues))
+                        _published[channel] = queues = [];
+                    ReadOnlySpan<byte> key = arguments[(sizeof(ushort) + 1 + arguments[sizeof(ushort)])..];
+                    queues.Add(Encoding.UTF8.GetString(key.Slice(1, key[0])));
+                    break;
                 case Deliver:
                     Deliveries++;
                     tags.Add(ReadTag(arguments[(1 + arguments[0])..]));
