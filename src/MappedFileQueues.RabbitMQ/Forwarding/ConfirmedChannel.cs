@@ -6,8 +6,8 @@ namespace MappedFileQueues.RabbitMQ.Forwarding;
 
 /// <summary>
 /// The channel of a forwarder that publishes, counts confirms, and holds the lock. It publishes into the stream and nowhere else:
-/// when the stream's leader changes, RabbitMQ 3 sends again with the channel's numbers what it has numbered by the stream, takes as
-/// many messages after that for doubles as the two differ, and confirms them (its pull request 12236).
+/// when the stream's leader changes, RabbitMQ 3 sends again with the channel's numbers what it has numbered by the stream, takes
+/// as many messages after that for doubles as the two differ, and confirms them (its pull request 12236).
 /// </summary>
 internal sealed class ConfirmedChannel
 {

@@ -11,7 +11,7 @@ namespace MappedFileQueues.CrashLab.Again;
 /// </summary>
 internal sealed class KilledCall
 {
-    /// <summary>These threads stay until the program ends: a stack that is taken down would touch what others use by now.</summary>
+    /// <summary>These threads stay until the program ends: a stack that is taken down touches what others use by now.</summary>
     private const int StackLength = 256 * 1024;
 
     private readonly SimServices _os;

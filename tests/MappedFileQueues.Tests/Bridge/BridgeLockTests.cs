@@ -17,7 +17,7 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
 
     /// <summary>
     /// The token went out on the channel that publishes. Two of three brokers were killed, the stream's leader changed, and the
-    /// broker took the first envelope after that for a double: it confirmed it, and the stream had a hole (3.10.8, the 42nd time).
+    /// broker took the first envelope after that for a double: it confirmed it, and the stream had a hole (3.10.8, 42nd kill).
     /// </summary>
     [Fact]
     public async Task Forward_LockNeedsAToken_PublishesItOnAChannelOfItsOwn()
@@ -30,7 +30,8 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
 
         await BridgeScene.OnceAsync(options);
 
-        Assert.Equal([_scene.Stream, LockName()], proxy.PublishedTo.Select(Assert.Single).OrderDescending(StringComparer.Ordinal));
+        Assert.Equal(
+            [_scene.Stream, LockName()], proxy.PublishedTo.Select(Assert.Single).OrderDescending(StringComparer.Ordinal));
     }
 
     /// <summary>

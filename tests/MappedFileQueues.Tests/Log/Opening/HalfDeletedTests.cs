@@ -87,7 +87,7 @@ public sealed class HalfDeletedTests : IDisposable
 
     /// <summary>
     /// The process that renamed `queue.meta` may have died before it flushed that. The next deletion removed the rest without it,
-    /// and a power cut could bring back a store whose files were partly gone. Likewise the mark could go for good before the rest.
+    /// and a power cut could bring back a store whose files were partly gone. The mark too could go for good before the rest.
     /// </summary>
     [Theory]
     [InlineData(false)]

@@ -141,7 +141,7 @@ public sealed class HalfDoneTests : IDisposable
         CheckCalled($"{DiskCall.SyncEntries} ");
     }
 
-    /// <summary>The one who set the same policy may have died before it was durable: a power cut brought back the old one.</summary>
+    /// <summary>The one who set the same policy may have died before it was durable: a cut brought back the old one.</summary>
     [Fact]
     public void Open_PolicyIsTheSame_FlushesItsName()
     {
