@@ -51,6 +51,7 @@ internal sealed class KillRun : IDisposable
     private readonly LabOptions _options;
     private readonly PartResult _result;
     private readonly List<Living> _living = [];
+    private Task _snapshot = Task.CompletedTask;
     private int _nextLine = FirstProducerLine;
 
     public KillRun(int seed, string folder, LabOptions options, PartResult result)
@@ -82,10 +83,11 @@ internal sealed class KillRun : IDisposable
                 {
                     reader.ThrowIfFailed();
                     watcher.ThrowIfFailed();
-                    if (_plan.Retention is not null && _random.Next(SnapshotEvery) == 0)
-                        _snapshots.Make(queue);
+                    if (_plan.Retention is not null && _snapshot.IsCompleted)
+                        NextSnapshot(queue);
                 });
                 KillEverybody();
+                _snapshot.GetAwaiter().GetResult();
                 reader.WaitFor(_board, s_promise);
             }
 
@@ -120,6 +122,14 @@ internal sealed class KillRun : IDisposable
             if (StoreNames.TryParseSegment(Path.GetFileName(path), out long start) && start < oldest)
                 throw new LabViolation($"A file is left over: {path}; the log begins at {oldest}");
         }
+    }
+
+    /// <summary>On a thread of its own: a victim that stands still inside `open` goes on only when this one lets it.</summary>
+    private void NextSnapshot(MappedFileQueue queue)
+    {
+        _snapshot.GetAwaiter().GetResult();
+        if (_random.Next(SnapshotEvery) == 0)
+            _snapshot = Task.Run(() => _snapshots.Make(queue));
     }
 
     private StormOrder NewOrder() => new(_seed, _plan.Retention is null ? null : _ledger, _board);

@@ -323,11 +323,10 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             {
                 _cursorFile.Flush();
             }
-            catch (QueueDiskException)
+            finally
             {
-                // If the folder's names cannot be flushed, the folder may be gone with the store.
+                // A file of a store that is gone can be flushed, and nobody finds it. Its folder's names cannot.
                 Store.ThrowIfReplaced();
-                throw;
             }
         }
     }
