@@ -82,6 +82,27 @@ internal static class StreamQueue
         await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
     }
 
+    /// <summary>Begins to read a stream; returns the consumer's tag.</summary>
+    /// <param name="connection">The connection.</param>
+    /// <param name="consumer">What takes the messages, on its channel.</param>
+    /// <param name="stream">The stream.</param>
+    /// <param name="prefetch">How many messages may be on the way.</param>
+    /// <param name="place">Where the reading begins: an offset, "first" or "last".</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    public static async Task<string> ReadAsync(
+        BrokerConnection connection, AsyncDefaultBasicConsumer consumer, string stream, ushort prefetch, object place,
+        CancellationToken cancellationToken)
+    {
+        IChannel channel = consumer.Channel;
+        await connection.Ask(channel.BasicQosAsync(0, prefetch, global: false, cancellationToken), cancellationToken)
+            .ConfigureAwait(false);
+        return await connection.Ask(
+            channel.BasicConsumeAsync(
+                stream, autoAck: false, "", noLocal: false, exclusive: false,
+                new Dictionary<string, object?> { [OffsetName] = place }, consumer, cancellationToken),
+            cancellationToken).ConfigureAwait(false);
+    }
+
     /// <summary>The place in the stream of a message that was delivered from it; -1 if the broker tells none.</summary>
     public static long OffsetOf(IReadOnlyBasicProperties properties) =>
         properties.Headers?.TryGetValue(OffsetName, out object? value) == true && value is long offset ? offset : -1;

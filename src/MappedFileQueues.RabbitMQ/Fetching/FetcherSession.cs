@@ -41,15 +41,10 @@ internal sealed class FetcherSession(
 
     public async Task RunAsync(CancellationToken cancellationToken)
     {
-        await connection.Ask(Channel.BasicQosAsync(0, options.Prefetch, global: false, cancellationToken), cancellationToken)
-            .ConfigureAwait(false);
         // From the last message that is done, to see that it is still the same stream.
         object place = _last >= 0 ? _last : "first";
-        await connection.Ask(
-            Channel.BasicConsumeAsync(
-                options.Stream, autoAck: false, "", noLocal: false, exclusive: false,
-                new Dictionary<string, object?> { [StreamQueue.OffsetName] = place }, this, cancellationToken),
-            cancellationToken).ConfigureAwait(false);
+        await StreamQueue.ReadAsync(connection, this, options.Stream, options.Prefetch, place, cancellationToken)
+            .ConfigureAwait(false);
         Volatile.Write(ref _progressTime, Stopwatch.GetTimestamp());
         if (_last < 0)
             onRunning();

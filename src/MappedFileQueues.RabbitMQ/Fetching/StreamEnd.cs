@@ -32,13 +32,7 @@ internal sealed class StreamEnd : AsyncDefaultBasicConsumer
         IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
             .ConfigureAwait(false);
         StreamEnd end = new(channel, last, isNew);
-        await connection.Ask(channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken), cancellationToken)
-            .ConfigureAwait(false);
-        await connection.Ask(
-            channel.BasicConsumeAsync(
-                stream, autoAck: false, "", noLocal: false, exclusive: false,
-                new Dictionary<string, object?> { [StreamQueue.OffsetName] = "last" }, end, cancellationToken),
-            cancellationToken).ConfigureAwait(false);
+        await StreamQueue.ReadAsync(connection, end, stream, Prefetch, "last", cancellationToken).ConfigureAwait(false);
         try
         {
             return await end._answer.Task.WaitAsync(patience, cancellationToken).ConfigureAwait(false);

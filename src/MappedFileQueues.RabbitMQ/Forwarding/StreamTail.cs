@@ -79,14 +79,8 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         public async Task ReadAsync(string stream, object place, TimeSpan patience, CancellationToken cancellationToken)
         {
             From = place is long number ? number : long.MaxValue;
-            await channel.Connection.Ask(
-                Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken), cancellationToken)
-                .ConfigureAwait(false);
-            string tag = await channel.Connection.Ask(
-                Channel.BasicConsumeAsync(
-                    stream, autoAck: false, "", noLocal: false, exclusive: false,
-                    new Dictionary<string, object?> { [StreamQueue.OffsetName] = place }, this, cancellationToken),
-                cancellationToken).ConfigureAwait(false);
+            string tag = await StreamQueue
+                .ReadAsync(channel.Connection, this, stream, Prefetch, place, cancellationToken).ConfigureAwait(false);
             while (!_done.Task.IsCompleted)
             {
                 channel.ThrowIfLate();
