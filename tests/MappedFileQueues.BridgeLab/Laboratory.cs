@@ -20,6 +20,9 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
     /// <summary>Longer than any back-off, and than any pause of a process that goes on.</summary>
     private static readonly TimeSpan s_progressMax = TimeSpan.FromSeconds(40);
 
+    /// <summary>Whoever has brought nothing for so long never will.</summary>
+    private static readonly TimeSpan s_healMax = TimeSpan.FromMinutes(4);
+
     /// <summary>A planted mistake is looked for while the run goes on, so that it ends once it is found.</summary>
     private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(8);
 
@@ -160,18 +163,30 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         return ended.Length > 0;
     }
 
-    /// <summary>Waits until all has come, or nothing comes any more.</summary>
+    /// <summary>Waits until all has come, or nothing comes any more. A long pause is told, also if all comes after it.</summary>
     private async Task WaitForFarAsync()
     {
         int goal = Count(Near);
         int count = -1;
+        bool isLate = false;
         long progress = Stopwatch.GetTimestamp();
-        while (count < goal && Stopwatch.GetElapsedTime(progress) < s_progressMax && !HasEnded())
+        while (count < goal && Stopwatch.GetElapsedTime(progress) < s_healMax && !HasEnded())
         {
             await Task.Delay(500);
             int now = Count(Far);
-            if (now != count)
-                progress = Stopwatch.GetTimestamp();
+            if (now == count && !isLate && Stopwatch.GetElapsedTime(progress) > s_progressMax)
+            {
+                isLate = true;
+                _verdict.Troubles.Add($"{DateTime.UtcNow:HH:mm:ss} {now} messages of {goal}, and no more for {s_progressMax.TotalSeconds} s.");
+                _verdict.Troubles.AddRange(_bridges.SelectMany(child => child.LastWords));
+            }
+
+            if (now == count)
+                continue;
+            if (isLate)
+                _verdict.Troubles.Add($"{DateTime.UtcNow:HH:mm:ss} {now} messages: it goes on.");
+            isLate = false;
+            progress = Stopwatch.GetTimestamp();
             count = now;
         }
 

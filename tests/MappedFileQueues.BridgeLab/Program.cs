@@ -20,9 +20,10 @@ Option<int> nodes = new("--nodes") { Description = "One broker, or a cluster of 
 Option<PlantedFault> fault = new("--fault") { Description = "A planted mistake, which has to be found." };
 Option<bool> planted = new("--planted") { Description = "Every planted mistake in turn, each for the minutes at most." };
 Option<int> each = new("--each") { Description = "Goes on until each kind of kill has happened so often." };
+Option<bool> keep = new("--keep") { Description = "Keeps the folder of a run that was not right: stores, and the brokers' logs." };
 RootCommand root = new("The laboratory of the bridge: kills everything, and compares what comes out with what went in.")
 {
-    seed, minutes, nodes, fault, planted, each,
+    seed, minutes, nodes, fault, planted, each, keep,
 };
 root.SetAction(async (parsed, _) =>
 {
@@ -42,7 +43,7 @@ root.SetAction(async (parsed, _) =>
     LabSettings settings = new(parsed.GetValue(seed), time, parsed.GetValue(nodes), kills);
     foreach (PlantedFault one in faults)
     {
-        bool isRight = await RunOneAsync(settings, one);
+        bool isRight = await RunOneAsync(settings, one, parsed.GetValue(keep));
         (passed, failed) = isRight ? (passed + 1, failed) : (passed, failed + 1);
     }
 
@@ -51,10 +52,11 @@ root.SetAction(async (parsed, _) =>
 });
 return root.Parse(args).Invoke();
 
-static async Task<bool> RunOneAsync(LabSettings settings, PlantedFault fault)
+static async Task<bool> RunOneAsync(LabSettings settings, PlantedFault fault, bool keep)
 {
     string folder = Directory.CreateTempSubdirectory("mfq-bridgelab-").FullName;
     long start = Stopwatch.GetTimestamp();
+    bool isRight = false;
     try
     {
         using Laboratory laboratory = new(folder, settings, fault);
@@ -65,13 +67,16 @@ static async Task<bool> RunOneAsync(LabSettings settings, PlantedFault fault)
         foreach (string line in verdict.Violations.Concat(verdict.Troubles))
             Console.WriteLine(line);
         bool isFound = verdict.Violations.Count > 0;
-        bool isRight = fault == PlantedFault.None ? !isFound && verdict.Troubles.Count == 0 : isFound;
+        isRight = fault == PlantedFault.None ? !isFound && verdict.Troubles.Count == 0 : isFound;
         Console.WriteLine(
             fault != PlantedFault.None ? isFound ? "found" : "NOT FOUND" : isRight ? "ok" : isFound ? "VIOLATED" : "STUCK");
         return isRight;
     }
     finally
     {
-        Directory.Delete(folder, recursive: true);
+        if (isRight || !keep)
+            Directory.Delete(folder, recursive: true);
+        else
+            Console.WriteLine($"Kept: {folder}");
     }
 }

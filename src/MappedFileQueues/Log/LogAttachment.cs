@@ -56,8 +56,6 @@ internal sealed class LogAttachment : IDisposable
         {
             if (settings.FlushesAtIntervals)
                 FlushThread.StartTicking();
-            if (Store.Directory.Identify(StoreNames.Retention) is not null)
-                Retention.Notice();
         }
         catch
         {

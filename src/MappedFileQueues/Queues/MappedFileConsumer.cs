@@ -266,7 +266,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     /// <summary>
     /// Moves the consumer to an offset and stores it. A message in hand counts as not read; the interface of 1.x refuses to move
-    /// until it is committed.
+    /// until it is committed. A power cut may undo the move, until the next durable commit.
     /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="OffsetOutOfRangeException">The offset is neither, or its messages were removed.</exception>

@@ -47,8 +47,7 @@ internal sealed class QueueCore : IDisposable
         StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
         OpenedStore opened = StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services);
         Attachment = new LogAttachment(opened, settings, onDeleting);
-        if (options.Retention is { } policy)
-            SetRetentionOrClose(policy);
+        BeginRetention(options.Retention);
     }
 
     public LogAttachment Attachment { get; }
@@ -345,14 +344,22 @@ internal sealed class QueueCore : IDisposable
         Attachment.Retention.Apply();
     }
 
-    private void SetRetentionOrClose(RetentionOptions policy)
+    /// <summary>Sets the policy of the options before anything is removed, or begins with the one that the store has.</summary>
+    private void BeginRetention(RetentionOptions? policy)
     {
         try
         {
-            if (policy != TryReadRetention())
+            if (policy is not null && policy != TryReadRetention())
+            {
                 SetRetention(policy);
-            else
-                RetentionFile.FlushName(Store.Directory);
+                return;
+            }
+
+            // Whoever wrote it may have died before its name survived a power cut.
+            if (policy is not null)
+                Store.Directory.FlushEntries("");
+            if (Store.Directory.Identify(StoreNames.Retention) is not null)
+                Attachment.Retention.Notice();
         }
         catch
         {

@@ -33,7 +33,7 @@ public sealed class PrepareLockTests : IDisposable
         MappedFileProducer producer = queue.OpenProducer();
         producer.Produce([1]);
         using var words = new StoreWords(_temp.StorePath);
-        using PlatformLock held = words.TryLock(StoreNames.PrepareLock, LockKind.Exclusive)!;
+        using PlatformLock held = TakeLock(words);
         int tries = 0;
         int appended = 0;
         // The appender's, or those of the thread that prepares segments: then the appender waits for that one.
@@ -71,7 +71,7 @@ public sealed class PrepareLockTests : IDisposable
         }
 
         using var words = new StoreWords(_temp.StorePath);
-        using PlatformLock held = words.TryLock(StoreNames.PrepareLock, LockKind.Exclusive)!;
+        using PlatformLock held = TakeLock(words);
         using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!;
         var window = new SegmentWindow(directory, Segment, writable: true);
         var maker = new SegmentMaker(directory, window, words.Control, allocatesInPlace: true)
@@ -93,6 +93,15 @@ public sealed class PrepareLockTests : IDisposable
         Assert.InRange(tries, 2, 40);
         Assert.Contains(OperatingSystem.IsLinux() ? "holder=this process" : "holder=", error.Message, StringComparison.Ordinal);
         Assert.Empty(Directory.EnumerateFiles(_temp.StorePath, "*.tmp", SearchOption.AllDirectories));
+    }
+
+    /// <summary>The thread that prepares segments has it at times; who went on without would append until the disk is full.</summary>
+    private static PlatformLock TakeLock(StoreWords words)
+    {
+        PlatformLock? held = null;
+        Eventually.True(
+            () => (held = words.TryLock(StoreNames.PrepareLock, LockKind.Exclusive)) is not null, "the lock is free at times");
+        return held!;
     }
 
     private static bool StandsStill(ref int count)

@@ -28,9 +28,4 @@ internal static class RetentionFile
             directory, StoreNames.Retention, file => file.WriteAt(RetentionRecord.ToBytes(policy, storeId), 0));
         WholeFile.Install(directory, StoreNames.Retention);
     }
-
-    /// <summary>
-    /// Makes the policy that was read survive a power cut: the process that wrote it may have died before it did so.
-    /// </summary>
-    public static void FlushName(HeldDirectory directory) => directory.FlushEntries("");
 }

@@ -1,4 +1,7 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
@@ -279,6 +282,26 @@ public sealed class RetentionThreadTests : IDisposable
         // It waits for the look under way.
         Assert.Equal(0, queue.Trim(0));
         Assert.Equal(StartOf(offsets[^1]), queue.Trim(long.MaxValue));
+    }
+
+    /// <summary>The thread began with the policy that the store had, before it was replaced by the one of the options.</summary>
+    [Fact]
+    public void Open_PolicyKeepsMoreThanTheOldOne_RemovesNothing()
+    {
+        using (MappedFileQueue queue = Open())
+            Fill(queue, 300);
+        Guid storeId = StoreInspector.Inspect(_temp.StorePath).StoreId;
+        using (HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!)
+            RetentionFile.Write(directory, storeId, new RetentionOptions { MaxBytes = SegmentLength });
+
+        using MappedFileQueue opened = new(new MappedFileQueueOptions
+        {
+            StorePath = _temp.StorePath,
+            SegmentSize = SegmentLength,
+            Retention = new RetentionOptions { MaxBytes = 1 << 30 },
+        });
+
+        Assert.Equal(0, opened.Trim(0));
     }
 
     [Fact]
