@@ -27,6 +27,9 @@ internal sealed class FetcherSession(
     /// <summary>The broker ends a channel that leaves a message without an acknowledgement for half an hour.</summary>
     private static readonly TimeSpan s_ackTime = TimeSpan.FromSeconds(1);
 
+    /// <summary>How long the end of a stream that brings nothing new is looked at.</summary>
+    private static readonly TimeSpan s_endLook = TimeSpan.FromSeconds(1);
+
     private readonly Lock _lock = new();
 
     /// <summary>One acknowledgement at a time: the broker takes an earlier one after a later one for a mistake.</summary>
@@ -45,7 +48,8 @@ internal sealed class FetcherSession(
         object place = _last >= 0 ? _last : "first";
         await StreamQueue.ReadAsync(connection, this, options.Stream, options.Prefetch, place, cancellationToken)
             .ConfigureAwait(false);
-        Volatile.Write(ref _progressTime, Stopwatch.GetTimestamp());
+        lock (_lock)
+            _progressTime = Stopwatch.GetTimestamp();
         if (_last < 0)
             onRunning();
         long ackTime = Stopwatch.GetTimestamp();
@@ -131,7 +135,7 @@ internal sealed class FetcherSession(
         }
     }
 
-    /// <summary>Throws if the session is over; returns whether the last message that is done does not come again.</summary>
+    /// <summary>Throws if the session is over; returns whether nothing has come for long.</summary>
     private bool Look()
     {
         lock (_lock)
@@ -139,8 +143,45 @@ internal sealed class FetcherSession(
             _failure?.Throw();
             connection.ThrowIfLost();
             target.WritePosition();
-            return _last >= 0 && !_hasFirst
-                && Stopwatch.GetElapsedTime(Volatile.Read(ref _progressTime)) > options.RequestTimeout;
+            return Stopwatch.GetElapsedTime(_progressTime) > options.RequestTimeout;
+        }
+    }
+
+    /// <summary>
+    /// Nothing comes. Mostly the stream holds nothing more, but a broker may forget a reader: RabbitMQ tells it nothing when the
+    /// node's part of the stream is removed, and some versions neither when it starts anew (its issues 4133 and 11915).
+    /// </summary>
+    private async Task LookAtEndAsync(CancellationToken cancellationToken)
+    {
+        long time;
+        long awaited;
+        bool isFirst;
+        lock (_lock)
+        {
+            isFirst = _last >= 0 && !_hasFirst;
+            (time, awaited) = (_progressTime, isFirst ? _last : target.StreamOffset + 1);
+        }
+
+        StreamEnd.Finding found = await StreamEnd
+            .LookAsync(
+                connection, options.Stream, awaited, IsNew, isFirst ? options.RequestTimeout : s_endLook, cancellationToken)
+            .ConfigureAwait(false);
+        // What has just been published gets its time to come.
+        if (!isFirst && found != StreamEnd.Finding.Nothing)
+            await Task.Delay(s_endLook, cancellationToken).ConfigureAwait(false);
+        lock (_lock)
+        {
+            if (_progressTime != time)
+                return;
+            if (isFirst)
+                ThrowIfFirstIsMissing(found);
+            if (found != StreamEnd.Finding.Nothing)
+            {
+                throw new BrokerException(
+                    $"The broker does not bring what the stream holds: stream={options.Stream}, next={awaited}.");
+            }
+
+            _progressTime = Stopwatch.GetTimestamp();
         }
     }
 
@@ -148,21 +189,13 @@ internal sealed class FetcherSession(
     /// The last message that is done does not come. A network that is silent, or busy with a long message, ends the attempt. A
     /// stream that is another one is ambiguous. Else the broker is behind, and perhaps another node is not.
     /// </summary>
-    private async Task LookAtEndAsync(CancellationToken cancellationToken)
+    private void ThrowIfFirstIsMissing(StreamEnd.Finding found)
     {
-        bool holdsNew = await StreamEnd
-            .HoldsNewAsync(connection, options.Stream, _last, IsNew, options.RequestTimeout, cancellationToken)
-            .ConfigureAwait(false);
-        lock (_lock)
+        if (found == StreamEnd.Finding.HoldsOthers)
         {
-            if (_hasFirst)
-                return;
-            if (holdsNew)
-            {
-                StartAgain(
-                    $"The stream ends before what was fetched from it: stream={options.Stream}, last={_last}. It was deleted and "
-                    + "made again, or the broker has lost its end.");
-            }
+            StartAgain(
+                $"The stream ends before what was fetched from it: stream={options.Stream}, last={_last}. It was deleted and "
+                + "made again, or the broker has lost its end.");
         }
 
         throw new BrokerException(
@@ -193,12 +226,10 @@ internal sealed class FetcherSession(
     {
         if (streamOffset < 0)
             throw StreamQueue.NoStream(options.Stream);
+        _progressTime = Stopwatch.GetTimestamp();
         // A chunk may begin before the place that was asked for.
         if (streamOffset < _last)
-        {
-            Volatile.Write(ref _progressTime, Stopwatch.GetTimestamp());
             return;
-        }
 
         uint checksum = EnvelopeLayout.ComputeChecksum(body.Span);
         if (!_hasFirst)

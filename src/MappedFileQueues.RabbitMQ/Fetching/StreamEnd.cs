@@ -5,46 +5,62 @@ using RabbitMQ.Client;
 namespace MappedFileQueues.RabbitMQ.Fetching;
 
 /// <summary>
-/// Looks whether a stream that does not bring what was fetched last is another one. A replica that has just started is behind
-/// for a while, and then brings nothing either; but what it holds was fetched. So only an envelope before that place which was
-/// not fetched is a proof.
+/// Looks at the last messages of a stream that brings nothing: whether it holds what is awaited, or is another one than before. A
+/// replica that has just started is behind for a while, and then brings nothing either; but what it holds was fetched. So only an
+/// envelope before the awaited place which was not fetched is a proof.
 /// </summary>
 internal sealed class StreamEnd : AsyncDefaultBasicConsumer
 {
     private const ushort Prefetch = 200;
 
-    private readonly long _last;
+    private readonly long _awaited;
     private readonly Func<StreamEnvelope, bool> _isNew;
-    private readonly TaskCompletionSource<bool> _answer = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly TaskCompletionSource<Finding> _answer = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private int _count;
 
-    private StreamEnd(IChannel channel, long last, Func<StreamEnvelope, bool> isNew)
-        : base(channel) => (_last, _isNew) = (last, isNew);
+    private StreamEnd(IChannel channel, long awaited, Func<StreamEnvelope, bool> isNew)
+        : base(channel) => (_awaited, _isNew) = (awaited, isNew);
 
-    /// <summary>
-    /// Reads from the last chunk on: whether there is an envelope before <paramref name="last"/> that was never fetched. False if
-    /// none comes within the patience.
-    /// </summary>
-    public static async Task<bool> HoldsNewAsync(
-        BrokerConnection connection, string stream, long last, Func<StreamEnvelope, bool> isNew, TimeSpan patience,
+    /// <summary>What the end of the stream says.</summary>
+    public enum Finding
+    {
+        /// <summary>Nothing within the patience.</summary>
+        Nothing,
+
+        /// <summary>The awaited place is there.</summary>
+        HoldsAwaited,
+
+        /// <summary>Before the awaited place, there is an envelope that was never fetched.</summary>
+        HoldsOthers,
+    }
+
+    /// <summary>Reads from the last chunk on.</summary>
+    public static async Task<Finding> LookAsync(
+        BrokerConnection connection, string stream, long awaited, Func<StreamEnvelope, bool> isNew, TimeSpan patience,
         CancellationToken cancellationToken)
     {
         IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
             .ConfigureAwait(false);
-        StreamEnd end = new(channel, last, isNew);
+        StreamEnd end = new(channel, awaited, isNew);
         await StreamQueue.ReadAsync(connection, end, stream, Prefetch, "last", cancellationToken).ConfigureAwait(false);
+        using CancellationTokenSource either =
+            CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, connection.Lost);
+        Finding found = Finding.Nothing;
         try
         {
-            return await end._answer.Task.WaitAsync(patience, cancellationToken).ConfigureAwait(false);
+            found = await end._answer.Task.WaitAsync(patience, either.Token).ConfigureAwait(false);
         }
         catch (TimeoutException)
         {
-            return false;
+            // It is as if nothing were there.
         }
-        finally
+        catch (OperationCanceledException) when (!cancellationToken.IsCancellationRequested)
         {
-            await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+            connection.ThrowIfLost();
         }
+
+        await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+        return found;
     }
 
     public override async Task HandleBasicDeliverAsync(
@@ -53,10 +69,10 @@ internal sealed class StreamEnd : AsyncDefaultBasicConsumer
     {
         if (_answer.Task.IsCompleted)
             return;
-        if (StreamQueue.OffsetOf(properties) >= _last)
-            _answer.TrySetResult(false);
+        if (StreamQueue.OffsetOf(properties) >= _awaited)
+            _answer.TrySetResult(Finding.HoldsAwaited);
         else if (IsNew(body))
-            _answer.TrySetResult(true);
+            _answer.TrySetResult(Finding.HoldsOthers);
         else if (++_count % (Prefetch / 2) == 0)
             await Channel.BasicAckAsync(deliveryTag, multiple: true, cancellationToken).ConfigureAwait(false);
     }

@@ -96,6 +96,35 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
     }
 
     /// <summary>
+    /// A broker may forget a reader whose connection stays whole; the fetcher waited for ever. RabbitMQ 3.10 does so when the
+    /// node's part of the stream is removed.
+    /// </summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(3)]
+    public async Task Fetch_BrokerForgetsTheReader_ReadsAgain(int before)
+    {
+        byte[][] envelopes = [.. Envelopes(Guid.NewGuid(), "each", 6)];
+        await _scene.PublishAsync(envelopes[..before]);
+        using FrameProxy proxy = new(broker.Node.Port);
+        _scene.Address = proxy.Address;
+        StreamFetcherOptions options = _scene.Fetch();
+        options.RequestTimeout = TimeSpan.FromSeconds(1);
+        using CancellationTokenSource stop = new();
+        Task running = new StreamFetcher(options).RunAsync(stop.Token);
+        Eventually.True(() => _scene.Received().Count == before || running.IsCompleted, "the first ones arrive", s_deadline);
+
+        proxy.ForgetsReader = true;
+        await _scene.PublishAsync(envelopes[before..]);
+
+        Eventually.True(() => _scene.Received().Count == 6 || running.IsCompleted, "the others arrive", s_deadline);
+        Assert.False(proxy.ForgetsReader);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+        Assert.Equal(Texts("each", 6), _scene.Received());
+    }
+
+    /// <summary>
     /// The store's retention gave up what the stream did not hold yet, or somebody trimmed it. The forwarder asked the store for
     /// the place where the stream ends, and failed at each start, whatever it was told.
     /// </summary>

@@ -33,6 +33,7 @@ internal sealed class FrameProxy : IDisposable
     private readonly TcpListener _listener = new(IPAddress.Loopback, 0);
     private readonly CancellationTokenSource _stop = new();
     private readonly int _target;
+    private (TcpClient, ushort)? _forgotten;
     private int _confirms;
     private int _connections;
 
@@ -53,6 +54,9 @@ internal sealed class FrameProxy : IDisposable
 
     /// <summary>Once, the client hears nothing more of its connection after this method of the broker.</summary>
     public uint? SilentAfter { get; set; }
+
+    /// <summary>Once, the channel of the next delivered message hears nothing more, as if the broker had forgotten it.</summary>
+    public bool ForgetsReader { get; set; }
 
     /// <summary>How quick the way to the broker is; null: as it is.</summary>
     public int? BytesPerSecond { get; init; }
@@ -98,6 +102,9 @@ internal sealed class FrameProxy : IDisposable
         frame[0] == MethodFrame ? BinaryPrimitives.ReadUInt32BigEndian(frame[(FrameOverhead - 1)..]) : 0;
 
     private static ulong ReadTag(ReadOnlySpan<byte> bytes) => BinaryPrimitives.ReadUInt64BigEndian(bytes);
+
+    private static (TcpClient Client, ushort Number) Channel(TcpClient client, ReadOnlySpan<byte> frame) =>
+        (client, BinaryPrimitives.ReadUInt16BigEndian(frame[1..]));
 
     private async Task AcceptAsync()
     {
@@ -152,6 +159,10 @@ internal sealed class FrameProxy : IDisposable
         {
             int length = await ReadFrameAsync(from, frame);
             uint method = Method(frame);
+            if (method == Deliver && ForgetsReader)
+                (ForgetsReader, _forgotten) = (false, Channel(client, frame));
+            if (_forgotten == Channel(client, frame))
+                continue;
             if (method == Deliver)
                 Note(client, frame);
             if (method == Ack && Refuses(_confirms++))
@@ -174,7 +185,7 @@ internal sealed class FrameProxy : IDisposable
         ReadOnlySpan<byte> arguments = frame[ArgumentsAt..];
         lock (_lock)
         {
-            (TcpClient, ushort) channel = (client, BinaryPrimitives.ReadUInt16BigEndian(frame[1..]));
+            (TcpClient, ushort) channel = Channel(client, frame);
             if (!_open.TryGetValue(channel, out SortedSet<ulong>? tags))
                 _open[channel] = tags = [];
             switch (Method(frame))
