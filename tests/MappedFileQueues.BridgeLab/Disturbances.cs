@@ -83,11 +83,15 @@ internal sealed class Disturbances
 
     private void Add(string name, int weight, Func<Task<bool>> doAsync) => _kinds.Add(new Kind(name, weight, doAsync));
 
+    /// <summary>Of the kills that are wanted, the rarest: a broker takes seconds to start, and others are killed meanwhile.</summary>
     private Kind Choose()
     {
-        List<Kind> kills = [.. _kinds.Where(kind => kind.IsKill && kind.Count < _killsWanted)];
+        List<Kind> kills =
+        [
+            .. _kinds.Where(kind => kind.IsKill && kind.Count < _killsWanted && (!kind.IsOfBroker || _starting.IsCompleted)),
+        ];
         if (kills.Count > 0 && _random.Next(3) > 0)
-            return Any(kills);
+            return Any(kills.FindAll(kind => kind.Count == kills.Min(each => each.Count)));
         int place = _random.Next(_kinds.Sum(kind => kind.Weight));
         return _kinds.First(kind => (place -= kind.Weight) < 0);
     }
@@ -187,6 +191,8 @@ internal sealed class Disturbances
         public int Weight => weight;
 
         public bool IsKill { get; } = name.EndsWith("killed", StringComparison.Ordinal);
+
+        public bool IsOfBroker { get; } = name.Contains("broker", StringComparison.Ordinal);
 
         public int Count { get; set; }
 
