@@ -46,7 +46,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
 
         Guid id = Guid.NewGuid();
         StreamTail tail = await StreamTail
-            .FindAsync(channel, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken)
+            .FindAsync(channel, held, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken)
             .ConfigureAwait(false);
         long from = FindStart(source, tail);
         long? until = once ? source.PublishedOffset : null;

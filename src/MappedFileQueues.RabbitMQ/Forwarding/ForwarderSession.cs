@@ -55,6 +55,7 @@ internal sealed class ForwarderSession(
         while (true)
         {
             channel.ThrowIfLate();
+            await heldLock.RenewAsync(cancellationToken).ConfigureAwait(false);
             // Looked at first: what is confirmed from here on is accounted for by the next round.
             bool isConfirmed = channel.Window.IsEmpty;
             Account();
@@ -124,7 +125,7 @@ internal sealed class ForwarderSession(
         TimeSpan left = options.PackTime - Stopwatch.GetElapsedTime(_packTime);
         if (options.PackLength == 0 || left <= TimeSpan.Zero || channel.Window.IsEmpty)
             return false;
-        await channel.Window.WaitAsync(left, cancellationToken).ConfigureAwait(false);
+        await channel.Window.WaitAsync(left < s_progressLook ? left : s_progressLook, cancellationToken).ConfigureAwait(false);
         return true;
     }
 
@@ -156,12 +157,12 @@ internal sealed class ForwarderSession(
         if (!channel.Window.IsEmpty)
         {
             // A pending wait keeps the consumer from committing, so it comes after the confirms.
-            TimeSpan look = options.PackTime > s_confirmLook ? options.PackTime : s_confirmLook;
+            TimeSpan look = options.PackTime < s_progressLook ? options.PackTime : s_progressLook;
+            look = look > s_confirmLook ? look : s_confirmLook;
             await channel.Window.WaitAsync(look, cancellationToken).ConfigureAwait(false);
             return;
         }
 
-        await heldLock.RenewAsync(cancellationToken).ConfigureAwait(false);
         Account();
         using CancellationTokenSource either =
             CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, channel.Connection.Lost);
