@@ -33,14 +33,18 @@ internal sealed class ForwarderSession(
     private readonly MappedFileConsumer _consumer = source.Consumer;
     private long _packTime;
     private long _bytes;
+    private int _sentCount;
     private bool _isCareful;
     private bool _isInHand;
 
     /// <summary>The end of what was published.</summary>
     public long SentTo { get; private set; }
 
-    /// <summary>Whether records went one by one when the session ended.</summary>
-    public bool WasCareful => _isCareful;
+    /// <summary>
+    /// Whether a record was on the way alone when the session ended. An envelope without records, at the beginning or where a
+    /// record went to the dead letters, says nothing against the record behind it when it is refused.
+    /// </summary>
+    public bool WasCareful => _isCareful && _sentCount > 0;
 
     /// <summary>Forwards from an offset on.</summary>
     /// <param name="from">Where the stream ends.</param>
@@ -137,7 +141,7 @@ internal sealed class ForwarderSession(
             source.MakeDurable(to);
         int count = writer.Count;
         ReadOnlyMemory<byte> body = writer.End(EnvelopeKind.Records, source.Epoch, to);
-        SentTo = to;
+        (SentTo, _sentCount) = (to, count);
         await channel.PublishAsync(options.Stream, body, to, count, _bytes, cancellationToken).ConfigureAwait(false);
         _bytes = 0;
         writer.Begin(to);
