@@ -22,6 +22,9 @@ internal sealed class FetcherSession(
 {
     private const int AckIntervalMax = 100;
 
+    /// <summary>What stands before a message in a store.</summary>
+    private const int FrameHeaderLength = 8;
+
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(200);
 
     /// <summary>The broker ends a channel that leaves a message without an acknowledgement for half an hour.</summary>
@@ -239,6 +242,20 @@ internal sealed class FetcherSession(
         }
     }
 
+    /// <summary>Whether a place in the source is within one of the envelope's messages, behind its start.</summary>
+    private static bool EndsWithin(in StreamEnvelope envelope, long place)
+    {
+        if (envelope.From >= place || envelope.To <= place)
+            return false;
+        foreach (EnvelopeRecord record in envelope)
+        {
+            if (record.Offset < place && record.Offset + FrameHeaderLength + record.Payload.Length > place)
+                return true;
+        }
+
+        return false;
+    }
+
     /// <summary>
     /// Up to where the source of an envelope is in the store already; complains if something is missing between.
     /// </summary>
@@ -258,7 +275,14 @@ internal sealed class FetcherSession(
                     "Go on without them (OnSourceChange).");
             }
 
-            return place.To;
+            if (!EndsWithin(envelope, place.To))
+                return place.To;
+            onAmbiguous(
+                BridgeFault.SourceChanged,
+                $"The source is not as it was: {where}, fetched={place.To}, which is within a message of it now. It was cut back or "
+                + $"restored, and written anew. Messages from {envelope.From} on may come again, or others in their place.",
+                "Go on with them (OnSourceChange).");
+            return 0;
         }
 
         if (envelope.Epoch > place.Epoch && envelope.From == place.To)
