@@ -31,4 +31,7 @@ public enum BridgeFault
 
     /// <summary>A record is longer than a message of the target store may be.</summary>
     TargetTooSmall = 6,
+
+    /// <summary>The store of dead letters cannot take a record: it is too small, of another kind, damaged or in use.</summary>
+    DeadLetters = 7,
 }

@@ -54,6 +54,12 @@ public sealed class StreamForwarderOptions : BridgeOptions
     /// <summary>For a stream that the forwarder makes: the length of its segments. Default: the broker's, 500 MB.</summary>
     public long? StreamSegmentLength { get; set; }
 
+    /// <summary>
+    /// How long the token of the lock is kept before it is given back and got again. The broker ends a channel that keeps a
+    /// message without a word for its <c>consumer_timeout</c>, 30 minutes by default.
+    /// </summary>
+    internal TimeSpan TokenAgeMax { get; set; } = TimeSpan.FromMinutes(5);
+
     internal override void Check()
     {
         base.Check();

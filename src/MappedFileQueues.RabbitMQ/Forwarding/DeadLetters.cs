@@ -21,7 +21,7 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
     /// <summary>The broker refused something.</summary>
     /// <param name="confirmedTo">Everything before this offset is in the stream.</param>
     /// <param name="sentTo">The end of what was sent.</param>
-    /// <param name="wasCareful">Whether records went one by one.</param>
+    /// <param name="wasCareful">Whether a record was sent alone.</param>
     public void Refused(long confirmedTo, long sentTo, bool wasCareful)
     {
         _suspectsEnd = Math.Max(_suspectsEnd, sentTo);
@@ -38,6 +38,7 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
         length > options.RecordLengthMax || (from == _refusedAt && _refusals >= RefusalsMax);
 
     /// <summary>Puts a record into the store of dead letters, on disk.</summary>
+    /// <exception cref="BridgeException">No store is named for it, or the store cannot take it.</exception>
     public void Keep(long offset, ReadOnlySpan<byte> record)
     {
         if (options.DeadLetterPath is not { } path)
@@ -48,14 +49,44 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
                 + "for such records (DeadLetterPath), or raise the broker's limit.");
         }
 
-        using MappedFileQueue queue = new(new MappedFileQueueOptions
+        try
         {
-            StorePath = path,
-            SegmentSize = Math.Max(64L * 1024 * 1024, (record.Length + 8192L) * 2),
-            DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
-        });
-        queue.Producer.Produce(record);
-        queue.Flush();
+            using MappedFileQueue queue = new(new MappedFileQueueOptions
+            {
+                StorePath = path,
+                SegmentSize = Math.Max(64L * 1024 * 1024, (record.Length + 8192L) * 2),
+                DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
+            });
+            if (record.Length > queue.Producer.MessageLengthMax)
+            {
+                throw NotKept(
+                    offset, record.Length,
+                    $"Its messages have at most {queue.Producer.MessageLengthMax} bytes. Name a new store (DeadLetterPath), which "
+                    + "is made with segments that are long enough, or move this one away.");
+            }
+
+            queue.Producer.Produce(record);
+            queue.Flush();
+        }
+        catch (QueueInUseException error)
+        {
+            // Not what standing by is for: that one waits for the store that is forwarded.
+            throw NotKept(
+                offset, record.Length, $"Another process or queue has it for itself: {error.Message} Name a store that only "
+                + "forwarders use (DeadLetterPath), or end the other one, and start again.", error);
+        }
+        catch (MappedFileQueueException error) when (error is not (QueueDiskException or BridgeException))
+        {
+            throw NotKept(
+                offset, record.Length, $"{error.Message} Name another store of messages (DeadLetterPath), and start again.", error);
+        }
+
         _refusals = 0;
     }
+
+    private BridgeException NotKept(long offset, int length, string reason, Exception? inner = null) => new(
+        BridgeFault.DeadLetters,
+        $"The store of dead letters cannot take a record that the broker refuses: offset={offset}, length={length}, "
+        + $"path={options.StorePath}, dead letters={options.DeadLetterPath}. {reason}",
+        inner);
 }

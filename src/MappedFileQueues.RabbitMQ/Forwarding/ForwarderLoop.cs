@@ -46,7 +46,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
 
         Guid id = Guid.NewGuid();
         StreamTail tail = await StreamTail
-            .FindAsync(channel, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken)
+            .FindAsync(channel, held, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken)
             .ConfigureAwait(false);
         long from = FindStart(source, tail);
         long? until = once ? source.PublishedOffset : null;
@@ -123,6 +123,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     /// this store, the same epoch             as long or longer      where the stream ends
     /// this store, the same epoch             shorter                ambiguous: restored from a copy
     /// this store, an earlier epoch           cut back by a cut      where the stream ends, if that was on disk; else ambiguous
+    /// this store, any of these two           other lengths there    ambiguous: cut back or restored, and written anew
     /// this store, a later epoch              restored               ambiguous
     /// any of these                           younger than that      ambiguous: its retention gave up what the stream lacks
     /// </code>
@@ -160,13 +161,23 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
 
         bool isSame = tail.Epoch == source.Epoch && tail.To <= published;
         bool isCutBack = tail.Epoch < source.Epoch && tail.IsDurable && tail.To <= published;
+        bool isThere = false;
         if (isSame || isCutBack)
-            return MoveTo(source, tail.To);
+        {
+            if (source.TryMove(tail.To))
+                return tail.To;
+            // What was removed meanwhile has no boundaries either.
+            if (tail.To < source.OldestOffset)
+                return MoveTo(source, tail.To);
+            isThere = true;
+        }
+
         Ambiguous(
             BridgeFault.SourceChanged,
             $"The store is not as the stream knows it: {place}, stream's end={tail.To} of epoch {tail.Epoch}, store's "
-            + $"end={published} of epoch {source.Epoch}, cursor={cursor}. Messages between the cursor and the stream's end are "
-            + "in the stream, and may be lost or others in the store.",
+            + $"end={published} of epoch {source.Epoch}, cursor={cursor}. "
+            + (isThere ? "The stream ends within a message of the store, which was cut back or restored, and written anew. " : "")
+            + "Messages between the cursor and the stream's end are in the stream, and may be lost or others in the store.",
             "Go on from the cursor (OnSourceChange), which may repeat some of them.");
         return MoveTo(source, Math.Min(cursor, published));
     }

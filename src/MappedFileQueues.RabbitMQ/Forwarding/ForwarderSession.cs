@@ -33,14 +33,18 @@ internal sealed class ForwarderSession(
     private readonly MappedFileConsumer _consumer = source.Consumer;
     private long _packTime;
     private long _bytes;
+    private int _sentCount;
     private bool _isCareful;
     private bool _isInHand;
 
     /// <summary>The end of what was published.</summary>
     public long SentTo { get; private set; }
 
-    /// <summary>Whether records went one by one when the session ended.</summary>
-    public bool WasCareful => _isCareful;
+    /// <summary>
+    /// Whether a record was on the way alone when the session ended. An envelope without records, at the beginning or where a
+    /// record went to the dead letters, says nothing against the record behind it when it is refused.
+    /// </summary>
+    public bool WasCareful => _isCareful && _sentCount > 0;
 
     /// <summary>Forwards from an offset on.</summary>
     /// <param name="from">Where the stream ends.</param>
@@ -55,6 +59,7 @@ internal sealed class ForwarderSession(
         while (true)
         {
             channel.ThrowIfLate();
+            await heldLock.RenewAsync(cancellationToken).ConfigureAwait(false);
             // Looked at first: what is confirmed from here on is accounted for by the next round.
             bool isConfirmed = channel.Window.IsEmpty;
             Account();
@@ -130,7 +135,7 @@ internal sealed class ForwarderSession(
         TimeSpan left = options.PackTime - Stopwatch.GetElapsedTime(_packTime);
         if (options.PackLength == 0 || left <= TimeSpan.Zero || channel.Window.IsEmpty)
             return false;
-        await channel.Window.WaitAsync(left, cancellationToken).ConfigureAwait(false);
+        await channel.Window.WaitAsync(left < s_progressLook ? left : s_progressLook, cancellationToken).ConfigureAwait(false);
         return true;
     }
 
@@ -142,7 +147,7 @@ internal sealed class ForwarderSession(
             source.MakeDurable(to);
         int count = writer.Count;
         ReadOnlyMemory<byte> body = writer.End(EnvelopeKind.Records, source.Epoch, to);
-        SentTo = to;
+        (SentTo, _sentCount) = (to, count);
         await channel.PublishAsync(options.Stream, body, to, count, _bytes, cancellationToken).ConfigureAwait(false);
         _bytes = 0;
         writer.Begin(to);
@@ -162,12 +167,12 @@ internal sealed class ForwarderSession(
         if (!channel.Window.IsEmpty)
         {
             // A pending wait keeps the consumer from committing, so it comes after the confirms.
-            TimeSpan look = options.PackTime > s_confirmLook ? options.PackTime : s_confirmLook;
+            TimeSpan look = options.PackTime < s_progressLook ? options.PackTime : s_progressLook;
+            look = look > s_confirmLook ? look : s_confirmLook;
             await channel.Window.WaitAsync(look, cancellationToken).ConfigureAwait(false);
             return;
         }
 
-        await heldLock.RenewAsync(cancellationToken).ConfigureAwait(false);
         Account();
         using CancellationTokenSource either =
             CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, channel.Connection.Lost);

@@ -57,6 +57,20 @@ internal sealed class SourceStore : IDisposable
     /// <exception cref="QueueDeletedException">It was.</exception>
     public void ThrowIfReplaced() => _ = _queue.GetInfo();
 
+    /// <summary>Moves the consumer; false if no message that the store holds begins or ends at the offset.</summary>
+    public bool TryMove(long offset)
+    {
+        try
+        {
+            Consumer.AdjustOffset(offset);
+            return true;
+        }
+        catch (OffsetOutOfRangeException)
+        {
+            return false;
+        }
+    }
+
     /// <summary>Returns once everything before an offset is on disk.</summary>
     public void MakeDurable(long to)
     {

@@ -23,13 +23,12 @@ internal sealed class StreamLock
     /// </summary>
     private static readonly TimeSpan s_standbyPatience = TimeSpan.FromSeconds(5);
 
-    /// <summary>The broker ends a channel that keeps a message for half an hour without a word.</summary>
-    private static readonly TimeSpan s_tokenAgeMax = TimeSpan.FromMinutes(10);
-
     private readonly ConfirmedChannel _channel;
     private readonly Holder? _holder;
+    private readonly TimeSpan _tokenAgeMax;
 
-    private StreamLock(ConfirmedChannel channel, Holder? holder) => (_channel, _holder) = (channel, holder);
+    private StreamLock(ConfirmedChannel channel, Holder? holder, TimeSpan tokenAgeMax) =>
+        (_channel, _holder, _tokenAgeMax) = (channel, holder, tokenAgeMax);
 
     /// <summary>Waits for the lock.</summary>
     public static async Task<StreamLock> TakeAsync(
@@ -39,15 +38,18 @@ internal sealed class StreamLock
         string name = $"mfq.lock.{options.Stream}.{storeId:N}";
         return options.Lock == StreamLockKind.Classic
             ? await TakeClassicAsync(channel, $"{name}.classic", cancellationToken).ConfigureAwait(false)
-            : await TakeQuorumAsync(channel, name, onStandby, cancellationToken).ConfigureAwait(false);
+            : await TakeQuorumAsync(channel, name, options.TokenAgeMax, onStandby, cancellationToken).ConfigureAwait(false);
     }
 
     /// <summary>
-    /// Gives the token back and gets it again, when it has been out for long. The holder stays the active consumer.
+    /// Gives the token back and gets it again, when it has been out for long. Also a holder that always has something to do calls
+    /// it, and one that still reads back. The lock is kept meanwhile: not the token makes the holder, but that it is the queue's
+    /// active consumer, and it stays that until its channel ends. So the fence holds, before the marker and after it. Nothing is
+    /// published for it, so the broker's numbering of what the channel publishes is not touched.
     /// </summary>
     public async Task RenewAsync(CancellationToken cancellationToken)
     {
-        if (_holder?.TakeOld(s_tokenAgeMax) is { } tag)
+        if (_holder?.TakeOld(_tokenAgeMax) is { } tag)
         {
             await _channel.Connection.Ask(
                 _channel.Channel.BasicNackAsync(tag, multiple: false, requeue: true, cancellationToken).AsTask(),
@@ -72,11 +74,11 @@ internal sealed class StreamLock
             throw new LockHeldException();
         }
 
-        return new StreamLock(channel, null);
+        return new StreamLock(channel, null, Timeout.InfiniteTimeSpan);
     }
 
     private static async Task<StreamLock> TakeQuorumAsync(
-        ConfirmedChannel channel, string name, Action onStandby, CancellationToken cancellationToken)
+        ConfirmedChannel channel, string name, TimeSpan tokenAgeMax, Action onStandby, CancellationToken cancellationToken)
     {
         Dictionary<string, object?> arguments = new()
         {
@@ -107,7 +109,7 @@ internal sealed class StreamLock
             await PutTokenAsync(connection, name, cancellationToken).ConfigureAwait(false);
         }
 
-        return new StreamLock(channel, holder);
+        return new StreamLock(channel, holder, tokenAgeMax);
     }
 
     /// <summary>

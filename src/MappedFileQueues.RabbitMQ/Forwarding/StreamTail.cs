@@ -26,7 +26,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
     /// comes after the marker would stay without an acknowledgement until the broker ends the channel because of it.
     /// </summary>
     public static async Task<StreamTail> FindAsync(
-        ConfirmedChannel channel, string stream, Guid storeId, Guid session, TimeSpan patience,
+        ConfirmedChannel channel, StreamLock heldLock, string stream, Guid storeId, Guid session, TimeSpan patience,
         CancellationToken cancellationToken)
     {
         EnvelopeWriter writer = new(storeId, session, 0, isDurable: false);
@@ -34,7 +34,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
 #if MFQ_PLANTED
         if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.NoFence))
         {
-            Scan hasty = new(channel, channel.Channel, storeId, session);
+            Scan hasty = new(channel, heldLock, channel.Channel, storeId, session);
             await hasty.ReadHastilyAsync(stream, cancellationToken).ConfigureAwait(false);
             if (hasty.Found.To >= 0)
                 return hasty.Found;
@@ -45,12 +45,12 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
 
         IChannel reader = await channel.Connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
             .ConfigureAwait(false);
-        Scan scan = new(channel, reader, storeId, session);
+        Scan scan = new(channel, heldLock, reader, storeId, session);
         await scan.ReadAsync(stream, "last", patience, cancellationToken).ConfigureAwait(false);
         for (long step = FirstStep; scan.Found.To < 0 && scan.From > 0; step = Math.Min(step, StepMax) * StepFactor)
         {
             long from = Math.Max(0, scan.MarkerOffset - step);
-            Scan further = new(channel, reader, storeId, session);
+            Scan further = new(channel, heldLock, reader, storeId, session);
             await further.ReadAsync(stream, from, patience, cancellationToken).ConfigureAwait(false);
             scan = further;
         }
@@ -60,7 +60,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
     }
 
     /// <summary>Reads from a place up to the marker of a session.</summary>
-    private sealed class Scan(ConfirmedChannel channel, IChannel reader, Guid storeId, Guid session)
+    private sealed class Scan(ConfirmedChannel channel, StreamLock heldLock, IChannel reader, Guid storeId, Guid session)
         : AsyncDefaultBasicConsumer(reader)
     {
         private const int AckInterval = Prefetch / 2;
@@ -84,6 +84,8 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
             while (!_done.Task.IsCompleted)
             {
                 channel.ThrowIfLate();
+                // A long stream may take longer to read than the broker leaves the token out.
+                await heldLock.RenewAsync(cancellationToken).ConfigureAwait(false);
                 if (Channel.CloseReason is { } end)
                     throw new BrokerException($"The channel ended: code={end.ReplyCode}, {end.ReplyText}");
                 if (Stopwatch.GetElapsedTime(Volatile.Read(ref _lastTime)) > patience)

@@ -1,0 +1,103 @@
+using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Envelopes;
+using MappedFileQueues.RabbitMQ.Fetching;
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.Tests.Bridge.Fetching;
+
+/// <summary>Streams that jump under a fetcher that reads them. The broker is left out: it jumps when it likes.</summary>
+public sealed class StreamHoleTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+    private readonly List<string> _said = [];
+    private readonly StreamFetcherOptions _options;
+    private int _runs;
+
+    public StreamHoleTests() => _options = new() { StorePath = _temp.StorePath, Stream = "s", Brokers = "amqp://host" };
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// The first envelope behind the hole was of a source that the fetcher had never met, so nothing told that anything was missing.
+    /// The broker's own notes take places too, one at each new segment, and are no loss.
+    /// </summary>
+    [Fact]
+    public async Task Deliver_StreamBeginsLater_TellsTheHoleAndWhatEachSourceLacks()
+    {
+        (Guid known, Guid met, Guid late) = (Guid.NewGuid(), Guid.NewGuid(), Guid.NewGuid());
+        using (TargetStore target = TargetStore.Open(_options))
+        {
+            FetcherSession first = Session(target);
+            // The store had been trimmed before its forwarder began.
+            await DeliverAsync(first, 0, Begin(known, 640));
+            await DeliverAsync(first, 1, BridgeScene.Envelope(known, 1, 640, 704, "one"));
+            await DeliverAsync(first, 3, BridgeScene.Envelope(known, 1, 704, 768, "two"));
+            Assert.Empty(_said);
+            target.WritePosition(isLast: true);
+        }
+
+        using TargetStore again = TargetStore.Open(_options);
+        FetcherSession session = Session(again);
+        await DeliverAsync(session, 6, BridgeScene.Envelope(met, 1, 6400, 6464, "three"));
+        string hole = Assert.Single(_said);
+        Assert.StartsWith("Gap", hole, StringComparison.Ordinal);
+        Assert.Contains($"places missing=2, source offsets missing=up to 6400, source={met}", hole, StringComparison.Ordinal);
+
+        await DeliverAsync(session, 7, BridgeScene.Envelope(known, 1, 800, 864, "four"));
+        await DeliverAsync(session, 8, Begin(late, 960));
+        await DeliverAsync(session, 9, BridgeScene.Envelope(late, 1, 960, 1024, "five"));
+        Assert.Equal(3, _said.Count);
+        Assert.Contains("from=768, to=800, source offsets missing=32", _said[1], StringComparison.Ordinal);
+        Assert.Contains($"source={late}, source offsets missing=up to 960", _said[2], StringComparison.Ordinal);
+    }
+
+    /// <summary>Where the last message that is done was the end of a segment, the next one begins with a note of the broker.</summary>
+    [Fact]
+    public async Task Deliver_OnlyTheLastMessageIsGone_TellsNothing()
+    {
+        Guid source = Guid.NewGuid();
+        using (TargetStore target = TargetStore.Open(_options))
+        {
+            await DeliverAsync(Session(target), 0, BridgeScene.Envelope(source, 1, 0, 64, "one"));
+            target.WritePosition(isLast: true);
+        }
+
+        using TargetStore again = TargetStore.Open(_options);
+        await DeliverAsync(Session(again), 2, BridgeScene.Envelope(source, 1, 64, 128, "two"));
+        Assert.Empty(_said);
+        Assert.Equal(1, _runs);
+    }
+
+    /// <summary>A jump while it reads shows in the envelopes, also in those of a source that is new.</summary>
+    [Fact]
+    public async Task Deliver_StreamJumpsInside_TellsWhatIsMissing()
+    {
+        (Guid known, Guid met) = (Guid.NewGuid(), Guid.NewGuid());
+        using TargetStore target = TargetStore.Open(_options);
+        FetcherSession session = Session(target);
+        await DeliverAsync(session, 0, BridgeScene.Envelope(known, 1, 0, 64, "one"));
+        await DeliverAsync(session, 5, BridgeScene.Envelope(met, 1, 320, 384, "two"));
+        await DeliverAsync(session, 9, BridgeScene.Envelope(known, 1, 96, 128, "three"));
+        Assert.Equal(2, _said.Count);
+        Assert.Contains($"source={met}, source offsets missing=up to 320", _said[0], StringComparison.Ordinal);
+        Assert.Contains("from=64, to=96, source offsets missing=32", _said[1], StringComparison.Ordinal);
+    }
+
+    private static byte[] Begin(Guid source, long from)
+    {
+        EnvelopeWriter writer = new(source, Guid.Empty, 0, isDurable: false);
+        writer.Begin(from);
+        return writer.End(EnvelopeKind.Records, 1, from).ToArray();
+    }
+
+    private static Task DeliverAsync(FetcherSession session, long offset, byte[] body)
+    {
+        BasicProperties properties = new() { Headers = new Dictionary<string, object?> { [StreamQueue.OffsetName] = offset } };
+        return session.HandleBasicDeliverAsync("", (ulong)offset + 1, false, "", "", properties, body);
+    }
+
+    private FetcherSession Session(TargetStore target) => new(
+        _options, target, null!, null!, () => _runs++, (fault, change, _) => _said.Add($"{fault}: {change}"), (_, _) => { },
+        (_, _) => { });
+}

@@ -1,0 +1,102 @@
+using MappedFileQueues.RabbitMQ;
+
+namespace MappedFileQueues.Tests.Bridge.Forwarding;
+
+/// <summary>What goes to the dead letters, and stores that cannot take it.</summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class DeadLetterTests(BrokerFixture broker) : IDisposable
+{
+    /// <summary>Refusals of one place after which its record would be a dead letter, and one more.</summary>
+    private const int RefusedRounds = 5;
+
+    private readonly BridgeScene _scene = new(broker);
+
+    private string DeadPath => Path.Combine(_scene.Root, "dead");
+
+    public void Dispose() => _scene.Dispose();
+
+    /// <summary>
+    /// A session begins with an envelope without records. While records went one by one, its refusal counted as one of the record
+    /// behind it, and a record that nobody had ever refused became a dead letter.
+    /// </summary>
+    [Fact]
+    public async Task RunOnce_EmptyEnvelopesAreRefused_TheRecordBehindIsNoDeadLetter()
+    {
+        int confirms = 0;
+        using FrameProxy proxy = new(broker.Node.Port)
+        {
+            // Once the long record is a dead letter: the envelope in its place, and then each session's second, after the marker.
+            Refuses = _ => File.Exists(Path.Combine(DeadPath, "queue.meta")) && confirms++ is <= 2 * RefusedRounds and var number
+                && number % 2 == 0,
+        };
+        _scene.Address = proxy.Address;
+        const int TooLong = BrokerFixture.MessageLengthMax + 1000;
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath }))
+        {
+            queue.Producer.Produce(new byte[TooLong]);
+            queue.Producer.Produce("good"u8);
+        }
+
+        StreamForwarderOptions options = _scene.Forward();
+        // Both in one envelope, so that both are suspected.
+        (options.PackLength, options.DeadLetterPath) = (2 * TooLong, DeadPath);
+        await BridgeScene.OnceAsync(options);
+
+        Assert.Equal(RefusedRounds + 1, proxy.Refusals);
+        using MappedFileReader dead = MappedFileReader.Open(DeadPath);
+        Assert.True(dead.TryRead(out ReadOnlySpan<byte> letter));
+        Assert.Equal(TooLong, letter.Length);
+        Assert.False(dead.TryRead(out _));
+        await _scene.FetchAsync(1);
+        Assert.Equal(["good"], _scene.Received());
+    }
+
+    /// <summary>The forwarder ended with a word about an argument.</summary>
+    [Fact]
+    public async Task RunOnce_DeadLetterStoreIsTooSmall_StopsAndSaysWhatToDo()
+    {
+        using (new MappedFileQueue(new MappedFileQueueOptions { StorePath = DeadPath, SegmentSize = 65536 }))
+        {
+        }
+
+        string text = await StopsAsync();
+        Assert.Contains("length=100000", text, StringComparison.Ordinal);
+        Assert.Contains("at most 65", text, StringComparison.Ordinal);
+    }
+
+    /// <summary>The forwarder took it for another forwarder that has the source, and stood by for ever.</summary>
+    [Fact]
+    public async Task RunOnce_DeadLetterStoreIsInUse_StopsAndSaysWhatToDo()
+    {
+        using MappedFileQueue holder = new(
+            new MappedFileQueueOptions { StorePath = DeadPath, ProducerMode = ProducerMode.Exclusive });
+        holder.Producer.Produce("mine"u8);
+
+        Assert.Contains("for itself", await StopsAsync(), StringComparison.Ordinal);
+    }
+
+    /// <summary>A store of structs takes no messages.</summary>
+    [Fact]
+    public async Task RunOnce_DeadLetterStoreIsOfAnotherKind_StopsAndSaysWhatToDo()
+    {
+        using (new MappedFileQueue<long>(new MappedFileQueueOptions { StorePath = DeadPath }))
+        {
+        }
+
+        await StopsAsync();
+    }
+
+    /// <summary>A record for the dead letters comes.</summary>
+    private async Task<string> StopsAsync()
+    {
+        _scene.Produce("short", new string('x', 100_000));
+        StreamForwarderOptions options = _scene.Forward();
+        (options.RecordLengthMax, options.DeadLetterPath) = (1000, DeadPath);
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(options));
+        Assert.Equal(BridgeFault.DeadLetters, error.Fault);
+        Assert.Contains(DeadPath, error.Message, StringComparison.Ordinal);
+        Assert.Contains("DeadLetterPath", error.Message, StringComparison.Ordinal);
+        return error.Message;
+    }
+}
