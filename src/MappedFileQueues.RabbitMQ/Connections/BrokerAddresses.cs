@@ -1,3 +1,4 @@
+using System.Net.Security;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.RabbitMQ.Connections;
@@ -44,6 +45,8 @@ internal sealed class BrokerAddresses
             ClientProvidedName = Name,
             Uri = address,
         };
+        // An address of TLS makes the client take the certificate of any host, as long as somebody vouches for it.
+        factory.Ssl.AcceptablePolicyErrors = SslPolicyErrors.None;
 #if MFQ_PLANTED
         factory.NetworkRecoveryInterval = TimeSpan.FromMilliseconds(200);
         factory.AutomaticRecoveryEnabled = Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery);
