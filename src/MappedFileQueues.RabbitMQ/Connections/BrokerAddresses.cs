@@ -8,6 +8,8 @@ internal sealed class BrokerAddresses
 {
     private const string Name = "MappedFileQueues bridge";
 
+    /// <summary>The longest message that any broker takes, whatever its settings; the client stops at 64 MiB by itself.</summary>
+    private const uint MessageLengthMax = 512 * 1024 * 1024;
 
     private readonly BridgeOptions _options;
     private readonly Uri[] _addresses;
@@ -47,6 +49,8 @@ internal sealed class BrokerAddresses
             // Without the account: the client refuses a password with a colon, and shows it.
             Uri = new Uri(address.GetComponents(UriComponents.SchemeAndServer | UriComponents.Path, UriFormat.UriEscaped)),
         };
+        // After the address, which sets it to the default.
+        factory.MaxInboundMessageBodySize = MessageLengthMax;
         // An address of TLS makes the client take the certificate of any host, as long as somebody vouches for it.
         factory.Ssl.AcceptablePolicyErrors = SslPolicyErrors.None;
 #if MFQ_PLANTED
