@@ -11,6 +11,7 @@ internal sealed class FetcherLoop(StreamFetcherOptions options, ILogger logger) 
     protected override async Task AttemptAsync(bool once, CancellationToken cancellationToken)
     {
         Connecting();
+        TargetStore.ThrowIfFile(options.StorePath);
         await using BrokerConnection connection = await BrokerConnection
             .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
         if (!await StreamQueue.ExistsAsync(connection, options.Stream, cancellationToken).ConfigureAwait(false))
