@@ -11,6 +11,8 @@ internal sealed class BrokerAddresses
     /// <summary>The longest message that any broker takes, whatever its settings; the client stops at 64 MiB by itself.</summary>
     private const uint MessageLengthMax = 512 * 1024 * 1024;
 
+    private static readonly TimeSpan s_longTime = TimeSpan.FromDays(20);
+
     private readonly BridgeOptions _options;
     private readonly Uri[] _addresses;
     private int _next;
@@ -42,7 +44,8 @@ internal sealed class BrokerAddresses
             RequestedHeartbeat = _options.Heartbeat,
             RequestedConnectionTimeout = _options.RequestTimeout,
             HandshakeContinuationTimeout = _options.RequestTimeout,
-            ContinuationTimeout = _options.RequestTimeout,
+            // The connection has the limit; it waits longer while the broker takes nothing.
+            ContinuationTimeout = s_longTime,
             SocketReadTimeout = _options.RequestTimeout,
             SocketWriteTimeout = _options.RequestTimeout,
             ClientProvidedName = Name,
