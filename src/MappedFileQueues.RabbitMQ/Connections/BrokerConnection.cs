@@ -14,7 +14,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
     private static readonly TimeSpan s_closePatience = TimeSpan.FromSeconds(2);
 
     private readonly IConnection _connection;
-    private readonly ConcurrentBag<IDisposable> _sockets;
+    private readonly ConcurrentBag<WatchedSocket> _sockets;
     private readonly TimeSpan _patience;
     private readonly CancellationTokenSource _lost = new();
     private Exception? _reason;
@@ -23,7 +23,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
     private long _freeTime;
 
     private BrokerConnection(
-        IConnection connection, ConcurrentBag<IDisposable> sockets, TimeSpan patience, Action<string?> onBlocked)
+        IConnection connection, ConcurrentBag<WatchedSocket> sockets, TimeSpan patience, Action<string?> onBlocked)
     {
         (_connection, _sockets, _patience) = (connection, sockets, patience);
         connection.ConnectionBlockedAsync += (_, blocked) =>
@@ -46,6 +46,10 @@ internal sealed class BrokerConnection : IAsyncDisposable
             Fail(new BrokerException($"The connection ended: {shutdown.ReplyText}", shutdown.Exception));
             return Task.CompletedTask;
         };
+        // What the broker has agreed to, which may be less than what was asked for.
+        TimeSpan silence = 2 * connection.Heartbeat;
+        foreach (WatchedSocket socket in sockets)
+            socket.Watch(silence, () => Fail(new BrokerException($"The broker was silent for {silence.TotalSeconds} s.")));
     }
 
     /// <summary>Cancelled once the connection, or a channel of it that matters, is lost.</summary>
@@ -60,11 +64,10 @@ internal sealed class BrokerConnection : IAsyncDisposable
         ConnectionFactory factory, TimeSpan patience, Action<string?> onBlocked, CancellationToken cancellationToken)
     {
         // The client waits for a broker's greeting without a limit. Only the token ends that, and leaves the socket open.
-        ConcurrentBag<IDisposable> sockets = [];
-        Func<AddressFamily, ITcpClient> makeSocket = factory.SocketFactory;
+        ConcurrentBag<WatchedSocket> sockets = [];
         factory.SocketFactory = family =>
         {
-            ITcpClient socket = makeSocket(family);
+            WatchedSocket socket = new(family);
             sockets.Add(socket);
             return socket;
         };
@@ -203,7 +206,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
         }
     }
 
-    private static Task Abandon(IConnection? connection, ConcurrentBag<IDisposable> sockets) => Task.Run(async () =>
+    private static Task Abandon(IConnection? connection, ConcurrentBag<WatchedSocket> sockets) => Task.Run(async () =>
     {
         try
         {
@@ -220,7 +223,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
         }
         finally
         {
-            foreach (IDisposable socket in sockets)
+            foreach (WatchedSocket socket in sockets)
                 socket.Dispose();
         }
     });

@@ -35,13 +35,13 @@ internal sealed class FrameProxy : IDisposable
     private readonly Dictionary<(TcpClient, ushort), SortedSet<ulong>> _open = [];
     private readonly Dictionary<(TcpClient, ushort), HashSet<string>> _published = [];
     private readonly ConcurrentDictionary<TcpClient, SemaphoreSlim> _writing = [];
+    private readonly ConcurrentDictionary<TcpClient, bool> _silent = [];
     private readonly TcpListener _listener = new(IPAddress.Loopback, 0);
     private readonly CancellationTokenSource _stop = new();
     private readonly int _target;
     private int _confirms;
     private int _connections;
     private volatile bool _isBlocked;
-    private volatile bool _isSilent;
 
     /// <param name="target">The broker's port.</param>
     public FrameProxy(int target)
@@ -116,8 +116,14 @@ internal sealed class FrameProxy : IDisposable
             await WriteAsync(client.GetStream(), writing, frame);
     }
 
-    /// <summary>From now on nothing passes, in neither direction, and the connections stay open.</summary>
-    public void FallSilent() => _isSilent = true;
+    /// <summary>
+    /// Nothing more passes on the connections that are open now, in neither direction; their bytes stay in the sockets.
+    /// </summary>
+    public void FallSilent()
+    {
+        foreach (TcpClient client in _writing.Keys)
+            _silent[client] = true;
+    }
 
     public void Dispose()
     {
@@ -170,8 +176,8 @@ internal sealed class FrameProxy : IDisposable
                     await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
                 while (_isBlocked)
                     await Task.Delay(5, _stop.Token);
-                if (!_isSilent)
-                    await to.WriteAsync(frame.AsMemory(0, length), _stop.Token);
+                await WaitIfSilentAsync(client);
+                await to.WriteAsync(frame.AsMemory(0, length), _stop.Token);
             }
         }
         finally
@@ -196,8 +202,8 @@ internal sealed class FrameProxy : IDisposable
                 Refusals++;
             }
 
-            if (!_isSilent)
-                await WriteAsync(to, _writing.GetValueOrDefault(client), frame.AsMemory(0, length));
+            await WaitIfSilentAsync(client);
+            await WriteAsync(to, _writing.GetValueOrDefault(client), frame.AsMemory(0, length));
             if (method == SilentAfter)
             {
                 SilentAfter = null;
@@ -253,6 +259,9 @@ internal sealed class FrameProxy : IDisposable
             writing.Release();
         }
     }
+
+    private Task WaitIfSilentAsync(TcpClient client) =>
+        _silent.ContainsKey(client) ? Task.Delay(Timeout.Infinite, _stop.Token) : Task.CompletedTask;
 
     private async Task<int> ReadFrameAsync(NetworkStream from, byte[] frame)
     {

@@ -70,7 +70,8 @@ public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
         _scene.Produce("one");
         _scene.Address = cluster.Nodes[0].Address;
         StreamForwarderOptions options = _scene.Forward();
-        options.RequestTimeout = TimeSpan.FromSeconds(5);
+        // Its heartbeats go on; without them the connection would be taken for a silent one.
+        (options.RequestTimeout, options.Heartbeat) = (TimeSpan.FromSeconds(5), TimeSpan.FromSeconds(1));
         StreamForwarder forwarder = new(options);
         using CancellationTokenSource stop = new();
         Task forwarding = forwarder.RunAsync(stop.Token);
