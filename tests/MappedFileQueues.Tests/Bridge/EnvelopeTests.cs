@@ -103,8 +103,8 @@ public sealed partial class EnvelopeTests
     }
 
     /// <summary>
-    /// Bytes of any origin: random ones, examples that are cut, lengthened, mixed and changed anywhere, with the checksum right or
-    /// as it comes. The counts and lengths in them are often huge; nothing is allocated or walked because of them.
+    /// Bytes of any origin: random ones, examples that are cut, lengthened, mixed and changed anywhere, with the checksum right
+    /// or as it comes. The counts and lengths in them are often huge; nothing is allocated or walked because of them.
     /// </summary>
     [Theory]
     [InlineData(false)]
@@ -203,7 +203,8 @@ public sealed partial class EnvelopeTests
         for (int change = random.Next(4); change > 0 && bytes.Length >= 4; change--)
         {
             int place = random.Next(bytes.Length - 3);
-            uint[] numbers = [0, 1, int.MaxValue, 1u << 31, uint.MaxValue, uint.MaxValue - 7, (uint)bytes.Length, (uint)random.Next()];
+            uint[] numbers =
+                [0, 1, int.MaxValue, 1u << 31, uint.MaxValue, uint.MaxValue - 7, (uint)bytes.Length, (uint)random.Next()];
             if (random.Next(2) == 0)
                 bytes[place] ^= (byte)(1 << random.Next(8));
             else

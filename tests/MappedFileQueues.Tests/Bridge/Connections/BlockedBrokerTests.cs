@@ -60,7 +60,9 @@ public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
         Assert.Equal(["one", "two"], _scene.Received());
     }
 
-    /// <summary>A broker that has less memory than it wants takes the first message, and then neither messages nor questions.</summary>
+    /// <summary>
+    /// A broker that has less memory than it wants takes the first message, and then neither messages nor questions.
+    /// </summary>
     [Fact]
     public async Task Run_BrokerHasTooLittleMemory_WaitsOnOneConnection()
     {

@@ -59,7 +59,8 @@ public sealed class CertificateTests : IDisposable
         if (!isGreeted)
         {
             Eventually.True(
-                () => tool.ErrorText.Contains("certificate", StringComparison.Ordinal) || tool.HasExited, "it says why", s_deadline);
+                () => tool.ErrorText.Contains("certificate", StringComparison.Ordinal) || tool.HasExited, "it says why",
+                s_deadline);
             Assert.False(tool.HasExited, tool.ErrorText);
         }
 
