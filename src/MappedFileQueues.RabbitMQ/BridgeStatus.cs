@@ -20,6 +20,12 @@ public enum BridgeState
 
     /// <summary>It has ended with an error that needs a decision.</summary>
     Failed = 5,
+
+    /// <summary>
+    /// It is connected, and the broker takes no messages for now, because its memory or disk runs low. It goes on when the broker
+    /// does.
+    /// </summary>
+    Blocked = 6,
 }
 
 /// <summary>A look at a bridge.</summary>
@@ -30,7 +36,7 @@ public enum BridgeState
 /// ends no trouble.
 /// </param>
 /// <param name="Broker">The broker that it is connected to, without credentials.</param>
-/// <param name="LastError">What the last attempt failed with.</param>
+/// <param name="LastError">What the last attempt failed with, or why the broker took no messages after it.</param>
 /// <param name="Messages">The messages that were moved and confirmed since the start.</param>
 /// <param name="Bytes">Their bytes.</param>
 /// <param name="Attempts">The connections that were tried.</param>

@@ -30,7 +30,7 @@ public sealed class StreamFetcher
     /// <returns>A task that ends only with an exception.</returns>
     /// <exception cref="OperationCanceledException">Cancelled.</exception>
     /// <exception cref="BridgeException">A person has to decide; the message says what is ambiguous.</exception>
-    /// <exception cref="MappedFileQueueException">The store is damaged, or of structs.</exception>
+    /// <exception cref="MappedFileQueueException">The store is damaged, of structs, or its path leads to a file.</exception>
     /// <exception cref="InvalidOperationException">It runs already.</exception>
     public Task RunAsync(CancellationToken cancellationToken) => _loop.RunAsync(once: false, cancellationToken);
 

@@ -27,7 +27,8 @@ public sealed class StreamForwarder
     /// <returns>A task that ends only with an exception.</returns>
     /// <exception cref="OperationCanceledException">Cancelled.</exception>
     /// <exception cref="BridgeException">A person has to decide; the message says what is ambiguous.</exception>
-    /// <exception cref="MappedFileQueueException">The store is missing, damaged, or of structs.</exception>
+    /// <exception cref="MappedFileQueueException">The store is missing, damaged, of structs, or its path leads to a
+    /// file.</exception>
     /// <exception cref="InvalidOperationException">It runs already.</exception>
     public Task RunAsync(CancellationToken cancellationToken) => _loop.RunAsync(once: false, cancellationToken);
 

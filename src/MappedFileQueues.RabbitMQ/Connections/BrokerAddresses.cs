@@ -1,3 +1,4 @@
+using System.Net.Security;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.RabbitMQ.Connections;
@@ -6,6 +7,11 @@ namespace MappedFileQueues.RabbitMQ.Connections;
 internal sealed class BrokerAddresses
 {
     private const string Name = "MappedFileQueues bridge";
+
+    /// <summary>The longest message that any broker takes, whatever its settings; the client stops at 64 MiB by itself.</summary>
+    private const uint MessageLengthMax = 512 * 1024 * 1024;
+
+    private static readonly TimeSpan s_longTime = TimeSpan.FromDays(20);
 
     private readonly BridgeOptions _options;
     private readonly Uri[] _addresses;
@@ -38,21 +44,38 @@ internal sealed class BrokerAddresses
             RequestedHeartbeat = _options.Heartbeat,
             RequestedConnectionTimeout = _options.RequestTimeout,
             HandshakeContinuationTimeout = _options.RequestTimeout,
-            ContinuationTimeout = _options.RequestTimeout,
+            // The connection has the limit; it waits longer while the broker takes nothing.
+            ContinuationTimeout = s_longTime,
             SocketReadTimeout = _options.RequestTimeout,
             SocketWriteTimeout = _options.RequestTimeout,
             ClientProvidedName = Name,
-            Uri = address,
+            // Without the account: the client refuses a password with a colon, and shows it.
+            Uri = new Uri(address.GetComponents(UriComponents.SchemeAndServer | UriComponents.Path, UriFormat.UriEscaped)),
         };
+        // After the address, which sets it to the default.
+        factory.MaxInboundMessageBodySize = MessageLengthMax;
+        // An address of TLS makes the client take the certificate of any host, as long as somebody vouches for it.
+        factory.Ssl.AcceptablePolicyErrors = SslPolicyErrors.None;
 #if MFQ_PLANTED
         factory.NetworkRecoveryInterval = TimeSpan.FromMilliseconds(200);
         factory.AutomaticRecoveryEnabled = Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery);
 #endif
-        if (address.UserInfo.Length == 0)
-            (factory.UserName, factory.Password) = (_options.UserName ?? factory.UserName, _options.Password ?? factory.Password);
-        else if (!address.UserInfo.Contains(':') && _options.Password is { } password)
-            factory.Password = password;
+        (string? user, string? password) = Account(address);
+        factory.UserName = user ?? _options.UserName ?? factory.UserName;
+        factory.Password = password ?? _options.Password ?? factory.Password;
         return factory;
+    }
+
+    /// <summary>The account of an address. A password may have colons, and what else is escaped in it.</summary>
+    private static (string? User, string? Password) Account(Uri address)
+    {
+        string account = address.UserInfo;
+        if (account.Length == 0)
+            return (null, null);
+        int colon = account.IndexOf(':', StringComparison.Ordinal);
+        return colon < 0
+            ? (Uri.UnescapeDataString(account), null)
+            : (Uri.UnescapeDataString(account[..colon]), Uri.UnescapeDataString(account[(colon + 1)..]));
     }
 
     private static Uri Parse(string text)
@@ -61,8 +84,13 @@ internal sealed class BrokerAddresses
         // One in which a slash or the like was not escaped would be taken apart at the wrong place, and shown with a part of it.
         if (!Uri.TryCreate(text, UriKind.Absolute, out Uri? address) || address.Scheme is not ("amqp" or "amqps")
             || address.Segments.Length > 2 || address.AbsolutePath.Contains('@')
-            || address.Query.Length > 0 || address.Fragment.Length > 0)
-            throw new ArgumentException("An address of a broker looks like amqp://user@host:5672/vhost, or amqps://… for TLS.");
+            || address.Query.Length > 0 || address.Fragment.Length > 0 || address.Host.Length == 0)
+        {
+            throw new ArgumentException(
+                "An address of a broker looks like amqp://user@host:5672/vhost, or amqps://… for TLS. In a password the "
+                + "characters / ? # @ and , are escaped: %2F %3F %23 %40 %2C.");
+        }
+
         return address;
     }
 

@@ -1,4 +1,5 @@
 using System.Collections.Concurrent;
+using System.Diagnostics;
 using System.Net.Sockets;
 using RabbitMQ.Client;
 
@@ -13,33 +14,60 @@ internal sealed class BrokerConnection : IAsyncDisposable
     private static readonly TimeSpan s_closePatience = TimeSpan.FromSeconds(2);
 
     private readonly IConnection _connection;
-    private readonly ConcurrentBag<IDisposable> _sockets;
+    private readonly ConcurrentBag<WatchedSocket> _sockets;
     private readonly TimeSpan _patience;
     private readonly CancellationTokenSource _lost = new();
     private Exception? _reason;
+    private volatile bool _isBlocked;
+    private volatile bool _isGivenUp;
+    private long _freeTime;
 
-    private BrokerConnection(IConnection connection, ConcurrentBag<IDisposable> sockets, TimeSpan patience)
+    private BrokerConnection(
+        IConnection connection, ConcurrentBag<WatchedSocket> sockets, TimeSpan patience, Action<string?> onBlocked)
     {
         (_connection, _sockets, _patience) = (connection, sockets, patience);
+        connection.ConnectionBlockedAsync += (_, blocked) =>
+        {
+            _isBlocked = true;
+            if (!_isGivenUp)
+                onBlocked(blocked.Reason);
+            return Task.CompletedTask;
+        };
+        connection.ConnectionUnblockedAsync += (_, _) =>
+        {
+            Volatile.Write(ref _freeTime, Stopwatch.GetTimestamp());
+            _isBlocked = false;
+            if (!_isGivenUp)
+                onBlocked(null);
+            return Task.CompletedTask;
+        };
         connection.ConnectionShutdownAsync += (_, shutdown) =>
         {
             Fail(new BrokerException($"The connection ended: {shutdown.ReplyText}", shutdown.Exception));
             return Task.CompletedTask;
         };
+        // What the broker has agreed to, which may be less than what was asked for.
+        TimeSpan silence = 2 * connection.Heartbeat;
+        foreach (WatchedSocket socket in sockets)
+            socket.Watch(silence, () => Fail(new BrokerException($"The broker was silent for {silence.TotalSeconds} s.")));
     }
 
     /// <summary>Cancelled once the connection, or a channel of it that matters, is lost.</summary>
     public CancellationToken Lost => _lost.Token;
 
+    /// <summary>Connects.</summary>
+    /// <param name="factory">Makes the connection.</param>
+    /// <param name="patience">The limit of each wait for the broker.</param>
+    /// <param name="onBlocked">Hears why the broker takes no more messages for now, and null once it does again.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
     public static async Task<BrokerConnection> OpenAsync(
-        ConnectionFactory factory, TimeSpan patience, CancellationToken cancellationToken)
+        ConnectionFactory factory, TimeSpan patience, Action<string?> onBlocked, CancellationToken cancellationToken)
     {
         // The client waits for a broker's greeting without a limit. Only the token ends that, and leaves the socket open.
-        ConcurrentBag<IDisposable> sockets = [];
-        Func<AddressFamily, ITcpClient> makeSocket = factory.SocketFactory;
+        ConcurrentBag<WatchedSocket> sockets = [];
         factory.SocketFactory = family =>
         {
-            ITcpClient socket = makeSocket(family);
+            WatchedSocket socket = new(family);
             sockets.Add(socket);
             return socket;
         };
@@ -48,7 +76,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
         try
         {
             BrokerConnection opened = new(
-                await opening.WaitAsync(patience, cancellationToken).ConfigureAwait(false), sockets, patience);
+                await opening.WaitAsync(patience, cancellationToken).ConfigureAwait(false), sockets, patience, onBlocked);
             limit.Dispose();
             return opened;
         }
@@ -91,6 +119,14 @@ internal sealed class BrokerConnection : IAsyncDisposable
         return channel;
     }
 
+    /// <summary>
+    /// Whether the broker was silent for too long. One without memory or disk reads nothing of a connection that publishes, not
+    /// even a question, until it has some again. It says so, and its heartbeats go on.
+    /// </summary>
+    /// <param name="since">Since when, as a timestamp, something is waited for.</param>
+    public bool IsLate(long since) =>
+        !_isBlocked && Stopwatch.GetElapsedTime(Math.Max(since, Volatile.Read(ref _freeTime))) > _patience;
+
     /// <summary>Waits for an answer, up to the limit.</summary>
     public async Task<T> Ask<T>(Task<T> call, CancellationToken cancellationToken)
     {
@@ -106,7 +142,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
             using CancellationTokenSource either = CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, Lost);
             try
             {
-                await call.WaitAsync(_patience, either.Token).ConfigureAwait(false);
+                await WaitAsync(call, either.Token).ConfigureAwait(false);
             }
             catch (TimeoutException error)
             {
@@ -142,6 +178,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
     /// <summary>Closes it, and goes on after a short while even if that hangs.</summary>
     public async ValueTask DisposeAsync()
     {
+        _isGivenUp = true;
         try
         {
             await Abandon(_connection, _sockets).WaitAsync(s_closePatience).ConfigureAwait(false);
@@ -152,7 +189,24 @@ internal sealed class BrokerConnection : IAsyncDisposable
         }
     }
 
-    private static Task Abandon(IConnection? connection, ConcurrentBag<IDisposable> sockets) => Task.Run(async () =>
+    private async Task WaitAsync(Task call, CancellationToken cancellationToken)
+    {
+        long since = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            try
+            {
+                await call.WaitAsync(_patience, cancellationToken).ConfigureAwait(false);
+                return;
+            }
+            catch (TimeoutException) when (!call.IsCompleted && !IsLate(since))
+            {
+                // The broker takes nothing for now, or has begun to take it again.
+            }
+        }
+    }
+
+    private static Task Abandon(IConnection? connection, ConcurrentBag<WatchedSocket> sockets) => Task.Run(async () =>
     {
         try
         {
@@ -169,7 +223,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
         }
         finally
         {
-            foreach (IDisposable socket in sockets)
+            foreach (WatchedSocket socket in sockets)
                 socket.Dispose();
         }
     });

@@ -6,10 +6,20 @@ namespace MappedFileQueues.RabbitMQ.Connections;
 /// <summary>The connection is of no use any more; another attempt may help.</summary>
 internal sealed class BrokerException(string message, Exception? inner = null) : Exception(message, inner)
 {
+    /// <summary>ENOTDIR.</summary>
+    public const int NotADirectory = 20;
+
+    /// <summary>
+    /// The errors of a path that leads to no directory: ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP. Queues use Linux's numbers on every
+    /// system.
+    /// </summary>
+    private static readonly int[] s_pathErrors = [NotADirectory, 21, 36, 40];
+
     /// <summary>Whether another attempt may help: the broker, the network, or the local disk for a while.</summary>
     public static bool IsTransient(Exception error) => error
-        is BrokerException or RabbitMQClientException or TimeoutException or SocketException or QueueDiskException
-        or ObjectDisposedException or OperationCanceledException
+        is BrokerException or RabbitMQClientException or TimeoutException or SocketException
+        || (error is QueueDiskException disk && !s_pathErrors.Contains(disk.Errno))
+        || error is ObjectDisposedException or OperationCanceledException
         or System.Security.Authentication.AuthenticationException
         || (error is IOException and not MappedFileQueueException)
         || (error is AggregateException aggregate && aggregate.InnerExceptions.All(IsTransient));

@@ -13,7 +13,11 @@ internal static class StreamQueue
     private const string TypeName = "x-queue-type";
     private const int AccessRefused = 403;
     private const int NotFound = 404;
+    private const int ResourceLocked = 405;
     private const int PreconditionFailed = 406;
+
+    /// <summary>What the broker names first that differs; a stream is always durable, for all connections, and stays.</summary>
+    private static readonly string[] s_differences = [$"'{TypeName}'", "'durable'", "'exclusive'", "'auto_delete'"];
 
     /// <summary>Whether the stream is there.</summary>
     /// <exception cref="BridgeException">A queue of another kind is.</exception>
@@ -48,9 +52,14 @@ internal static class StreamQueue
         }
         catch (OperationInterruptedException error) when (error.ShutdownReason?.ReplyCode == PreconditionFailed)
         {
-            if (error.ShutdownReason.ReplyText.Contains($"'{TypeName}'", StringComparison.Ordinal))
+            if (s_differences.Any(name => error.ShutdownReason.ReplyText.Contains($"arg {name}", StringComparison.Ordinal)))
                 throw NoStream(stream);
             return true;
+        }
+        catch (OperationInterruptedException error) when (error.ShutdownReason?.ReplyCode == ResourceLocked)
+        {
+            // Another connection has it for itself alone, which no stream can be.
+            throw NoStream(stream);
         }
     }
 

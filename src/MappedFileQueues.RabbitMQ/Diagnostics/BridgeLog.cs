@@ -30,4 +30,10 @@ internal static partial class BridgeLog
 
     [LoggerMessage(8, LogLevel.Warning, "Fetch of {Stream}: the message at {Offset} is no envelope and is left out: {Error}")]
     public static partial void Foreign(ILogger logger, string stream, long offset, string error);
+
+    [LoggerMessage(9, LogLevel.Warning, "{Direction} of {Stream}: {Reason} Waiting until it does again")]
+    public static partial void Blocked(ILogger logger, string direction, string stream, string reason);
+
+    [LoggerMessage(10, LogLevel.Information, "{Direction} of {Stream}: the broker takes messages again")]
+    public static partial void Unblocked(ILogger logger, string direction, string stream);
 }

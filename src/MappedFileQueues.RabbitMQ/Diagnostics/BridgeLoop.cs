@@ -21,6 +21,7 @@ internal abstract class BridgeLoop
     private long _messages;
     private long _bytes;
     private long _attempts;
+    private BridgeState? _behindBlock;
     private int _isRunning;
 
     protected BridgeLoop(BridgeOptions options, string direction, ILogger logger)
@@ -83,6 +84,15 @@ internal abstract class BridgeLoop
     {
         lock (_lock)
         {
+            // What it would do, it does once the broker takes messages again; the end of the attempt ends that too.
+            if (_behindBlock is not null)
+            {
+                bool isWaiting = state is BridgeState.Connecting or BridgeState.Standby or BridgeState.Running;
+                _behindBlock = isWaiting ? state : null;
+                if (isWaiting)
+                    return;
+            }
+
             if (_state == state)
                 return;
             DateTimeOffset now = _options.TimeProvider.GetUtcNow();
@@ -106,7 +116,7 @@ internal abstract class BridgeLoop
     {
         lock (_lock)
         {
-            (_broker, _attempts) = (Addresses.Shown, _attempts + 1);
+            (_broker, _attempts, _behindBlock) = (Addresses.Shown, _attempts + 1, null);
             // Who stands by by looking now and then still stands by, and does not tell it each time.
             if (_state == BridgeState.Standby)
                 return;
@@ -114,6 +124,32 @@ internal abstract class BridgeLoop
 
         SetState(BridgeState.Connecting);
         BridgeLog.Connecting(Logger, Direction, _options.Stream, Addresses.Shown);
+    }
+
+    /// <summary>The broker takes no messages for now, or, without a reason, does again.</summary>
+    protected void Blocked(string? reason)
+    {
+        string text = $"The broker takes no messages: {reason}.";
+        lock (_lock)
+        {
+            bool isBlocked = _behindBlock is not null;
+            if (isBlocked == (reason is not null)
+                || _state is BridgeState.Stopped or BridgeState.BackingOff or BridgeState.Failed)
+                return;
+            BridgeState next = _behindBlock ?? BridgeState.Blocked;
+            BridgeState before = _state;
+            _behindBlock = null;
+            if (reason is not null)
+                _error = text;
+            SetState(next);
+            if (reason is not null)
+                _behindBlock = before;
+        }
+
+        if (reason is not null)
+            BridgeLog.Blocked(Logger, Direction, _options.Stream, text);
+        else
+            BridgeLog.Unblocked(Logger, Direction, _options.Stream);
     }
 
     protected void Standby()

@@ -11,8 +11,9 @@ internal sealed class FetcherLoop(StreamFetcherOptions options, ILogger logger) 
     protected override async Task AttemptAsync(bool once, CancellationToken cancellationToken)
     {
         Connecting();
+        TargetStore.ThrowIfFile(options.StorePath);
         await using BrokerConnection connection = await BrokerConnection
-            .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+            .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, Blocked, cancellationToken).ConfigureAwait(false);
         if (!await StreamQueue.ExistsAsync(connection, options.Stream, cancellationToken).ConfigureAwait(false))
             throw new BrokerException($"There is no stream yet: stream={options.Stream}.");
         IChannel channel = await connection.OpenChannelAsync(confirms: false, matters: true, cancellationToken)

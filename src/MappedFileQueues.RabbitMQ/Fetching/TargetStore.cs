@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.RabbitMQ.Connections;
 
 namespace MappedFileQueues.RabbitMQ.Fetching;
 
@@ -61,6 +62,25 @@ internal sealed class TargetStore : IDisposable
     public uint Checksum { get; private set; }
 
     public long Offset => _producer.Offset;
+
+    /// <summary>
+    /// Complains if a file is where the store is to be, or above it. The store is opened only once the broker is there, and this
+    /// has nothing to do with the broker.
+    /// </summary>
+    /// <exception cref="QueueDiskException">A file is in the way.</exception>
+    public static void ThrowIfFile(string storePath)
+    {
+        string? path = Path.GetFullPath(storePath);
+        while (path is not null && !File.Exists(path) && !Directory.Exists(path))
+            path = Path.GetDirectoryName(path);
+        if (File.Exists(path))
+        {
+            throw new QueueDiskException(
+                $"The store cannot be made: path={storePath}. A part of the path is a file, file={path}. Name a directory, or "
+                + "move the file away.",
+                BrokerException.NotADirectory, storePath);
+        }
+    }
 
     public static TargetStore Open(StreamFetcherOptions options)
     {

@@ -91,7 +91,7 @@ internal sealed class ConfirmedChannel
     public void ThrowIfLate()
     {
         Connection.ThrowIfLost();
-        if (Window.WaitingSince is { } time && Stopwatch.GetElapsedTime(time) > _patience)
+        if (Window.WaitingSince is { } time && Connection.IsLate(time))
             Connection.Fail(new BrokerException($"The broker confirmed nothing for {_patience.TotalSeconds} s."));
         Connection.ThrowIfLost();
     }

@@ -25,7 +25,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         Connecting();
         SourceStore source = OpenSource();
         await using BrokerConnection connection = await BrokerConnection
-            .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+            .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, Blocked, cancellationToken).ConfigureAwait(false);
         await StreamQueue.EnsureAsync(connection, options, cancellationToken).ConfigureAwait(false);
         ConfirmedChannel channel = await ConfirmedChannel
             .OpenAsync(connection, options.Window, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
@@ -34,7 +34,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         if (PlantedFaults.Has(PlantedFault.LockElsewhere))
         {
             BrokerConnection own = await BrokerConnection
-                .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+                .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, _ => { }, cancellationToken).ConfigureAwait(false);
             _ = connection.Lost.Register(() => _ = own.DisposeAsync());
             lockChannel = await ConfirmedChannel
                 .OpenAsync(own, 4, options.RequestTimeout, cancellationToken).ConfigureAwait(false);

@@ -88,7 +88,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
                 await heldLock.RenewAsync(cancellationToken).ConfigureAwait(false);
                 if (Channel.CloseReason is { } end)
                     throw new BrokerException($"The channel ended: code={end.ReplyCode}, {end.ReplyText}");
-                if (Stopwatch.GetElapsedTime(Volatile.Read(ref _lastTime)) > patience)
+                if (channel.Connection.IsLate(Volatile.Read(ref _lastTime)))
                     throw new BrokerException($"The end of the stream did not come within {patience.TotalSeconds} s.");
                 try
                 {

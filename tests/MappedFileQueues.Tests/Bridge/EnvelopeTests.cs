@@ -102,6 +102,49 @@ public sealed partial class EnvelopeTests
         Assert.InRange(accepted, 1, 199_999);
     }
 
+    /// <summary>
+    /// Bytes of any origin: random ones, examples that are cut, lengthened, mixed and changed anywhere, with the checksum right
+    /// or as it comes. The counts and lengths in them are often huge; nothing is allocated or walked because of them.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Parse_AnyBytes_ThrowsTheOneExceptionOrIsWhole(bool isSealed)
+    {
+        Random random = new(Seed + (isSealed ? 1 : 0));
+        byte[][] examples = [Example("marker"), Example("nothing"), Example("two"), Example("headers")];
+        (int rejected, int accepted) = (0, 0);
+        for (int round = 0; round < 300_000; round++)
+        {
+            byte[] bytes = Hostile(random, examples);
+            if (isSealed && bytes.Length >= 12)
+                Seal(bytes);
+            long before = GC.GetAllocatedBytesForCurrentThread();
+            try
+            {
+                StreamEnvelope envelope = StreamEnvelope.Parse(bytes);
+                int left = bytes.Length - EnvelopeLayout.HeaderLength;
+                foreach (EnvelopeRecord record in envelope)
+                    left -= EnvelopeLayout.RecordHeaderLength + record.Headers.Length + record.Payload.Length;
+                Assert.True(left >= 0, $"More than there is: round={round}.");
+                accepted++;
+            }
+            catch (EnvelopeFormatException)
+            {
+                rejected++;
+            }
+            catch (Exception error)
+            {
+                Assert.Fail($"round={round}, bytes={Convert.ToHexString(bytes)}: {error}");
+            }
+
+            // The exception and its text, and nothing by the numbers in the bytes.
+            Assert.InRange(GC.GetAllocatedBytesForCurrentThread() - before, 0, 64 * 1024);
+        }
+
+        Assert.True(rejected > 1000 && accepted > 0, $"rejected={rejected}, accepted={accepted}");
+    }
+
     [Fact]
     public void TryAdd_EnvelopeIsFull_BelongsToTheNext()
     {
@@ -141,6 +184,37 @@ public sealed partial class EnvelopeTests
             records.Add((record.Offset, Encoding.UTF8.GetString(record.Payload.Span)));
         return records;
     }
+
+    private static byte[] Hostile(Random random, byte[][] examples)
+    {
+        byte[] bytes;
+        if (random.Next(4) == 0)
+        {
+            bytes = new byte[random.Next(0, 300)];
+            random.NextBytes(bytes);
+            // Else nothing is looked at but the first bytes.
+            if (bytes.Length > 7 && random.Next(4) > 0)
+                Example(examples, random).AsSpan(0, random.Next(4, 8)).CopyTo(bytes);
+            return bytes;
+        }
+
+        bytes = [.. Example(examples, random), .. Example(examples, random).AsSpan(random.Next(0, 73))];
+        bytes = bytes[..random.Next(random.Next(bytes.Length), bytes.Length + 1)];
+        for (int change = random.Next(4); change > 0 && bytes.Length >= 4; change--)
+        {
+            int place = random.Next(bytes.Length - 3);
+            uint[] numbers =
+                [0, 1, int.MaxValue, 1u << 31, uint.MaxValue, uint.MaxValue - 7, (uint)bytes.Length, (uint)random.Next()];
+            if (random.Next(2) == 0)
+                bytes[place] ^= (byte)(1 << random.Next(8));
+            else
+                BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(place & ~3), numbers[random.Next(numbers.Length)]);
+        }
+
+        return bytes;
+    }
+
+    private static byte[] Example(byte[][] examples, Random random) => examples[random.Next(examples.Length)];
 
     private static void Seal(byte[] bytes) =>
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(8), EnvelopeLayout.ComputeChecksum(bytes.AsSpan(12)));

@@ -1,4 +1,5 @@
 using System.Buffers.Binary;
+using System.Collections.Concurrent;
 using System.Net;
 using System.Net.Sockets;
 using System.Text;
@@ -15,6 +16,8 @@ internal sealed class FrameProxy : IDisposable
     /// <summary>`basic.consume-ok`, by class and number as in the specification.</summary>
     public const uint ConsumeOk = (60 << 16) | 21;
 
+    private const uint ConnectionBlocked = (10 << 16) | 60;
+    private const uint ConnectionUnblocked = (10 << 16) | 61;
     private const uint ChannelClose = (20 << 16) | 40;
     private const uint Publish = (60 << 16) | 40;
     private const uint Deliver = (60 << 16) | 60;
@@ -23,6 +26,7 @@ internal sealed class FrameProxy : IDisposable
     private const int GreetingLength = 8;
     private const int FrameOverhead = 8;
     private const byte MethodFrame = 1;
+    private const byte FrameEnd = 0xCE;
 
     /// <summary>Where the arguments of a method begin, behind the frame's head and the method's number.</summary>
     private const int ArgumentsAt = FrameOverhead - 1 + 4;
@@ -30,12 +34,15 @@ internal sealed class FrameProxy : IDisposable
     private readonly Lock _lock = new();
     private readonly Dictionary<(TcpClient, ushort), SortedSet<ulong>> _open = [];
     private readonly Dictionary<(TcpClient, ushort), HashSet<string>> _published = [];
+    private readonly ConcurrentDictionary<TcpClient, SemaphoreSlim> _writing = [];
+    private readonly ConcurrentDictionary<TcpClient, bool> _silent = [];
     private readonly TcpListener _listener = new(IPAddress.Loopback, 0);
     private readonly CancellationTokenSource _stop = new();
     private readonly int _target;
     private (TcpClient, ushort)? _forgotten;
     private int _confirms;
     private int _connections;
+    private volatile bool _isBlocked;
 
     /// <param name="target">The broker's port.</param>
     public FrameProxy(int target)
@@ -92,6 +99,36 @@ internal sealed class FrameProxy : IDisposable
         }
     }
 
+    /// <summary>Takes nothing more of the connections, and says so, as a broker without memory does; or takes it again.</summary>
+    public async Task BlockAsync(string? reason)
+    {
+        _isBlocked = reason is not null;
+        byte[] text = Encoding.UTF8.GetBytes(reason ?? "");
+        byte[] frame = new byte[FrameOverhead + 4 + (reason is null ? 0 : 1 + text.Length)];
+        frame[0] = MethodFrame;
+        BinaryPrimitives.WriteInt32BigEndian(frame.AsSpan(3), frame.Length - FrameOverhead);
+        BinaryPrimitives.WriteUInt32BigEndian(
+            frame.AsSpan(FrameOverhead - 1), reason is null ? ConnectionUnblocked : ConnectionBlocked);
+        if (reason is not null)
+        {
+            frame[ArgumentsAt] = (byte)text.Length;
+            text.CopyTo(frame, ArgumentsAt + 1);
+        }
+
+        frame[^1] = FrameEnd;
+        foreach ((TcpClient client, SemaphoreSlim writing) in _writing)
+            await WriteAsync(client.GetStream(), writing, frame);
+    }
+
+    /// <summary>
+    /// Nothing more passes on the connections that are open now, in neither direction; their bytes stay in the sockets.
+    /// </summary>
+    public void FallSilent()
+    {
+        foreach (TcpClient client in _writing.Keys)
+            _silent[client] = true;
+    }
+
     public void Dispose()
     {
         _stop.Cancel();
@@ -133,6 +170,7 @@ internal sealed class FrameProxy : IDisposable
     {
         byte[] frame = new byte[1 << 20];
         Interlocked.Increment(ref _connections);
+        _writing[client] = new SemaphoreSlim(1, 1);
         try
         {
             await from.ReadExactlyAsync(frame.AsMemory(0, GreetingLength), _stop.Token);
@@ -143,11 +181,15 @@ internal sealed class FrameProxy : IDisposable
                 Note(client, frame);
                 if (BytesPerSecond is { } speed)
                     await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
+                while (_isBlocked)
+                    await Task.Delay(5, _stop.Token);
+                await WaitIfSilentAsync(client);
                 await to.WriteAsync(frame.AsMemory(0, length), _stop.Token);
             }
         }
         finally
         {
+            _writing.TryRemove(client, out _);
             Interlocked.Decrement(ref _connections);
         }
     }
@@ -171,7 +213,8 @@ internal sealed class FrameProxy : IDisposable
                 Refusals++;
             }
 
-            await to.WriteAsync(frame.AsMemory(0, length), _stop.Token);
+            await WaitIfSilentAsync(client);
+            await WriteAsync(to, _writing.GetValueOrDefault(client), frame.AsMemory(0, length));
             if (method == SilentAfter)
             {
                 SilentAfter = null;
@@ -212,6 +255,24 @@ internal sealed class FrameProxy : IDisposable
             }
         }
     }
+
+    private async Task WriteAsync(NetworkStream to, SemaphoreSlim? writing, ReadOnlyMemory<byte> frame)
+    {
+        if (writing is null)
+            return;
+        await writing.WaitAsync(_stop.Token);
+        try
+        {
+            await to.WriteAsync(frame, _stop.Token);
+        }
+        finally
+        {
+            writing.Release();
+        }
+    }
+
+    private Task WaitIfSilentAsync(TcpClient client) =>
+        _silent.ContainsKey(client) ? Task.Delay(Timeout.Infinite, _stop.Token) : Task.CompletedTask;
 
     private async Task<int> ReadFrameAsync(NetworkStream from, byte[] frame)
     {

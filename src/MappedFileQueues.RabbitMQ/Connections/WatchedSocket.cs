@@ -1,0 +1,76 @@
+using System.Diagnostics;
+using System.Net.Sockets;
+using RabbitMQ.Client;
+
+namespace MappedFileQueues.RabbitMQ.Connections;
+
+/// <summary>
+/// A socket that closes itself when nothing comes any more. The client notices that too, after three heartbeats; but it then
+/// closes the connection in the callback of its timer, where it waits for a write that never ends, or lets an exception escape
+/// that ends the process (its issue 1884, in 7.1.2). Once the socket is closed, its reading ends first, on a task of its own, and
+/// stops that timer.
+/// </summary>
+internal sealed class WatchedSocket(AddressFamily family)
+    : TcpClientAdapter(new Socket(family, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true })
+{
+    private const int LooksPerLimit = 8;
+
+    private readonly Lock _lock = new();
+    private Timer? _timer;
+    private long _readTime;
+    private bool _isClosed;
+
+    /// <summary>Watches from now on.</summary>
+    /// <param name="limit">How long nothing may come: two heartbeats, of which a broker sends one in half their time.</param>
+    /// <param name="onSilent">Hears of it before the socket is closed.</param>
+    public void Watch(TimeSpan limit, Action onSilent)
+    {
+        Volatile.Write(ref _readTime, Stopwatch.GetTimestamp());
+        lock (_lock)
+        {
+            if (!_isClosed)
+                _timer = new Timer(_ => Look(limit, onSilent), null, limit / LooksPerLimit, limit / LooksPerLimit);
+        }
+    }
+
+    public override NetworkStream GetStream() => new WatchedStream(this);
+
+    public override void Close()
+    {
+        lock (_lock)
+        {
+            _isClosed = true;
+            _timer?.Dispose();
+        }
+
+        base.Close();
+    }
+
+    private void Look(TimeSpan limit, Action onSilent)
+    {
+        try
+        {
+            // What has come and is not read yet is no silence: this process was too busy, or stopped.
+            if (Stopwatch.GetElapsedTime(Volatile.Read(ref _readTime)) < limit || Client.Available > 0)
+                return;
+        }
+        catch (Exception error) when (error is ObjectDisposedException or SocketException)
+        {
+            // It is closed, or broken; whoever reads it hears of that.
+            return;
+        }
+
+        onSilent();
+        Close();
+    }
+
+    private sealed class WatchedStream(WatchedSocket owner) : NetworkStream(owner.Client)
+    {
+        public override async ValueTask<int> ReadAsync(Memory<byte> buffer, CancellationToken cancellationToken = default)
+        {
+            int length = await base.ReadAsync(buffer, cancellationToken).ConfigureAwait(false);
+            Volatile.Write(ref owner._readTime, Stopwatch.GetTimestamp());
+            return length;
+        }
+    }
+}

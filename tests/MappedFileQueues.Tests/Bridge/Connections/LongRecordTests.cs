@@ -1,0 +1,60 @@
+using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.Tool.Bridge.Brokers;
+
+namespace MappedFileQueues.Tests.Bridge.Connections;
+
+/// <summary>Records that are as long as a broker allows by default, on a broker of their own.</summary>
+[Trait("Category", "Slow")]
+public sealed class LongRecordTests : IDisposable
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(3);
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// A broker takes 128 MiB, and the client gives up the connection at the first byte of a message above 64: such a record went
+    /// into the stream, and the fetcher tried for ever to get it out.
+    /// </summary>
+    [Fact]
+    public async Task Fetch_RecordAsLongAsTheForwarderSends_Arrives()
+    {
+        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
+        using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(_temp.Root, "broker"), 1);
+        StreamForwarderOptions forward = new()
+        {
+            StorePath = _temp.StorePath,
+            Stream = "long",
+            Brokers = cluster.Nodes[0].Address,
+            RequestTimeout = TimeSpan.FromMinutes(1),
+        };
+        byte[] record = new byte[forward.RecordLengthMax];
+        new Random(1).NextBytes(record);
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 256L << 20 }))
+            queue.Producer.Produce(record);
+        using CancellationTokenSource limit = new(s_deadline);
+        await new StreamForwarder(forward).RunOnceAsync(limit.Token);
+
+        StreamFetcher fetcher = new(new StreamFetcherOptions
+        {
+            StorePath = _temp.StorePath + "-target",
+            Stream = "long",
+            Brokers = cluster.Nodes[0].Address,
+            SegmentSize = 256L << 20,
+            RequestTimeout = TimeSpan.FromMinutes(1),
+        });
+        using CancellationTokenSource stop = new();
+        Task fetching = fetcher.RunAsync(stop.Token);
+        Eventually.True(
+            () => fetcher.GetStatus() is { Messages: > 0 } or { LastError: not null } || fetching.IsCompleted, "it arrives",
+            s_deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
+
+        Assert.Null(fetcher.GetStatus().LastError);
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath + "-target");
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> fetched));
+        Assert.True(fetched.SequenceEqual(record));
+    }
+}

@@ -1,0 +1,81 @@
+using MappedFileQueues.RabbitMQ;
+
+namespace MappedFileQueues.Tests.Bridge.Connections;
+
+/// <summary>
+/// Peers that fall silent without closing anything. The client alone notices it after three heartbeats, and may hang then, or end
+/// the process.
+/// </summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class SilenceTests(BrokerFixture broker) : IDisposable
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+
+    private readonly BridgeScene _scene = new(broker);
+
+    public void Dispose() => _scene.Dispose();
+
+    /// <summary>The sockets are full when the silence begins, so that the client waits in a write.</summary>
+    [Fact]
+    public async Task Forward_PeerFallsSilentUnderLoad_ConnectsAgainAndLosesNothing()
+    {
+        const int Count = 3000;
+        string filler = new('x', 16_000);
+        using FrameProxy proxy = new(broker.Node.Port);
+        _scene.SegmentSize = 16 << 20;
+        _scene.Produce("first");
+        StreamForwarder forwarder = new(Fill(_scene.Forward(), proxy));
+        using CancellationTokenSource stop = new();
+        Task forwarding = forwarder.RunAsync(stop.Token);
+        Eventually.True(() => forwarder.GetStatus().Messages == 1 || forwarding.IsCompleted, "it runs", s_deadline);
+
+        proxy.FallSilent();
+        _scene.Produce(Enumerable.Range(0, Count).Select(number => $"{number} {filler}"));
+        Eventually.True(
+            () => forwarder.GetStatus().Messages > Count || forwarding.IsCompleted, "it goes on", s_deadline);
+
+        Assert.Contains("silent for 2 s", forwarder.GetStatus().LastError!, StringComparison.Ordinal);
+        Assert.Equal(2, forwarder.GetStatus().Attempts);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => forwarding);
+        await _scene.FetchAsync(Count + 1);
+        Assert.Equal(
+            ["first", .. Enumerable.Range(0, Count).Select(number => $"{number}")],
+            _scene.Received().Select(text => text.Split(' ')[0]));
+    }
+
+    [Fact]
+    public async Task Fetch_PeerFallsSilentWhileIdle_ConnectsAgain()
+    {
+        _scene.Produce("one");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        using FrameProxy proxy = new(broker.Node.Port);
+        StreamFetcher fetcher = new(Fill(_scene.Fetch(), proxy));
+        using CancellationTokenSource stop = new();
+        Task fetching = fetcher.RunAsync(stop.Token);
+        Eventually.True(() => fetcher.GetStatus().Messages == 1 || fetching.IsCompleted, "it runs", s_deadline);
+
+        // Heartbeats are enough to keep a quiet connection.
+        await Task.Delay(TimeSpan.FromSeconds(5));
+        Assert.Equal((1, null), (fetcher.GetStatus().Attempts, fetcher.GetStatus().LastError));
+        proxy.FallSilent();
+        _scene.Produce("two");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        Eventually.True(() => fetcher.GetStatus().Messages == 2 || fetching.IsCompleted, "it goes on", s_deadline);
+
+        Assert.Contains("silent for 2 s", fetcher.GetStatus().LastError!, StringComparison.Ordinal);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
+        Assert.Equal(["one", "two"], _scene.Received());
+    }
+
+    /// <summary>Only the silence ends the connection, because no answer is awaited for that long.</summary>
+    private static T Fill<T>(T options, FrameProxy proxy)
+        where T : BridgeOptions
+    {
+        options.Brokers = proxy.Address;
+        (options.Heartbeat, options.RequestTimeout) = (TimeSpan.FromSeconds(1), TimeSpan.FromMinutes(5));
+        return options;
+    }
+}
