@@ -83,7 +83,7 @@ internal sealed class Disturbances
 
     private void Add(string name, int weight, Func<Task<bool>> doAsync) => _kinds.Add(new Kind(name, weight, doAsync));
 
-    /// <summary>Of the kills that are wanted, the rarest: a broker takes seconds to start, and others are killed meanwhile.</summary>
+    /// <summary>Of the kills that are wanted, the rarest: a broker takes seconds to start, and others die meanwhile.</summary>
     private Kind Choose()
     {
         List<Kind> kills =

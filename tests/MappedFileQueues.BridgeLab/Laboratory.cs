@@ -177,7 +177,8 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
             if (now == count && !isLate && Stopwatch.GetElapsedTime(progress) > s_progressMax)
             {
                 isLate = true;
-                _verdict.Troubles.Add($"{DateTime.UtcNow:HH:mm:ss} {now} messages of {goal}, and no more for {s_progressMax.TotalSeconds} s.");
+                _verdict.Troubles.Add(
+                    $"{DateTime.UtcNow:HH:mm:ss} {now} messages of {goal}, and no more for {s_progressMax.TotalSeconds} s.");
                 _verdict.Troubles.AddRange(_bridges.SelectMany(child => child.LastWords));
             }
 

@@ -20,7 +20,7 @@ Option<int> nodes = new("--nodes") { Description = "One broker, or a cluster of 
 Option<PlantedFault> fault = new("--fault") { Description = "A planted mistake, which has to be found." };
 Option<bool> planted = new("--planted") { Description = "Every planted mistake in turn, each for the minutes at most." };
 Option<int> each = new("--each") { Description = "Goes on until each kind of kill has happened so often." };
-Option<bool> keep = new("--keep") { Description = "Keeps the folder of a run that was not right: stores, and the brokers' logs." };
+Option<bool> keep = new("--keep") { Description = "Keeps the folder of a run that was not right, with the brokers' logs." };
 RootCommand root = new("The laboratory of the bridge: kills everything, and compares what comes out with what went in.")
 {
     seed, minutes, nodes, fault, planted, each, keep,

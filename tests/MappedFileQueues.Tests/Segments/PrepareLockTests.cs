@@ -95,7 +95,7 @@ public sealed class PrepareLockTests : IDisposable
         Assert.Empty(Directory.EnumerateFiles(_temp.StorePath, "*.tmp", SearchOption.AllDirectories));
     }
 
-    /// <summary>The thread that prepares segments has it at times; who went on without would append until the disk is full.</summary>
+    /// <summary>The thread that prepares segments has it at times. Without it, a test appends until the disk is full.</summary>
     private static PlatformLock TakeLock(StoreWords words)
     {
         PlatformLock? held = null;
