@@ -23,8 +23,8 @@ internal sealed class FetcherSession(
     private const int AckIntervalMax = 100;
 
     /// <summary>
-    /// The broker takes a place of the stream for notes of its own at the beginning of a segment. It takes more when readers have it
-    /// keep their offsets; so inside of a stream, the envelopes tell what is missing and the places do not.
+    /// The broker takes a place of the stream for notes of its own at the beginning of a segment. It takes more when readers have
+    /// it keep their offsets; so inside of a stream, the envelopes tell what is missing and the places do not.
     /// </summary>
     private const int PlacesOfBroker = 1;
 
@@ -333,16 +333,16 @@ internal sealed class FetcherSession(
         string where = $"stream={options.Stream}, place={streamOffset}, source={envelope.StoreId}";
         if (target.PlaceOf(envelope.StoreId) is not { } place)
         {
-            // A forwarder begins with an envelope without records; its store may have been trimmed before. Behind a hole, that may
-            // also be a later session of it.
+            // A forwarder begins with an envelope without records; its store may have been trimmed before. Behind a hole, that
+            // may also be a later session of it.
             bool isBegin = envelope.Count == 0 && envelope.To == envelope.From;
             if (envelope.From > 0 && !isBehindHole && (_hasHole || !isBegin))
             {
                 onAmbiguous(
                     BridgeFault.Gap,
-                    $"Messages are missing in the stream: {where}, source offsets missing=up to {envelope.From}. The source's first "
-                    + "envelope is not where its forwarder began. The stream's retention removed them before they were fetched, or the "
-                    + "broker has lost them.",
+                    $"Messages are missing in the stream: {where}, source offsets missing=up to {envelope.From}. The source's "
+                    + "first envelope is not where its forwarder began. The stream's retention removed them before they were "
+                    + "fetched, or the broker has lost them.",
                     "Go on behind them (OnSourceChange).");
             }
 
@@ -356,7 +356,8 @@ internal sealed class FetcherSession(
                 onAmbiguous(
                     BridgeFault.Gap,
                     $"Messages are missing in the stream: {where}, from={place.To}, to={envelope.From}, "
-                    + $"source offsets missing={envelope.From - place.To}. Its retention removed them, or the broker has lost them.",
+                    + $"source offsets missing={envelope.From - place.To}. Its retention removed them, or the broker has lost "
+                    + "them.",
                     "Go on without them (OnSourceChange).");
             }
 
@@ -364,8 +365,8 @@ internal sealed class FetcherSession(
                 return place.To;
             onAmbiguous(
                 BridgeFault.SourceChanged,
-                $"The source is not as it was: {where}, fetched={place.To}, which is within a message of it now. It was cut back or "
-                + $"restored, and written anew. Messages from {envelope.From} on may come again, or others in their place.",
+                $"The source is not as it was: {where}, fetched={place.To}, which is within a message of it now. It was cut back "
+                + $"or restored, and written anew. Messages from {envelope.From} on may come again, or others in their place.",
                 "Go on with them (OnSourceChange).");
             return 0;
         }

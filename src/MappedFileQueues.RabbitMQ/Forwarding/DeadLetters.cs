@@ -61,8 +61,8 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
             {
                 throw NotKept(
                     offset, record.Length,
-                    $"Its messages have at most {queue.Producer.MessageLengthMax} bytes. Name a new store (DeadLetterPath), which "
-                    + "is made with segments that are long enough, or move this one away.");
+                    $"Its messages have at most {queue.Producer.MessageLengthMax} bytes. Name a new store (DeadLetterPath), "
+                    + "which is made with segments that are long enough, or move this one away.");
             }
 
             queue.Producer.Produce(record);
@@ -78,7 +78,8 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
         catch (MappedFileQueueException error) when (error is not (QueueDiskException or BridgeException))
         {
             throw NotKept(
-                offset, record.Length, $"{error.Message} Name another store of messages (DeadLetterPath), and start again.", error);
+                offset, record.Length, $"{error.Message} Name another store of messages (DeadLetterPath), and start again.",
+                error);
         }
 
         _refusals = 0;

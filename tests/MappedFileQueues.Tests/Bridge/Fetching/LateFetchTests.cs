@@ -73,7 +73,8 @@ public sealed class LateFetchTests(BrokerFixture broker) : IDisposable
     {
         Guid source = Guid.NewGuid();
         return PublishAsync([.. Enumerable.Range(0, 31).Select(number => BridgeScene.Envelope(
-            source, 1, number * RangeLength, (number + 1) * RangeLength, number == 30 ? "last" : new string('x', RecordLength)))]);
+            source, 1, number * RangeLength, (number + 1) * RangeLength,
+            number == 30 ? "last" : new string('x', RecordLength)))]);
     }
 
     private Task PublishAsync(params byte[][] bodies) => _scene.WithChannelAsync(async channel =>

@@ -19,8 +19,8 @@ public sealed class StreamHoleTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// The first envelope behind the hole was of a source that the fetcher had never met, so nothing told that anything was missing.
-    /// The broker's own notes take places too, one at each new segment, and are no loss.
+    /// The first envelope behind the hole was of a source that the fetcher had never met, so nothing told that anything was
+    /// missing. The broker's own notes take places too, one at each new segment, and are no loss.
     /// </summary>
     [Fact]
     public async Task Deliver_StreamBeginsLater_TellsTheHoleAndWhatEachSourceLacks()
@@ -52,7 +52,7 @@ public sealed class StreamHoleTests : IDisposable
         Assert.Contains($"source={late}, source offsets missing=up to 960", _said[2], StringComparison.Ordinal);
     }
 
-    /// <summary>Where the last message that is done was the end of a segment, the next one begins with a note of the broker.</summary>
+    /// <summary>The last message that is done ended a segment; the next one begins with a note of the broker.</summary>
     [Fact]
     public async Task Deliver_OnlyTheLastMessageIsGone_TellsNothing()
     {

@@ -37,7 +37,8 @@ public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
         Eventually.True(() => forwarder.GetStatus().Messages > 0, "it has the lock", s_deadline);
         Task waits = waiting.RunAsync(stop.Token);
 
-        Eventually.True(() => forwarder.GetStatus().Messages == texts.Length || forwarding.IsCompleted, "all is there", s_deadline);
+        Eventually.True(
+            () => forwarder.GetStatus().Messages == texts.Length || forwarding.IsCompleted, "all is there", s_deadline);
         long taken = waiting.GetStatus().Messages;
         await forwarding;
         await stop.CancelAsync();
