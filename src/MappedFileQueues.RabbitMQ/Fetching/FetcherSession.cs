@@ -22,15 +22,6 @@ internal sealed class FetcherSession(
 {
     private const int AckIntervalMax = 100;
 
-    /// <summary>
-    /// The broker takes a place of the stream for notes of its own at the beginning of a segment. It takes more when readers have
-    /// it keep their offsets; so inside of a stream, the envelopes tell what is missing and the places do not.
-    /// </summary>
-    private const int PlacesOfBroker = 1;
-
-    /// <summary>What stands before a message in a store.</summary>
-    private const int FrameHeaderLength = 8;
-
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(200);
 
     /// <summary>The broker ends a channel that leaves a message without an acknowledgement for half an hour.</summary>
@@ -44,10 +35,10 @@ internal sealed class FetcherSession(
     /// <summary>One acknowledgement at a time: the broker takes an earlier one after a later one for a mistake.</summary>
     private readonly SemaphoreSlim _acknowledging = new(1, 1);
     private readonly int _ackInterval = Math.Min(AckIntervalMax, options.Prefetch / 2);
+    private readonly Continuity _continuity = new(options.Stream, target, onAmbiguous);
     private readonly long _last = target.StreamOffset;
     private ExceptionDispatchInfo? _failure;
     private bool _hasFirst;
-    private bool _hasHole;
     private int _unacknowledged;
     private ulong _tag;
     private long _progressTime;
@@ -261,14 +252,9 @@ internal sealed class FetcherSession(
         }
 
         StreamEnvelope? envelope = Parse(streamOffset, body);
-        // Nobody tells a reader that the stream does not begin any more where it wants to go on; the broker begins later.
-        long missing = streamOffset - target.StreamOffset - 1;
-        bool isHole = isFirst && missing > (_last < 0 ? 0 : PlacesOfBroker);
-        if (isHole)
-            ReportHole(streamOffset, missing, envelope);
+        long seenTo = _continuity.FindSeen(envelope, streamOffset, isFirst);
         if (isFirst && _last >= 0)
             onRunning();
-        long seenTo = envelope is { Kind: EnvelopeKind.Records } records ? FindSeen(records, streamOffset, isHole) : 0;
         (int count, long bytes) = target.Take(envelope, seenTo, streamOffset, checksum);
         if (count > 0)
             onMoved(count, bytes);
@@ -286,99 +272,5 @@ internal sealed class FetcherSession(
             onForeign(streamOffset, error.Message);
             return null;
         }
-    }
-
-    /// <summary>
-    /// The beginning of the stream is missing, or what follows the last message that is done. What it held, only a later envelope
-    /// of the same source tells, and some sources send none any more; so the hole is reported, whatever comes behind it.
-    /// </summary>
-    private void ReportHole(long streamOffset, long missing, in StreamEnvelope? envelope)
-    {
-        _hasHole = true;
-        string lost = "not known before the next messages of each source";
-        if (envelope is { Kind: EnvelopeKind.Records } records)
-        {
-            string count = target.PlaceOf(records.StoreId) is not { } place ? $"up to {records.From}"
-                : place.Epoch == records.Epoch ? $"{Math.Max(0, records.From - place.To)}"
-                : $"not known, its epoch changed from {place.Epoch} to {records.Epoch}";
-            lost = $"{count}, source={records.StoreId}";
-        }
-
-        onAmbiguous(
-            BridgeFault.Gap,
-            $"Messages are missing in the stream: stream={options.Stream}, place={streamOffset}, places missing={missing}, "
-            + $"source offsets missing={lost}. Its retention removed them before they were fetched, or the broker has lost them.",
-            "Go on behind them (OnSourceChange).");
-    }
-
-    /// <summary>Whether a place in the source is within one of the envelope's messages, behind its start.</summary>
-    private static bool EndsWithin(in StreamEnvelope envelope, long place)
-    {
-        if (envelope.From >= place || envelope.To <= place)
-            return false;
-        foreach (EnvelopeRecord record in envelope)
-        {
-            if (record.Offset < place && record.Offset + FrameHeaderLength + record.Payload.Length > place)
-                return true;
-        }
-
-        return false;
-    }
-
-    /// <summary>
-    /// Up to where the source of an envelope is in the store already; complains if something is missing between.
-    /// </summary>
-    private long FindSeen(in StreamEnvelope envelope, long streamOffset, bool isBehindHole)
-    {
-        string where = $"stream={options.Stream}, place={streamOffset}, source={envelope.StoreId}";
-        if (target.PlaceOf(envelope.StoreId) is not { } place)
-        {
-            // A forwarder begins with an envelope without records; its store may have been trimmed before. Behind a hole, that
-            // may also be a later session of it.
-            bool isBegin = envelope.Count == 0 && envelope.To == envelope.From;
-            if (envelope.From > 0 && !isBehindHole && (_hasHole || !isBegin))
-            {
-                onAmbiguous(
-                    BridgeFault.Gap,
-                    $"Messages are missing in the stream: {where}, source offsets missing=up to {envelope.From}. The source's "
-                    + "first envelope is not where its forwarder began. The stream's retention removed them before they were "
-                    + "fetched, or the broker has lost them.",
-                    "Go on behind them (OnSourceChange).");
-            }
-
-            return 0;
-        }
-
-        if (envelope.Epoch == place.Epoch)
-        {
-            if (envelope.From > place.To && !isBehindHole)
-            {
-                onAmbiguous(
-                    BridgeFault.Gap,
-                    $"Messages are missing in the stream: {where}, from={place.To}, to={envelope.From}, "
-                    + $"source offsets missing={envelope.From - place.To}. Its retention removed them, or the broker has lost "
-                    + "them.",
-                    "Go on without them (OnSourceChange).");
-            }
-
-            if (!EndsWithin(envelope, place.To))
-                return place.To;
-            onAmbiguous(
-                BridgeFault.SourceChanged,
-                $"The source is not as it was: {where}, fetched={place.To}, which is within a message of it now. It was cut back "
-                + $"or restored, and written anew. Messages from {envelope.From} on may come again, or others in their place.",
-                "Go on with them (OnSourceChange).");
-            return 0;
-        }
-
-        if (envelope.Epoch > place.Epoch && envelope.From == place.To)
-            return 0;
-        onAmbiguous(
-            BridgeFault.SourceChanged,
-            $"The source has changed its epoch: {where}, from={envelope.From} of epoch {envelope.Epoch}, fetched={place.To} of "
-            + $"epoch {place.Epoch}. Messages from {Math.Min(envelope.From, place.To)} on may come again, or "
-            + "others in their place.",
-            "Go on with them (OnSourceChange).");
-        return 0;
     }
 }
