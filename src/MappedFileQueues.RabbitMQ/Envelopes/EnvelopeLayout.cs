@@ -48,6 +48,15 @@ internal static class EnvelopeLayout
     public static bool IsOfAnotherVersion(ReadOnlySpan<byte> body) =>
         body.Length > Magic.Length && body.StartsWith(Magic) && body[Magic.Length] != Version;
 
+    /// <summary>
+    /// What tells a broker message from another one: an envelope's own checksum, which is computed anyway when it is parsed, or
+    /// that of the whole body.
+    /// </summary>
+    public static uint Identify(ReadOnlySpan<byte> body) =>
+        body.Length >= HeaderLength && body.StartsWith(Magic) && body[Magic.Length] == Version
+            ? BinaryPrimitives.ReadUInt32LittleEndian(body[Checksum..])
+            : ComputeChecksum(body);
+
     /// <summary>CRC-32C (Castagnoli), as in storage formats: start and end inverted.</summary>
     public static uint ComputeChecksum(ReadOnlySpan<byte> bytes)
     {

@@ -120,11 +120,13 @@ public readonly struct StreamEnvelope
     /// <summary>Steps through the records of an envelope.</summary>
     public struct Enumerator
     {
+        private readonly ReadOnlyMemory<byte> _records;
         private readonly long _from;
-        private ReadOnlyMemory<byte> _rest;
         private int _left;
+        private int _next;
 
-        internal Enumerator(ReadOnlyMemory<byte> records, int count, long from) => (_rest, _left, _from) = (records, count, from);
+        internal Enumerator(ReadOnlyMemory<byte> records, int count, long from) =>
+            (_records, _left, _from) = (records, count, from);
 
         /// <summary>The record.</summary>
         public EnvelopeRecord Current { get; private set; }
@@ -135,15 +137,17 @@ public readonly struct StreamEnvelope
         {
             if (_left-- <= 0)
                 return false;
-            ReadOnlySpan<byte> bytes = _rest.Span;
+            ReadOnlySpan<byte> bytes = _records.Span[_next..];
             uint word = BinaryPrimitives.ReadUInt32LittleEndian(bytes[4..]);
             int size = (int)(word & ~EnvelopeLayout.HasHeaders);
             int headers = (word & EnvelopeLayout.HasHeaders) == 0
                 ? 0 : BinaryPrimitives.ReadInt32LittleEndian(bytes[EnvelopeLayout.RecordHeaderLength..]);
-            ReadOnlyMemory<byte> content = _rest.Slice(EnvelopeLayout.RecordHeaderLength, size);
+            int start = _next + EnvelopeLayout.RecordHeaderLength;
             Current = new EnvelopeRecord(
-                Offset(_from, bytes), headers == 0 ? default : content[sizeof(int)..headers], content[headers..]);
-            _rest = _rest[(EnvelopeLayout.RecordHeaderLength + size)..];
+                Offset(_from, bytes),
+                headers == 0 ? default : _records.Slice(start + sizeof(int), headers - sizeof(int)),
+                _records.Slice(start + headers, size - headers));
+            _next = start + size;
             return true;
         }
     }

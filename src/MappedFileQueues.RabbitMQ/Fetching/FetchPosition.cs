@@ -17,7 +17,7 @@ internal readonly record struct SourcePlace(long Epoch, long To);
 /// <param name="Stream">The stream's name.</param>
 /// <param name="TargetOffset">The offset in the target store.</param>
 /// <param name="StreamOffset">The last broker message that is done; -1 before the first.</param>
-/// <param name="Checksum">The checksum of that message's body, by which it is known again.</param>
+/// <param name="Checksum">What that message is known by again (<see cref="EnvelopeLayout.Identify"/>).</param>
 /// <param name="Sources">Up to where each source had been fetched.</param>
 internal sealed record FetchPosition(
     Guid StoreId,

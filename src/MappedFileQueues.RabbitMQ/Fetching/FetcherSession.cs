@@ -232,7 +232,7 @@ internal sealed class FetcherSession(
         if (streamOffset < _last)
             return;
 
-        uint checksum = EnvelopeLayout.ComputeChecksum(body.Span);
+        uint checksum = EnvelopeLayout.Identify(body.Span);
         bool isFirst = !_hasFirst;
         if (isFirst)
         {

@@ -58,7 +58,7 @@ internal sealed class TargetStore : IDisposable
     /// <summary>The last broker message that is done; -1 before the first.</summary>
     public long StreamOffset { get; private set; } = -1;
 
-    /// <summary>The checksum of its body.</summary>
+    /// <summary>What it is known by again.</summary>
     public uint Checksum { get; private set; }
 
     public long Offset => _producer.Offset;
@@ -114,7 +114,7 @@ internal sealed class TargetStore : IDisposable
     /// <param name="envelope">The message; null if it is none of ours.</param>
     /// <param name="seenTo">Records before this offset are there already.</param>
     /// <param name="streamOffset">Its place in the stream.</param>
-    /// <param name="checksum">The checksum of its body.</param>
+    /// <param name="checksum">What it is known by again.</param>
     /// <returns>How many records and bytes were new.</returns>
     public (int Count, long Bytes) Take(StreamEnvelope? envelope, long seenTo, long streamOffset, uint checksum)
     {
