@@ -55,6 +55,9 @@ internal sealed class BrokerConnection : IAsyncDisposable
     /// <summary>Cancelled once the connection, or a channel of it that matters, is lost.</summary>
     public CancellationToken Lost => _lost.Token;
 
+    /// <summary>How many bytes the broker has sent, heartbeats too.</summary>
+    public long ReceivedBytes => _sockets.Sum(socket => socket.ReceivedBytes);
+
     /// <summary>Connects.</summary>
     /// <param name="factory">Makes the connection.</param>
     /// <param name="patience">The limit of each wait for the broker.</param>

@@ -18,7 +18,11 @@ internal sealed class WatchedSocket(AddressFamily family)
     private readonly Lock _lock = new();
     private Timer? _timer;
     private long _readTime;
+    private long _received;
     private bool _isClosed;
+
+    /// <summary>How many bytes have come.</summary>
+    public long ReceivedBytes => Volatile.Read(ref _received);
 
     /// <summary>Watches from now on.</summary>
     /// <param name="limit">How long nothing may come: two heartbeats, of which a broker sends one in half their time.</param>
@@ -70,6 +74,8 @@ internal sealed class WatchedSocket(AddressFamily family)
         {
             int length = await base.ReadAsync(buffer, cancellationToken).ConfigureAwait(false);
             Volatile.Write(ref owner._readTime, Stopwatch.GetTimestamp());
+            // One reader at a time.
+            Volatile.Write(ref owner._received, owner._received + length);
             return length;
         }
     }

@@ -68,6 +68,9 @@ internal sealed class FrameProxy : IDisposable
     /// <summary>How quick the way to the broker is; null: as it is.</summary>
     public int? BytesPerSecond { get; init; }
 
+    /// <summary>How quick the way from the broker is; null: as it is.</summary>
+    public int? BytesPerSecondBack { get; init; }
+
     /// <summary>The client's connections that it has not closed.</summary>
     public int OpenConnections => Volatile.Read(ref _connections);
 
@@ -213,6 +216,8 @@ internal sealed class FrameProxy : IDisposable
                 Refusals++;
             }
 
+            if (BytesPerSecondBack is { } speed)
+                await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
             await WaitIfSilentAsync(client);
             await WriteAsync(to, _writing.GetValueOrDefault(client), frame.AsMemory(0, length));
             if (method == SilentAfter)
