@@ -173,6 +173,9 @@ internal sealed class FrameProxy : IDisposable
     {
         byte[] frame = new byte[1 << 20];
         Interlocked.Increment(ref _connections);
+        // What the system takes ahead is not slow.
+        if (BytesPerSecond is not null)
+            client.ReceiveBufferSize = 1 << 16;
         _writing[client] = new SemaphoreSlim(1, 1);
         try
         {
