@@ -40,8 +40,8 @@ public abstract class BridgeOptions
     public SourceChangePolicy OnSourceChange { get; set; }
 
     /// <summary>
-    /// The longest wait for any answer of the broker; after it the connection is given up. Default 15 s; as every time here, at
-    /// most 12 hours.
+    /// The longest wait for any answer of the broker; after it the connection is given up. It begins anew while a slow network
+    /// still takes or brings a long message. Default 15 s; as every time here, at most 12 hours.
     /// </summary>
     public TimeSpan RequestTimeout { get; set; } = TimeSpan.FromSeconds(15);
 

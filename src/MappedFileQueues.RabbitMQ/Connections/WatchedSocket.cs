@@ -14,11 +14,20 @@ internal sealed class WatchedSocket(AddressFamily family)
     : TcpClientAdapter(new Socket(family, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true })
 {
     private const int LooksPerLimit = 8;
+    private const int PieceLength = 256 * 1024;
 
     private readonly Lock _lock = new();
     private Timer? _timer;
     private long _readTime;
+    private long _received;
+    private long _pushTime;
     private bool _isClosed;
+
+    /// <summary>How many bytes have come.</summary>
+    public long ReceivedBytes => Volatile.Read(ref _received);
+
+    /// <summary>When a network that is slower than this side has taken something last, as a timestamp; 0 if none was.</summary>
+    public long PushTime => Volatile.Read(ref _pushTime);
 
     /// <summary>Watches from now on.</summary>
     /// <param name="limit">How long nothing may come: two heartbeats, of which a broker sends one in half their time.</param>
@@ -70,7 +79,26 @@ internal sealed class WatchedSocket(AddressFamily family)
         {
             int length = await base.ReadAsync(buffer, cancellationToken).ConfigureAwait(false);
             Volatile.Write(ref owner._readTime, Stopwatch.GetTimestamp());
+            // One reader at a time.
+            Volatile.Write(ref owner._received, owner._received + length);
             return length;
+        }
+
+        public override async ValueTask WriteAsync(ReadOnlyMemory<byte> buffer, CancellationToken cancellationToken = default)
+        {
+            // The client hands over a message of any length in one piece, and a look at the time needs steps.
+            while (true)
+            {
+                int length = Math.Min(buffer.Length, PieceLength);
+                ValueTask writing = base.WriteAsync(buffer[..length], cancellationToken);
+                bool isSlow = !writing.IsCompleted;
+                await writing.ConfigureAwait(false);
+                if (isSlow)
+                    Volatile.Write(ref owner._pushTime, Stopwatch.GetTimestamp());
+                buffer = buffer[length..];
+                if (buffer.IsEmpty)
+                    return;
+            }
         }
     }
 }

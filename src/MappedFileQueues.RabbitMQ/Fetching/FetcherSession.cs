@@ -22,6 +22,9 @@ internal sealed class FetcherSession(
 {
     private const int AckIntervalMax = 100;
 
+    /// <summary>Heartbeats and answers bring less between two looks. Each packet of a long message brings more.</summary>
+    private const int LittleLength = 512;
+
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(200);
 
     /// <summary>The broker ends a channel that leaves a message without an acknowledgement for half an hour.</summary>
@@ -42,6 +45,7 @@ internal sealed class FetcherSession(
     private int _unacknowledged;
     private ulong _tag;
     private long _progressTime;
+    private long _received;
 
     public async Task RunAsync(CancellationToken cancellationToken)
     {
@@ -144,6 +148,11 @@ internal sealed class FetcherSession(
             _failure?.Throw();
             connection.ThrowIfLost();
             target.WritePosition();
+            // A message may take longer than the limit on a slow network. An answer would come behind it.
+            long received = connection.ReceivedBytes;
+            if (received - _received > LittleLength)
+                _progressTime = Stopwatch.GetTimestamp();
+            _received = received;
             return Stopwatch.GetElapsedTime(_progressTime) > options.RequestTimeout;
         }
     }
@@ -187,8 +196,8 @@ internal sealed class FetcherSession(
     }
 
     /// <summary>
-    /// The last message that is done does not come. A network that is silent, or busy with a long message, ends the attempt. A
-    /// stream that is another one is ambiguous. Else the broker is behind, and perhaps another node is not.
+    /// The last message that is done does not come, nor a part of it. A stream that is another one is ambiguous. Else the broker
+    /// is behind, and perhaps another node is not.
     /// </summary>
     private void ThrowIfFirstIsMissing(StreamEnd.Finding found)
     {

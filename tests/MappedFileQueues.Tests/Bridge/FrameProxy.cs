@@ -68,6 +68,9 @@ internal sealed class FrameProxy : IDisposable
     /// <summary>How quick the way to the broker is; null: as it is.</summary>
     public int? BytesPerSecond { get; init; }
 
+    /// <summary>How quick the way from the broker is; null: as it is.</summary>
+    public int? BytesPerSecondBack { get; init; }
+
     /// <summary>The client's connections that it has not closed.</summary>
     public int OpenConnections => Volatile.Read(ref _connections);
 
@@ -170,6 +173,9 @@ internal sealed class FrameProxy : IDisposable
     {
         byte[] frame = new byte[1 << 20];
         Interlocked.Increment(ref _connections);
+        // What the system takes ahead is not slow.
+        if (BytesPerSecond is not null)
+            client.ReceiveBufferSize = 1 << 16;
         _writing[client] = new SemaphoreSlim(1, 1);
         try
         {
@@ -213,6 +219,8 @@ internal sealed class FrameProxy : IDisposable
                 Refusals++;
             }
 
+            if (BytesPerSecondBack is { } speed)
+                await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
             await WaitIfSilentAsync(client);
             await WriteAsync(to, _writing.GetValueOrDefault(client), frame.AsMemory(0, length));
             if (method == SilentAfter)

@@ -7,11 +7,42 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 [Trait("Category", "Slow")]
 public sealed class LongRecordTests : IDisposable
 {
+    private const int SlowLength = 24 << 20;
+
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(3);
 
     private readonly TempStore _temp = new();
 
     public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// A record whose confirm cannot come within the limit, because the network is still busy with the record, was sent from its
+    /// beginning again and again.
+    /// </summary>
+    [Fact]
+    public async Task RunOnce_RecordTakesLongerThanTheLimit_KeepsItsConnection()
+    {
+        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
+        using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(_temp.Root, "broker"), 1);
+        using FrameProxy proxy = new(cluster.Nodes[0].Port) { BytesPerSecond = SlowLength / 12 };
+        StreamForwarderOptions forward = new()
+        {
+            StorePath = _temp.StorePath,
+            Stream = "slow",
+            Brokers = proxy.Address,
+            RequestTimeout = TimeSpan.FromSeconds(5),
+        };
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 128L << 20 }))
+            queue.Producer.Produce(new byte[SlowLength]);
+        StreamForwarder forwarder = new(forward);
+        using CancellationTokenSource limit = new(s_deadline);
+        Task forwarding = forwarder.RunOnceAsync(limit.Token);
+        Eventually.True(
+            () => forwarding.IsCompleted || forwarder.GetStatus().LastError is not null, "it arrives", s_deadline);
+        Assert.Equal((1, null), (forwarder.GetStatus().Attempts, forwarder.GetStatus().LastError));
+        await forwarding;
+        Assert.Equal(1, forwarder.GetStatus().Messages);
+    }
 
     /// <summary>
     /// A broker takes 128 MiB, and the client gives up the connection at the first byte of a message above 64: such a record went

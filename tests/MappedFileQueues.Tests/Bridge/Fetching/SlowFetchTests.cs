@@ -1,0 +1,43 @@
+using MappedFileQueues.RabbitMQ;
+
+namespace MappedFileQueues.Tests.Bridge.Fetching;
+
+/// <summary>Fetchers behind a slow network.</summary>
+[Collection(BrokerCollection.Name)]
+[Trait("Category", "Slow")]
+public sealed class SlowFetchTests(BrokerFixture broker) : IDisposable
+{
+    private const int RecordLength = 900_000;
+
+    private readonly BridgeScene _scene = new(broker);
+
+    public void Dispose() => _scene.Dispose();
+
+    /// <summary>
+    /// A record takes several times the limit of a wait. Its bytes came all the time, and the fetcher took that for silence: it
+    /// asked for the stream's end behind them, got no answer in time, and began anew with the same record, for ever.
+    /// </summary>
+    [Fact]
+    public async Task Fetch_RecordTakesLongerThanTheLimit_Arrives()
+    {
+        _scene.SegmentSize = 4 << 20;
+        _scene.Produce("first", new string('x', RecordLength), "last");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        using FrameProxy proxy = new(broker.Node.Port) { BytesPerSecondBack = RecordLength / 6 };
+        _scene.Address = proxy.Address;
+        StreamFetcherOptions options = _scene.Fetch();
+        options.RequestTimeout = TimeSpan.FromSeconds(1.5);
+        StreamFetcher fetcher = new(options);
+        using CancellationTokenSource stop = new();
+        Task fetching = fetcher.RunAsync(stop.Token);
+
+        Eventually.True(
+            () => fetcher.GetStatus() is { Messages: 3 } or { LastError: not null } || fetching.IsCompleted, "all arrive",
+            TimeSpan.FromMinutes(1));
+
+        Assert.Equal((1, null), (fetcher.GetStatus().Attempts, fetcher.GetStatus().LastError));
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
+        Assert.Equal([5, RecordLength, 4], _scene.Received().Select(text => text.Length));
+    }
+}
