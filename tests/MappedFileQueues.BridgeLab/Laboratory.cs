@@ -20,9 +20,6 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
     /// <summary>Longer than any back-off, and than any pause of a process that goes on.</summary>
     private static readonly TimeSpan s_progressMax = TimeSpan.FromSeconds(40);
 
-    /// <summary>Whoever has brought nothing for so long never will.</summary>
-    private static readonly TimeSpan s_healMax = TimeSpan.FromMinutes(4);
-
     /// <summary>A planted mistake is looked for while the run goes on, so that it ends once it is found.</summary>
     private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(8);
 
@@ -33,9 +30,10 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
     private BrokerCluster? _cluster;
     private LabMount? _disk;
     private Disturbances? _disturbances;
+    private StreamFlow? _flow;
 
     /// <summary>What was done, and how often.</summary>
-    public string Summary => _disturbances?.Summary ?? "nothing";
+    public string Summary => $"{_disturbances?.Summary ?? "nothing"}, {_flow?.Repairs ?? 0} x stream repaired";
 
     private string Near => Path.Combine(_disk?.Path ?? root, "near");
 
@@ -51,11 +49,12 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         _proxies.AddRange(_cluster.Nodes.Select(node => new RoughProxy(node.Port)));
         StartChildren();
         await WaitForFirstAsync();
+        _flow = new StreamFlow(_cluster.Nodes, Far);
         _disturbances = new Disturbances(
             new Random(settings.Seed), _cluster, _proxies, _bridges, _producers, _disk?.Path, settings.Each);
         try
         {
-            if (await IsViolatedAsync(_disturbances))
+            if (await IsViolatedAsync(_disturbances, _flow))
                 return _verdict;
         }
         finally
@@ -67,7 +66,7 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
             child.End();
         _cluster.Nodes.Where(node => !node.IsRunning).ToList().ForEach(node => node.Start());
         _cluster.Nodes.ToList().ForEach(node => node.WaitUntilReady());
-        await WaitForFarAsync();
+        await WaitForFarAsync(_flow);
         try
         {
             await CompareAsync(isEnd: true);
@@ -80,15 +79,17 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         return _verdict;
     }
 
-    /// <summary>Disturbs until the time is over, a process has ended by itself, or a planted mistake has shown.</summary>
-    private async Task<bool> IsViolatedAsync(Disturbances disturbances)
+    /// <summary>
+    /// Disturbs until the time is over, a process has ended by itself, nothing flows any more, or a planted mistake has shown.
+    /// </summary>
+    private async Task<bool> IsViolatedAsync(Disturbances disturbances, StreamFlow flow)
     {
         long start = Stopwatch.GetTimestamp();
         long look = start;
         while (settings.GoesOn(Stopwatch.GetElapsedTime(start), disturbances.RarestKill))
         {
             await disturbances.DoNextAsync();
-            if (HasEnded())
+            if (HasEnded() || !await flow.LookAsync())
                 return false;
             if (fault == PlantedFault.None || Stopwatch.GetElapsedTime(look) < s_lookInterval)
                 continue;
@@ -163,34 +164,12 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         return ended.Length > 0;
     }
 
-    /// <summary>Waits until all has come, or nothing comes any more. A long pause is told, also if all comes after it.</summary>
-    private async Task WaitForFarAsync()
+    /// <summary>Waits until all has come, or nothing comes any more.</summary>
+    private async Task WaitForFarAsync(StreamFlow flow)
     {
         int goal = Count(Near);
-        int count = -1;
-        bool isLate = false;
-        long progress = Stopwatch.GetTimestamp();
-        while (count < goal && Stopwatch.GetElapsedTime(progress) < s_healMax && !HasEnded())
-        {
+        while (Count(Far) < goal && await flow.LookAsync() && !HasEnded())
             await Task.Delay(500);
-            int now = Count(Far);
-            if (now == count && !isLate && Stopwatch.GetElapsedTime(progress) > s_progressMax)
-            {
-                isLate = true;
-                _verdict.Troubles.Add(
-                    $"{DateTime.UtcNow:HH:mm:ss} {now} messages of {goal}, and no more for {s_progressMax.TotalSeconds} s.");
-                _verdict.Troubles.AddRange(_bridges.SelectMany(child => child.LastWords));
-            }
-
-            if (now == count)
-                continue;
-            if (isLate)
-                _verdict.Troubles.Add($"{DateTime.UtcNow:HH:mm:ss} {now} messages: it goes on.");
-            isLate = false;
-            progress = Stopwatch.GetTimestamp();
-            count = now;
-        }
-
         // What comes now would be too much.
         await Task.Delay(500);
     }

@@ -28,6 +28,33 @@ internal sealed class BrokerNode(
 
     public bool IsRunning => _process?.IsRunning == true;
 
+    /// <summary>The program that asks a node, with <see cref="Environment"/>.</summary>
+    public string ControlScript => Path.Combine(scriptFolder, "rabbitmqctl");
+
+    /// <summary>The environment of the node, and of a program that asks it.</summary>
+    public IReadOnlyDictionary<string, string> Environment => new Dictionary<string, string>(mapperEnvironment)
+    {
+        ["RABBITMQ_CONF_ENV_FILE"] = "/dev/null",
+        ["RABBITMQ_NODENAME"] = name,
+        ["RABBITMQ_NODE_IP_ADDRESS"] = "127.0.0.1",
+        ["RABBITMQ_NODE_PORT"] = port.ToString(CultureInfo.InvariantCulture),
+        ["RABBITMQ_DIST_PORT"] = distributionPort.ToString(CultureInfo.InvariantCulture),
+        ["RABBITMQ_MNESIA_BASE"] = Path.Combine(folder, "mnesia"),
+        ["RABBITMQ_LOG_BASE"] = Path.Combine(folder, "log"),
+        ["RABBITMQ_PID_FILE"] = Path.Combine(folder, "pid"),
+        ["RABBITMQ_CONFIG_FILE"] = Path.Combine(folder, "rabbitmq.conf"),
+        ["RABBITMQ_ENABLED_PLUGINS_FILE"] = Path.Combine(folder, "enabled_plugins"),
+        ["RABBITMQ_ADVANCED_CONFIG_FILE"] = Path.Combine(folder, "advanced.config"),
+        ["RABBITMQ_GENERATED_CONFIG_DIR"] = Path.Combine(folder, "generated"),
+        ["RABBITMQ_SCHEMA_DIR"] = Path.Combine(folder, "schema"),
+        ["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] =
+            "-kernel inet_dist_use_interface {127,0,0,1} -kernel net_ticktime 12 +sbwt none +sbwtdcpu none +sbwtdio none",
+        ["RABBITMQ_CTL_ERL_ARGS"] = "-kernel inet_dist_use_interface {127,0,0,1}",
+        // The script then becomes the server, instead of a shell that waits for it and passes signals on.
+        ["RABBITMQ_ALLOW_INPUT"] = "1",
+        ["RABBITMQ_SERVER_START_ARGS"] = "-noinput",
+    };
+
     private string LogPath => Path.Combine(folder, "console.log");
 
     /// <summary>Starts the node, which keeps what it stored before; does not wait.</summary>
@@ -38,29 +65,7 @@ internal sealed class BrokerNode(
         File.WriteAllText(Path.Combine(folder, "rabbitmq.conf"), configuration);
         File.WriteAllText(Path.Combine(folder, "enabled_plugins"), "[].\n");
         File.WriteAllText(Path.Combine(folder, "advanced.config"), "[].\n");
-        Dictionary<string, string> environment = new(mapperEnvironment)
-        {
-            ["RABBITMQ_CONF_ENV_FILE"] = "/dev/null",
-            ["RABBITMQ_NODENAME"] = name,
-            ["RABBITMQ_NODE_IP_ADDRESS"] = "127.0.0.1",
-            ["RABBITMQ_NODE_PORT"] = port.ToString(CultureInfo.InvariantCulture),
-            ["RABBITMQ_DIST_PORT"] = distributionPort.ToString(CultureInfo.InvariantCulture),
-            ["RABBITMQ_MNESIA_BASE"] = Path.Combine(folder, "mnesia"),
-            ["RABBITMQ_LOG_BASE"] = Path.Combine(folder, "log"),
-            ["RABBITMQ_PID_FILE"] = Path.Combine(folder, "pid"),
-            ["RABBITMQ_CONFIG_FILE"] = Path.Combine(folder, "rabbitmq.conf"),
-            ["RABBITMQ_ENABLED_PLUGINS_FILE"] = Path.Combine(folder, "enabled_plugins"),
-            ["RABBITMQ_ADVANCED_CONFIG_FILE"] = Path.Combine(folder, "advanced.config"),
-            ["RABBITMQ_GENERATED_CONFIG_DIR"] = Path.Combine(folder, "generated"),
-            ["RABBITMQ_SCHEMA_DIR"] = Path.Combine(folder, "schema"),
-            ["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] =
-                "-kernel inet_dist_use_interface {127,0,0,1} -kernel net_ticktime 12 +sbwt none +sbwtdcpu none +sbwtdio none",
-            ["RABBITMQ_CTL_ERL_ARGS"] = "-kernel inet_dist_use_interface {127,0,0,1}",
-            // The script then becomes the server, instead of a shell that waits for it and passes signals on.
-            ["RABBITMQ_ALLOW_INPUT"] = "1",
-            ["RABBITMQ_SERVER_START_ARGS"] = "-noinput",
-        };
-        _process = BrokerProcess.Start(LogPath, environment, Path.Combine(scriptFolder, "rabbitmq-server"));
+        _process = BrokerProcess.Start(LogPath, Environment, Path.Combine(scriptFolder, "rabbitmq-server"));
     }
 
     /// <summary>Returns once the node accepts connections.</summary>
