@@ -68,13 +68,7 @@ internal sealed class ForwarderSession(
                 return;
             // What was sent alone stays alone until it is confirmed, or nobody would know what was refused.
             _isCareful = deadLetters.IsCareful(SentTo) || (_isCareful && !channel.Window.IsEmpty);
-            if (channel.Window.IsFull)
-            {
-                await channel.Window.WaitForRoomAsync(s_progressLook, cancellationToken).ConfigureAwait(false);
-                continue;
-            }
-
-            if (isOver || (_isCareful && !channel.Window.IsEmpty))
+            if (isOver || channel.Window.IsFull || (_isCareful && !channel.Window.IsEmpty))
             {
                 await channel.Window.WaitAsync(s_progressLook, cancellationToken).ConfigureAwait(false);
                 continue;

@@ -16,7 +16,6 @@ internal sealed class PublishWindow(int capacity)
     private long _messages;
     private long _bytes;
     private long _confirmTime;
-    private bool _awaitsRoom;
 
     /// <summary>Everything of the store before this offset is confirmed; -1 before the first confirm of a range.</summary>
     public long ConfirmedTo { get; private set; } = -1;
@@ -52,9 +51,6 @@ internal sealed class PublishWindow(int capacity)
         }
     }
 
-    /// <summary>Whether a quarter is free. Under the lock.</summary>
-    private bool HasRoom => _next - _first <= (ulong)(capacity - ((capacity + 3) / 4));
-
     /// <summary>Notes what is published next. There is room: the publisher has looked.</summary>
     /// <param name="to">Up to where the store is in the stream with it; -1 if it is no range.</param>
     /// <param name="messages">The number of records.</param>
@@ -69,7 +65,6 @@ internal sealed class PublishWindow(int capacity)
     /// <summary>The broker has confirmed one message, or all up to it.</summary>
     public void Confirm(ulong number, bool multiple)
     {
-        bool wakes;
         lock (_lock)
         {
             if (number < _first || number >= _next)
@@ -83,12 +78,9 @@ internal sealed class PublishWindow(int capacity)
                 _messages += entry.Messages;
                 _bytes += entry.Bytes;
             }
-
-            wakes = !_awaitsRoom || HasRoom;
         }
 
-        if (wakes)
-            Wake();
+        Wake();
     }
 
     /// <summary>What was confirmed since the last call.</summary>
@@ -104,30 +96,6 @@ internal sealed class PublishWindow(int capacity)
 
     /// <summary>Waits until something was confirmed since the last wait, or the time is over.</summary>
     public Task WaitAsync(TimeSpan limit, CancellationToken cancellationToken) => _changed.WaitAsync(limit, cancellationToken);
-
-    /// <summary>
-    /// Waits until a quarter of the window is free, or the time is over. A publisher that a full window wakes for each confirm
-    /// sleeps and wakes once a message.
-    /// </summary>
-    public async Task WaitForRoomAsync(TimeSpan limit, CancellationToken cancellationToken)
-    {
-        lock (_lock)
-        {
-            if (HasRoom)
-                return;
-            _awaitsRoom = true;
-        }
-
-        try
-        {
-            await _changed.WaitAsync(limit, cancellationToken).ConfigureAwait(false);
-        }
-        finally
-        {
-            lock (_lock)
-                _awaitsRoom = false;
-        }
-    }
 
     private void Wake()
     {
