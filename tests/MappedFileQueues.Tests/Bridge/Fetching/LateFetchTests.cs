@@ -1,5 +1,5 @@
-using System.Collections.Concurrent;
 using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.Tests.Hosting;
 using Microsoft.Extensions.Logging;
 using RabbitMQ.Client;
 
@@ -41,10 +41,11 @@ public sealed class LateFetchTests(BrokerFixture broker) : IDisposable
         Assert.Contains("source offsets missing=up to ", error.Message, StringComparison.Ordinal);
         Assert.Equal(before, _scene.Received().Count);
 
-        Words words = new();
+        using CollectedLog log = new();
+        using LoggerFactory loggers = new([log]);
         StreamFetcherOptions options = _scene.Fetch();
         options.OnSourceChange = SourceChangePolicy.Continue;
-        StreamFetcher fetcher = new(options, words);
+        StreamFetcher fetcher = new(options, loggers.CreateLogger<StreamFetcher>());
         using CancellationTokenSource stop = new();
         Task fetching = fetcher.RunAsync(stop.Token);
         Eventually.True(
@@ -52,7 +53,8 @@ public sealed class LateFetchTests(BrokerFixture broker) : IDisposable
         Assert.Equal(BridgeState.Running, fetcher.GetStatus().State);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
-        string hole = Assert.Single(words.All, text => text.Contains("missing", StringComparison.Ordinal));
+        string hole = Assert.Single(
+            log.Entries.Select(entry => entry.Text), text => text.Contains("missing", StringComparison.Ordinal));
         int left = _scene.Received().Count - before - 1;
         string count = FormattableString.Invariant($"source offsets missing=up to {(30 - left) * RangeLength},");
         Assert.Contains(count, hole, StringComparison.Ordinal);
@@ -82,18 +84,4 @@ public sealed class LateFetchTests(BrokerFixture broker) : IDisposable
         foreach (byte[] body in bodies)
             await channel.BasicPublishAsync("", _scene.Stream, body);
     });
-
-    private sealed class Words : ILogger<StreamFetcher>
-    {
-        public ConcurrentQueue<string> All { get; } = new();
-
-        public IDisposable? BeginScope<TState>(TState state)
-            where TState : notnull => null;
-
-        public bool IsEnabled(LogLevel logLevel) => true;
-
-        public void Log<TState>(
-            LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
-            All.Enqueue(formatter(state, exception));
-    }
 }
