@@ -11,6 +11,8 @@ internal abstract class BridgeLoop
     private readonly BridgeOptions _options;
     private readonly BackOff _backOff;
     private readonly Lock _lock = new();
+    private BridgeState _activity;
+    private bool _isBlocked;
     private BridgeState _state;
     private DateTimeOffset _since;
     private DateTimeOffset? _troubleSince;
@@ -21,7 +23,6 @@ internal abstract class BridgeLoop
     private long _messages;
     private long _bytes;
     private long _attempts;
-    private BridgeState? _behindBlock;
     private int _isRunning;
 
     protected BridgeLoop(BridgeOptions options, string direction, ILogger logger)
@@ -51,6 +52,8 @@ internal abstract class BridgeLoop
         lock (_lock)
             return new BridgeStatus(_state, _since, _troubleSince, _broker, _error, _messages, _bytes, _attempts, lag);
     }
+
+    private bool IsAttempting => _activity is BridgeState.Connecting or BridgeState.Standby or BridgeState.Running;
 
     /// <summary>Tries until an attempt says that all is done, until cancelled, or until a person has to decide.</summary>
     public async Task RunAsync(bool once, CancellationToken cancellationToken)
@@ -84,31 +87,10 @@ internal abstract class BridgeLoop
     {
         lock (_lock)
         {
-            // What it would do, it does once the broker takes messages again; the end of the attempt ends that too.
-            if (_behindBlock is not null)
-            {
-                bool isWaiting = state is BridgeState.Connecting or BridgeState.Standby or BridgeState.Running;
-                _behindBlock = isWaiting ? state : null;
-                if (isWaiting)
-                    return;
-            }
-
-            if (_state == state)
-                return;
-            DateTimeOffset now = _options.TimeProvider.GetUtcNow();
-            if (state is BridgeState.Running or BridgeState.Standby)
-            {
-                (_troubleBefore, _troubleSince, _messagesBefore) = (_troubleSince, null, _messages);
-            }
-            else if (_troubleSince is null)
-            {
-                // An attempt that fails as soon as it runs has ended no trouble.
-                bool isOld = _state == BridgeState.Running && _messages == _messagesBefore
-                    && now - _since < _options.BackOffMax;
-                _troubleSince = (isOld ? _troubleBefore : null) ?? now;
-            }
-
-            (_state, _since) = (state, now);
+            _activity = state;
+            // The end of an attempt ends that too.
+            _isBlocked &= IsAttempting;
+            ShowState();
         }
     }
 
@@ -116,7 +98,8 @@ internal abstract class BridgeLoop
     {
         lock (_lock)
         {
-            (_broker, _attempts, _behindBlock) = (Addresses.Shown, _attempts + 1, null);
+            (_broker, _attempts, _isBlocked) = (Addresses.Shown, _attempts + 1, false);
+            ShowState();
             // Who stands by by looking now and then still stands by, and does not tell it each time.
             if (_state == BridgeState.Standby)
                 return;
@@ -132,18 +115,12 @@ internal abstract class BridgeLoop
         string text = $"The broker takes no messages: {reason}.";
         lock (_lock)
         {
-            bool isBlocked = _behindBlock is not null;
-            if (isBlocked == (reason is not null)
-                || _state is BridgeState.Stopped or BridgeState.BackingOff or BridgeState.Failed)
+            if (_isBlocked == (reason is not null) || !IsAttempting)
                 return;
-            BridgeState next = _behindBlock ?? BridgeState.Blocked;
-            BridgeState before = _state;
-            _behindBlock = null;
-            if (reason is not null)
+            _isBlocked = reason is not null;
+            if (_isBlocked)
                 _error = text;
-            SetState(next);
-            if (reason is not null)
-                _behindBlock = before;
+            ShowState();
         }
 
         if (reason is not null)
@@ -154,9 +131,13 @@ internal abstract class BridgeLoop
 
     protected void Standby()
     {
-        if (GetStatus().State == BridgeState.Standby)
-            return;
-        SetState(BridgeState.Standby);
+        lock (_lock)
+        {
+            if (_activity == BridgeState.Standby)
+                return;
+            SetState(BridgeState.Standby);
+        }
+
         BridgeLog.Standby(Logger, Direction, _options.Stream);
     }
 
@@ -185,6 +166,28 @@ internal abstract class BridgeLoop
         if (_options.OnSourceChange == SourceChangePolicy.Stop)
             throw new BridgeException(fault, $"{change} {remedy}");
         BridgeLog.Changed(Logger, Direction, _options.Stream, change);
+    }
+
+    /// <summary>While the broker takes nothing, that is the state, and not what is done once it takes messages again.</summary>
+    private void ShowState()
+    {
+        BridgeState state = _isBlocked ? BridgeState.Blocked : _activity;
+        if (_state == state)
+            return;
+        DateTimeOffset now = _options.TimeProvider.GetUtcNow();
+        if (state is BridgeState.Running or BridgeState.Standby)
+        {
+            (_troubleBefore, _troubleSince, _messagesBefore) = (_troubleSince, null, _messages);
+        }
+        else if (_troubleSince is null)
+        {
+            // An attempt that fails as soon as it runs has ended no trouble.
+            bool isOld = _state == BridgeState.Running && _messages == _messagesBefore
+                && now - _since < _options.BackOffMax;
+            _troubleSince = (isOld ? _troubleBefore : null) ?? now;
+        }
+
+        (_state, _since) = (state, now);
     }
 
     private async Task<bool> TryAsync(bool once, CancellationToken cancellationToken)

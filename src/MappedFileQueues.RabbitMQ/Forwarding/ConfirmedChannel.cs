@@ -92,7 +92,12 @@ internal sealed class ConfirmedChannel
     {
         Connection.ThrowIfLost();
         if (Window.WaitingSince is { } time && Connection.IsLate(time))
-            Connection.Fail(new BrokerException($"The broker confirmed nothing for {_patience.TotalSeconds} s."));
+        {
+            Connection.Fail(new BrokerException(
+                $"The broker confirmed nothing for {_patience.TotalSeconds} s. A broker does so while too few of its nodes are "
+                + "up, or when it has lost the stream's leader (docs/BRIDGE.md)."));
+        }
+
         Connection.ThrowIfLost();
     }
 }
