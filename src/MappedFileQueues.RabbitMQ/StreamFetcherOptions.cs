@@ -3,7 +3,10 @@ namespace MappedFileQueues.RabbitMQ;
 /// <summary>What a <see cref="StreamFetcher"/> fetches, and how.</summary>
 public sealed class StreamFetcherOptions : BridgeOptions
 {
-    /// <summary>How many broker messages may be on the way. Default 1,000.</summary>
+    /// <summary>
+    /// How many broker messages may be on the way, and in memory while the local disk is slow: fewer for long records. Default
+    /// 1,000.
+    /// </summary>
     public ushort Prefetch { get; set; } = 1000;
 
     /// <summary>

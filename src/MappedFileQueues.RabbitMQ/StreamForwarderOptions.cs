@@ -22,7 +22,10 @@ public sealed class StreamForwarderOptions : BridgeOptions
     /// <summary>How long a record waits for others while earlier ones are not confirmed yet. Default 5 ms.</summary>
     public TimeSpan PackTime { get; set; } = TimeSpan.FromMilliseconds(5);
 
-    /// <summary>The most broker messages that are not confirmed yet. Default 256, at most 65,536.</summary>
+    /// <summary>
+    /// The most broker messages that are not confirmed yet. Default 256, at most 65,536. With records of 64 MiB in sum it is full
+    /// too.
+    /// </summary>
     public int Window { get; set; } = 256;
 
     /// <summary>
@@ -41,7 +44,8 @@ public sealed class StreamForwarderOptions : BridgeOptions
     public string? DeadLetterPath { get; set; }
 
     /// <summary>
-    /// A longer record is not offered to the broker. Default 128 MiB less 1 KiB, what a broker takes by default.
+    /// A longer record is not offered to the broker. Default 128 MiB less 1 KiB, what a broker takes by default before RabbitMQ
+    /// 4; that one takes 16 MiB, and may be told otherwise (max_message_size).
     /// </summary>
     public int RecordLengthMax { get; set; } = (128 * 1024 * 1024) - 1024;
 

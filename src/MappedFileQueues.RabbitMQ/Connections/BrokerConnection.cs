@@ -55,9 +55,6 @@ internal sealed class BrokerConnection : IAsyncDisposable
     /// <summary>Cancelled once the connection, or a channel of it that matters, is lost.</summary>
     public CancellationToken Lost => _lost.Token;
 
-    /// <summary>How many bytes the broker has sent, heartbeats too.</summary>
-    public long ReceivedBytes => _sockets.Sum(socket => socket.ReceivedBytes);
-
     /// <summary>Connects.</summary>
     /// <param name="factory">Makes the connection.</param>
     /// <param name="patience">The limit of each wait for the broker.</param>
@@ -125,12 +122,15 @@ internal sealed class BrokerConnection : IAsyncDisposable
     /// <summary>
     /// Whether the broker was silent for too long. One without memory or disk reads nothing of a connection that publishes, not
     /// even a question, until it has some again. It says so, and its heartbeats go on. Nor is one silent that is still being told
-    /// something: a long message takes its time on a slow network, and what was asked comes behind it.
+    /// something, or still tells it: a long message takes its time on a slow network, and what was asked comes behind it.
     /// </summary>
     /// <param name="since">Since when, as a timestamp, something is waited for.</param>
-    public bool IsLate(long since) =>
-        !_isBlocked && Stopwatch.GetElapsedTime(
-            Math.Max(since, Math.Max(Volatile.Read(ref _freeTime), _sockets.Max(socket => socket.PushTime)))) > _patience;
+    public bool IsLate(long since)
+    {
+        long transfer = _sockets.Max(socket => Math.Max(socket.PushTime, socket.PullTime));
+        long last = Math.Max(since, Math.Max(Volatile.Read(ref _freeTime), transfer));
+        return !_isBlocked && Stopwatch.GetElapsedTime(last) > _patience;
+    }
 
     /// <summary>Waits for an answer, up to the limit.</summary>
     public async Task<T> Ask<T>(Task<T> call, CancellationToken cancellationToken)

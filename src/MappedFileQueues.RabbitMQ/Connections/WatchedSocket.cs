@@ -16,15 +16,18 @@ internal sealed class WatchedSocket(AddressFamily family)
     private const int LooksPerLimit = 8;
     private const int PieceLength = 256 * 1024;
 
+    /// <summary>Heartbeats and answers are shorter than what one reading brings of a long message.</summary>
+    private const int LittleLength = 512;
+
     private readonly Lock _lock = new();
     private Timer? _timer;
     private long _readTime;
-    private long _received;
+    private long _pullTime;
     private long _pushTime;
     private bool _isClosed;
 
-    /// <summary>How many bytes have come.</summary>
-    public long ReceivedBytes => Volatile.Read(ref _received);
+    /// <summary>When a piece of a message came last, as a timestamp; 0 if none did.</summary>
+    public long PullTime => Volatile.Read(ref _pullTime);
 
     /// <summary>When a network that is slower than this side has taken something last, as a timestamp; 0 if none was.</summary>
     public long PushTime => Volatile.Read(ref _pushTime);
@@ -78,9 +81,10 @@ internal sealed class WatchedSocket(AddressFamily family)
         public override async ValueTask<int> ReadAsync(Memory<byte> buffer, CancellationToken cancellationToken = default)
         {
             int length = await base.ReadAsync(buffer, cancellationToken).ConfigureAwait(false);
-            Volatile.Write(ref owner._readTime, Stopwatch.GetTimestamp());
-            // One reader at a time.
-            Volatile.Write(ref owner._received, owner._received + length);
+            long now = Stopwatch.GetTimestamp();
+            Volatile.Write(ref owner._readTime, now);
+            if (length > LittleLength)
+                Volatile.Write(ref owner._pullTime, now);
             return length;
         }
 

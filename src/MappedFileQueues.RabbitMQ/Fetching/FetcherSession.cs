@@ -22,9 +22,6 @@ internal sealed class FetcherSession(
 {
     private const int AckIntervalMax = 100;
 
-    /// <summary>Heartbeats and answers bring less between two looks. Each packet of a long message brings more.</summary>
-    private const int LittleLength = 512;
-
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(200);
 
     /// <summary>The broker ends a channel that leaves a message without an acknowledgement for half an hour.</summary>
@@ -45,7 +42,6 @@ internal sealed class FetcherSession(
     private int _unacknowledged;
     private ulong _tag;
     private long _progressTime;
-    private long _received;
 
     public async Task RunAsync(CancellationToken cancellationToken)
     {
@@ -148,12 +144,7 @@ internal sealed class FetcherSession(
             _failure?.Throw();
             connection.ThrowIfLost();
             target.WritePosition();
-            // A message may take longer than the limit on a slow network. An answer would come behind it.
-            long received = connection.ReceivedBytes;
-            if (received - _received > LittleLength)
-                _progressTime = Stopwatch.GetTimestamp();
-            _received = received;
-            return Stopwatch.GetElapsedTime(_progressTime) > options.RequestTimeout;
+            return connection.IsLate(_progressTime);
         }
     }
 

@@ -52,7 +52,8 @@ internal sealed class TargetStore : IDisposable
         else
             WritePlace();
         // After the file: a store with the consumer and without the file has lost it.
-        _consumer = queue.OpenConsumer(ConsumerName, QueueStart.Latest);
+        _consumer = queue.OpenConsumer(
+            ConsumerName, new ConsumerOptions { Start = QueueStart.Latest, OnOutOfRange = OutOfRangePolicy.Earliest });
     }
 
     /// <summary>The last broker message that is done; -1 before the first.</summary>
@@ -154,13 +155,14 @@ internal sealed class TargetStore : IDisposable
         _isDirty = false;
     }
 
-    /// <summary>The next reading begins with the first message of the stream, whatever the stream was before.</summary>
+    /// <summary>
+    /// The next reading begins with the first message of the stream, whatever the stream was before. What was appended after the
+    /// place that was written down is still compared with what comes.
+    /// </summary>
     public void ForgetPlace()
     {
-        _appended?.Dispose();
-        _appended = null;
         (StreamOffset, Checksum) = (-1, 0);
-        WritePlace();
+        WritePlace(_appended is null ? _producer.Offset : _file.Position!.TargetOffset);
         _isDirty = false;
     }
 
@@ -171,9 +173,10 @@ internal sealed class TargetStore : IDisposable
         _queue.Dispose();
     }
 
-    private void WritePlace()
+    private void WritePlace() => WritePlace(_producer.Offset);
+
+    private void WritePlace(long offset)
     {
-        long offset = _producer.Offset;
         _queue.Flush();
         Dictionary<Guid, SourcePlace> sources = new(_sources);
         _file.Write(new FetchPosition(_storeId, _options.Stream, offset, StreamOffset, Checksum, sources));
@@ -193,7 +196,17 @@ internal sealed class TargetStore : IDisposable
             _sources[id] = place;
         if (position.TargetOffset < end)
         {
-            _appended = MappedFileReader.Open(_options.StorePath, QueueStart.FromOffset(position.TargetOffset));
+            try
+            {
+                _appended = MappedFileReader.Open(_options.StorePath, QueueStart.FromOffset(position.TargetOffset));
+            }
+            catch (OffsetOutOfRangeException)
+            {
+                throw Changed(
+                    $"The store does not hold any more what was appended to it last: offset={position.TargetOffset}. Its "
+                    + "retention has removed it before the place was written down (PositionInterval)");
+            }
+
             _appendedEnd = end;
         }
     }

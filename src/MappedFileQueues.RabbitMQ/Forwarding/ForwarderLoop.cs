@@ -130,7 +130,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     /// </summary>
     private long FindStart(SourceStore source, StreamTail tail)
     {
-        long cursor = source.Consumer.CommittedOffset;
+        long cursor = source.Cursor;
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.CursorTrusted))
             return MoveTo(source, cursor);
@@ -143,8 +143,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             {
                 Ambiguous(
                     BridgeFault.SourceChanged,
-                    $"The stream holds another store and nothing of this one: {place}, other={other}. The store was replaced, or "
-                    + "both are to share the stream.",
+                    $"The stream holds another store and nothing of this one: {place}, other={other}. The store was replaced, "
+                    + "both are to share the stream, or its retention has removed everything of this one.",
                     "Go on (OnSourceChange) if that is meant.");
             }
             else if (cursor > Math.Max(source.StartOffset, source.OldestOffset))
@@ -196,7 +196,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             offset = oldest;
         }
 
-        source.Consumer.AdjustOffset(offset);
+        source.Move(offset);
         return offset;
     }
 

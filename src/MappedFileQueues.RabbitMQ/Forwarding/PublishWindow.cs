@@ -8,11 +8,15 @@ namespace MappedFileQueues.RabbitMQ.Forwarding;
 /// </summary>
 internal sealed class PublishWindow(int capacity)
 {
+    /// <summary>The client keeps what the network has not taken yet in memory, and long records are many bytes.</summary>
+    private const long LengthMax = 64 << 20;
+
     private readonly Lock _lock = new();
     private readonly SemaphoreSlim _changed = new(0, 1);
     private readonly Entry[] _entries = new Entry[capacity];
     private ulong _first = 1;
     private ulong _next = 1;
+    private long _length;
     private long _messages;
     private long _bytes;
     private long _confirmTime;
@@ -25,7 +29,7 @@ internal sealed class PublishWindow(int capacity)
         get
         {
             lock (_lock)
-                return _next - _first >= (ulong)capacity;
+                return _next - _first >= (ulong)capacity || _length >= LengthMax;
         }
     }
 
@@ -59,7 +63,10 @@ internal sealed class PublishWindow(int capacity)
     public void Add(long to, int messages, long bytes, long time)
     {
         lock (_lock)
+        {
             _entries[_next++ % (ulong)capacity] = new Entry(to, messages, bytes, time, false);
+            _length += bytes;
+        }
     }
 
     /// <summary>The broker has confirmed one message, or all up to it.</summary>
@@ -77,6 +84,7 @@ internal sealed class PublishWindow(int capacity)
                 ConfirmedTo = Math.Max(ConfirmedTo, entry.To);
                 _messages += entry.Messages;
                 _bytes += entry.Bytes;
+                _length -= entry.Bytes;
             }
         }
 

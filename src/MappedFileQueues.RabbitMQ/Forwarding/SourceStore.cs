@@ -9,19 +9,35 @@ internal sealed class SourceStore : IDisposable
     private static readonly TimeSpan s_commitInterval = TimeSpan.FromSeconds(1);
 
     private readonly MappedFileQueue _queue;
+    private readonly string _name;
+    private readonly long _removedCursor;
+    private MappedFileConsumer? _consumer;
     private long _commitTime = Stopwatch.GetTimestamp();
 
     private SourceStore(MappedFileQueue queue, StreamForwarderOptions options)
     {
-        _queue = queue;
+        (_queue, _name) = (queue, options.ConsumerName);
         MappedFileQueueInfo info = queue.GetInfo();
         (StoreId, Epoch) = (info.StoreId, info.Epoch);
-        bool isNew = info.Consumers.All(consumer => consumer.Name != options.ConsumerName);
-        Consumer = queue.OpenConsumer(options.ConsumerName);
-        StartOffset = isNew ? Consumer.CommittedOffset : 0;
+        MappedFileConsumerInfo? known = info.Consumers.FirstOrDefault(consumer => consumer.Name == _name);
+        try
+        {
+            _consumer = queue.OpenConsumer(_name);
+            StartOffset = known is null ? _consumer.CommittedOffset : 0;
+        }
+        catch (OffsetOutOfRangeException) when (known is not null)
+        {
+            // Retention went on without it. Where it goes on is decided later, and until then it stays there.
+            _removedCursor = known.Offset;
+        }
     }
 
-    public MappedFileConsumer Consumer { get; }
+    /// <summary>The consumer, once it has a place that the store holds.</summary>
+    public MappedFileConsumer Consumer =>
+        _consumer ?? throw new InvalidOperationException("The consumer has not been moved to what the store holds.");
+
+    /// <summary>What the consumer has done; before the store's oldest message if retention went on without it.</summary>
+    public long Cursor => _consumer?.CommittedOffset ?? _removedCursor;
 
     public Guid StoreId { get; }
 
@@ -62,12 +78,27 @@ internal sealed class SourceStore : IDisposable
     {
         try
         {
-            Consumer.AdjustOffset(offset);
+            Move(offset);
             return true;
         }
         catch (OffsetOutOfRangeException)
         {
             return false;
+        }
+    }
+
+    /// <summary>Moves the consumer.</summary>
+    /// <exception cref="OffsetOutOfRangeException">No message that the store holds begins or ends at the offset.</exception>
+    public void Move(long offset)
+    {
+        if (_consumer is null)
+        {
+            _queue.ResetConsumer(_name, QueueStart.FromOffset(offset));
+            _consumer = _queue.OpenConsumer(_name);
+        }
+        else
+        {
+            _consumer.AdjustOffset(offset);
         }
     }
 

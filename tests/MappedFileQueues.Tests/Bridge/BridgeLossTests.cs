@@ -158,6 +158,75 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         Assert.Equal("last", _scene.Received()[^1]);
     }
 
+    /// <summary>
+    /// Retention went on past the forwarder's cursor while it was down. It failed at each start, with a word about the consumer,
+    /// whatever it was told, and also if the stream had everything already.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task RunOnce_RetentionPassedTheCursor_TheStreamDecides(bool isForwarded)
+    {
+        _scene.SegmentSize = 65536;
+        _scene.Produce("one");
+        await BridgeScene.OnceAsync(_scene.Forward());
+        _scene.Produce(Texts(new string('x', 1000), 300));
+        if (isForwarded)
+            await BridgeScene.OnceAsync(_scene.Forward());
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath, SegmentSize = 65536 }))
+        {
+            queue.ResetConsumer("bridge", QueueStart.Earliest);
+            queue.SetRetention(new RetentionOptions { MaxBytes = 65536, KeepUnconsumed = false });
+            Eventually.True(() => queue.GetInfo().OldestOffset > 65536, "segments are removed", s_deadline);
+        }
+
+        StreamForwarderOptions options = _scene.Forward();
+        if (!isForwarded)
+        {
+            // Twice: the first time must leave nothing that makes the second one go on.
+            for (int start = 0; start < 2; start++)
+            {
+                BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(options));
+                Assert.Equal(BridgeFault.SourceChanged, error.Fault);
+                Assert.Contains("removed", error.Message, StringComparison.Ordinal);
+            }
+
+            options.OnSourceChange = SourceChangePolicy.Continue;
+        }
+
+        _scene.Produce("last");
+        Assert.Equal(1, (await BridgeScene.OnceAsync(options)).GetStatus().Attempts);
+        StreamFetcherOptions fetch = _scene.Fetch();
+        fetch.OnSourceChange = SourceChangePolicy.Continue;
+        await _scene.FetchAsync(isForwarded ? 302 : 3, fetch);
+        Assert.Equal("last", _scene.Received()[^1]);
+    }
+
+    /// <summary>
+    /// A fetcher died after it had appended more than its file says, and the stream was made again: what was appended behind the
+    /// place in the file was forgotten with the place, and appended once more.
+    /// </summary>
+    [Fact]
+    public async Task Fetch_StreamWasMadeAgainAfterADeath_RepeatsNothing()
+    {
+        Guid source = Guid.NewGuid();
+        byte[][] envelopes = [.. Envelopes(source, "each", 8)];
+        string file = Path.Combine(_scene.TargetPath, "bridge.position");
+        await _scene.PublishAsync(envelopes[..3]);
+        await _scene.FetchAsync(3);
+        byte[] place = await File.ReadAllBytesAsync(file);
+        await _scene.PublishAsync(envelopes[3..5]);
+        await _scene.FetchAsync(5);
+        await File.WriteAllBytesAsync(file, place);
+        await _scene.DeleteStreamAsync();
+        await _scene.PublishAsync(envelopes[1..]);
+
+        StreamFetcherOptions options = _scene.Fetch();
+        options.OnSourceChange = SourceChangePolicy.Continue;
+        await _scene.FetchAsync(8, options);
+        Assert.Equal(Texts("each", 8), _scene.Received());
+    }
+
     /// <summary>A record that no segment of the target takes ended the fetcher with a word about an argument.</summary>
     [Fact]
     public async Task Fetch_RecordIsLongerThanTheTargetTakes_StopsAndSaysSo()

@@ -45,6 +45,37 @@ public sealed class LongRecordTests : IDisposable
     }
 
     /// <summary>
+    /// A forwarder reads the last envelope of its store back to find out where to go on. One that could not come within the limit
+    /// kept it from going on for ever.
+    /// </summary>
+    [Fact]
+    public async Task RunOnce_LastRecordComesBackSlowly_KeepsItsConnection()
+    {
+        Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
+        using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(_temp.Root, "broker"), 1);
+        StreamForwarderOptions forward = new()
+        {
+            StorePath = _temp.StorePath,
+            Stream = "slow",
+            Brokers = cluster.Nodes[0].Address,
+            RequestTimeout = TimeSpan.FromSeconds(5),
+        };
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 128L << 20 }))
+            queue.Producer.Produce(new byte[SlowLength]);
+        using CancellationTokenSource limit = new(s_deadline);
+        await new StreamForwarder(forward).RunOnceAsync(limit.Token);
+
+        using FrameProxy proxy = new(cluster.Nodes[0].Port) { BytesPerSecondBack = SlowLength / 12 };
+        forward.Brokers = proxy.Address;
+        StreamForwarder next = new(forward);
+        Task forwarding = next.RunOnceAsync(limit.Token);
+        Eventually.True(() => forwarding.IsCompleted || next.GetStatus().LastError is not null, "it is read back", s_deadline);
+        Assert.Equal((1, null), (next.GetStatus().Attempts, next.GetStatus().LastError));
+        await forwarding;
+        Assert.Equal(0, next.GetStatus().Messages);
+    }
+
+    /// <summary>
     /// A broker takes 128 MiB, and the client gives up the connection at the first byte of a message above 64: such a record went
     /// into the stream, and the fetcher tried for ever to get it out.
     /// </summary>
