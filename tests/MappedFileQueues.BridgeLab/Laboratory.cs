@@ -51,7 +51,9 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         await WaitForFirstAsync();
         _flow = new StreamFlow(_cluster.Nodes, Far);
         _disturbances = new Disturbances(
-            new Random(settings.Seed), _cluster, _proxies, _bridges, _producers, _disk?.Path, settings.Each);
+            new Random(settings.Seed), _cluster, _proxies, _bridges, _producers, _disk?.Path,
+            // Kills show a planted mistake, and the more of them, the sooner.
+            killsWanted: fault == PlantedFault.None ? settings.Each : int.MaxValue);
         try
         {
             if (await IsViolatedAsync(_disturbances, _flow))
@@ -157,8 +159,8 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         foreach (LabChild child in ended)
         {
             string words = $"{child.Name} ended by itself: exit code={child.ExitCode}\n{string.Join('\n', child.LastWords)}";
-            if (!_verdict.Troubles.Contains(words))
-                _verdict.Troubles.Add(words);
+            if (!_verdict.Alarms.Contains(words))
+                _verdict.Alarms.Add(words);
         }
 
         return ended.Length > 0;
@@ -179,14 +181,14 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
         // What went in is read last, so that nothing can have come that is not in it.
         int goal = Read(Near).Count;
         List<byte[]> far = Read(Far);
-        TimeSpan patience = TimeSpan.FromSeconds(isEnd && _verdict.Troubles.Count == 0 ? 20 : 2);
+        TimeSpan patience = TimeSpan.FromSeconds(isEnd && _verdict.Alarms.Count == 0 ? 20 : 2);
         List<byte[]> stream = await StreamCheck.ReadAsync(_cluster!.Nodes, goal, patience, isEnd);
         List<byte[]> near = Read(Near);
         if (isEnd)
             Console.WriteLine($"{near.Count} messages produced, {stream.Count} in the stream, {far.Count} in the far store.");
         _verdict.Compare("far store", near, far, isEnd);
         _verdict.Compare("stream", near, stream, isEnd);
-        if (isEnd && _verdict.Violations.Count + _verdict.Troubles.Count > 0)
+        if (isEnd && !_verdict.IsClean)
             _verdict.Troubles.AddRange(_bridges.SelectMany(child => child.LastWords));
     }
 

@@ -64,12 +64,12 @@ static async Task<bool> RunOneAsync(LabSettings settings, PlantedFault fault, bo
         Console.WriteLine(
             $"seed {settings.Seed}, {settings.Nodes} nodes, fault {fault}, {Stopwatch.GetElapsedTime(start).TotalSeconds:N0} s: "
             + laboratory.Summary);
-        foreach (string line in verdict.Violations.Concat(verdict.Troubles))
+        foreach (string line in verdict.Violations.Concat(verdict.Alarms).Concat(verdict.Troubles))
             Console.WriteLine(line);
-        bool isFound = verdict.Violations.Count > 0;
-        isRight = fault == PlantedFault.None ? !isFound && verdict.Troubles.Count == 0 : isFound;
+        isRight = fault == PlantedFault.None ? verdict.IsClean : verdict.IsFound;
         Console.WriteLine(
-            fault != PlantedFault.None ? isFound ? "found" : "NOT FOUND" : isRight ? "ok" : isFound ? "VIOLATED" : "STUCK");
+            fault != PlantedFault.None ? isRight ? "found" : "NOT FOUND"
+            : isRight ? "ok" : verdict.IsFound ? "VIOLATED" : "STUCK");
         return isRight;
     }
     finally

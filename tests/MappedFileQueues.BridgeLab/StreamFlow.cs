@@ -16,8 +16,11 @@ internal sealed class StreamFlow(IReadOnlyList<BrokerNode> nodes, string farStor
     /// <summary>Longer than any back-off, and than any pause of a process that goes on.</summary>
     private static readonly TimeSpan s_repairInterval = TimeSpan.FromSeconds(40);
 
-    /// <summary>Whoever has brought nothing for so long never will.</summary>
-    private static readonly TimeSpan s_hopeless = TimeSpan.FromMinutes(3);
+    /// <summary>
+    /// Whoever has brought nothing for so long never will. Where a majority of the brokers dies every 15 s, nothing may come for
+    /// 166 s, and then all of it.
+    /// </summary>
+    private static readonly TimeSpan s_hopeless = TimeSpan.FromMinutes(6);
 
     private static readonly TimeSpan s_repairPatience = TimeSpan.FromSeconds(30);
 
@@ -85,8 +88,12 @@ internal sealed class StreamFlow(IReadOnlyList<BrokerNode> nodes, string farStor
         using CancellationTokenSource limit = new(s_repairPatience);
         try
         {
+            Task<string> complaint = control.StandardError.ReadToEndAsync(limit.Token);
             string said = await control.StandardOutput.ReadToEndAsync(limit.Token);
-            return int.TryParse(said.Trim(), CultureInfo.InvariantCulture, out int count) ? count : 0;
+            if (int.TryParse(said.Trim(), CultureInfo.InvariantCulture, out int count))
+                return count;
+            Console.WriteLine($"{node.Name} could not be asked. {said} {await complaint}");
+            return 0;
         }
         catch (OperationCanceledException)
         {

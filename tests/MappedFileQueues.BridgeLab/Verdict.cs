@@ -11,8 +11,17 @@ internal sealed class Verdict
     /// <summary>Messages are lost, doubled, or in another order.</summary>
     public List<string> Violations { get; } = [];
 
-    /// <summary>Something did not come, or ended by itself.</summary>
+    /// <summary>A process has ended by itself: a bridge does so when it sees something wrong.</summary>
+    public List<string> Alarms { get; } = [];
+
+    /// <summary>Something did not come.</summary>
     public List<string> Troubles { get; } = [];
+
+    /// <summary>Whether something was found, by the comparison or by a bridge.</summary>
+    public bool IsFound => Violations.Count + Alarms.Count > 0;
+
+    /// <summary>Whether all is as it has to be.</summary>
+    public bool IsClean => !IsFound && Troubles.Count == 0;
 
     /// <summary>Holds what came out against what went in.</summary>
     /// <param name="name">Where it came out.</param>
