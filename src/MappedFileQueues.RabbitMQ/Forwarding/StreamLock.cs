@@ -8,7 +8,9 @@ namespace MappedFileQueues.RabbitMQ.Forwarding;
 
 /// <summary>
 /// The lock of a store's forwarders, held by the channel that publishes: when the broker ends that channel, it ends lock and
-/// publishing together, and nothing that the old holder sent can come after what the new one sends.
+/// publishing together, and nothing that the old holder sent can come after what the new one sends. In a cluster whose nodes lose
+/// each other and keep their clients, a quorum queue may have a new holder before the old one's channel ends: then what both send
+/// is in the stream, and fetchers leave out what they have seen.
 /// </summary>
 internal sealed class StreamLock
 {

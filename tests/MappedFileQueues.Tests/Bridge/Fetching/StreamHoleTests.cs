@@ -6,7 +6,7 @@ using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge.Fetching;
 
-/// <summary>Streams that jump under a fetcher that reads them. The broker is left out: it jumps when it likes.</summary>
+/// <summary>Streams that jump or repeat under a fetcher. The broker is left out: it does so when it likes.</summary>
 public sealed class StreamHoleTests : IDisposable
 {
     private readonly TempStore _temp = new();
@@ -82,6 +82,40 @@ public sealed class StreamHoleTests : IDisposable
         Assert.Equal(2, _said.Count);
         Assert.Contains($"source={met}, source offsets missing=up to 320", _said[0], StringComparison.Ordinal);
         Assert.Contains("from=64, to=96, source offsets missing=32", _said[1], StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// Brokers that lose each other may give the lock away while its old holder still publishes. Two forwarders then send the
+    /// same records, each in envelopes of its own lengths.
+    /// </summary>
+    [Fact]
+    public async Task Deliver_TwoForwardersMixed_TakesEachRecordOnce()
+    {
+        Guid source = Guid.NewGuid();
+        (int First, int End)[] envelopes = [(0, 2), (2, 4), (2, 3), (3, 5), (4, 6), (5, 6), (6, 7)];
+        using (TargetStore target = TargetStore.Open(_options))
+        {
+            FetcherSession session = Session(target);
+            for (int place = 0; place < envelopes.Length; place++)
+                await DeliverAsync(session, place, Numbers(source, envelopes[place].First, envelopes[place].End));
+        }
+
+        Assert.Empty(_said);
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        List<int> received = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            received.Add(Assert.Single(message.ToArray()));
+        Assert.Equal(Enumerable.Range(0, 7), received);
+    }
+
+    /// <summary>Records of one byte, which take 16 bytes of the source each.</summary>
+    private static byte[] Numbers(Guid source, int first, int end)
+    {
+        EnvelopeWriter writer = new(source, Guid.Empty, 1024, isDurable: false);
+        writer.Begin(first * 16);
+        for (int number = first; number < end; number++)
+            Assert.True(writer.TryAdd(number * 16, [(byte)number]));
+        return writer.End(EnvelopeKind.Records, 1, end * 16).ToArray();
     }
 
     private static byte[] Begin(Guid source, long from)
