@@ -16,12 +16,16 @@ internal sealed class WatchedSocket(AddressFamily family)
     private const int LooksPerLimit = 8;
     private const int PieceLength = 256 * 1024;
 
-    /// <summary>Heartbeats and answers are shorter than what one reading brings of a long message.</summary>
+    /// <summary>Heartbeats and answers are shorter than what a span of time brings of a long message.</summary>
     private const int LittleLength = 512;
+
+    private static readonly TimeSpan s_span = TimeSpan.FromMilliseconds(200);
 
     private readonly Lock _lock = new();
     private Timer? _timer;
     private long _readTime;
+    private long _spanTime;
+    private long _spanLength;
     private long _pullTime;
     private long _pushTime;
     private bool _isClosed;
@@ -58,6 +62,18 @@ internal sealed class WatchedSocket(AddressFamily family)
         base.Close();
     }
 
+    /// <summary>One reader at a time. A relay may bring a long message in very small pieces, so a span of time counts.</summary>
+    private void NoteRead(int length)
+    {
+        long now = Stopwatch.GetTimestamp();
+        Volatile.Write(ref _readTime, now);
+        if (Stopwatch.GetElapsedTime(_spanTime, now) > s_span)
+            (_spanTime, _spanLength) = (now, 0);
+        _spanLength += length;
+        if (_spanLength > LittleLength)
+            Volatile.Write(ref _pullTime, now);
+    }
+
     private void Look(TimeSpan limit, Action onSilent)
     {
         try
@@ -81,10 +97,7 @@ internal sealed class WatchedSocket(AddressFamily family)
         public override async ValueTask<int> ReadAsync(Memory<byte> buffer, CancellationToken cancellationToken = default)
         {
             int length = await base.ReadAsync(buffer, cancellationToken).ConfigureAwait(false);
-            long now = Stopwatch.GetTimestamp();
-            Volatile.Write(ref owner._readTime, now);
-            if (length > LittleLength)
-                Volatile.Write(ref owner._pullTime, now);
+            owner.NoteRead(length);
             return length;
         }
 

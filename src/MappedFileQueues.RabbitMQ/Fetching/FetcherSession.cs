@@ -35,7 +35,11 @@ internal sealed class FetcherSession(
     /// <summary>One acknowledgement at a time: the broker takes an earlier one after a later one for a mistake.</summary>
     private readonly SemaphoreSlim _acknowledging = new(1, 1);
     private readonly int _ackInterval = Math.Min(AckIntervalMax, options.Prefetch / 2);
-    private readonly Continuity _continuity = new(options.Stream, target, onAmbiguous);
+    private readonly Continuity _continuity = new(options.Stream, target, (fault, change, remedy) =>
+    {
+        onAmbiguous(fault, change, remedy);
+        target.ForgetAppended();
+    });
     private readonly long _last = target.StreamOffset;
     private ExceptionDispatchInfo? _failure;
     private bool _hasFirst;

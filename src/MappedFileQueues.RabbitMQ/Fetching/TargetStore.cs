@@ -36,6 +36,8 @@ internal sealed class TargetStore : IDisposable
     private long _appendedEnd;
     private long _writtenTime = Stopwatch.GetTimestamp();
     private bool _isDirty;
+    private bool _isDue;
+    private bool _isOtherStream;
 
     private TargetStore(
         MappedFileQueue queue, MappedFileProducer producer, PositionFile file, StreamFetcherOptions options)
@@ -51,9 +53,17 @@ internal sealed class TargetStore : IDisposable
             throw Changed("The store was fetched into before, and the file that says up to where is gone");
         else
             WritePlace();
-        // After the file: a store with the consumer and without the file has lost it.
-        _consumer = queue.OpenConsumer(
-            ConsumerName, new ConsumerOptions { Start = QueueStart.Latest, OnOutOfRange = OutOfRangePolicy.Earliest });
+        try
+        {
+            // After the file: a store with the consumer and without the file has lost it.
+            _consumer = queue.OpenConsumer(
+                ConsumerName, new ConsumerOptions { Start = QueueStart.Latest, OnOutOfRange = OutOfRangePolicy.Earliest });
+        }
+        catch
+        {
+            _appended?.Dispose();
+            throw;
+        }
     }
 
     /// <summary>The last broker message that is done; -1 before the first.</summary>
@@ -147,23 +157,35 @@ internal sealed class TargetStore : IDisposable
     public void WritePosition(bool isLast = false)
     {
         if (!_isDirty || _appended is not null
-            || (!isLast && Stopwatch.GetElapsedTime(_writtenTime) < _options.PositionInterval))
+            || (!isLast && !_isDue && Stopwatch.GetElapsedTime(_writtenTime) < _options.PositionInterval))
             return;
         WritePlace();
         _consumer.AdjustOffset(_file.Position!.TargetOffset);
         _writtenTime = Stopwatch.GetTimestamp();
-        _isDirty = false;
+        (_isDirty, _isDue) = (false, false);
     }
 
     /// <summary>
     /// The next reading begins with the first message of the stream, whatever the stream was before. What was appended after the
-    /// place that was written down is still compared with what comes.
+    /// place that was written down is still compared with what comes, as far as that goes on where the sources were.
     /// </summary>
     public void ForgetPlace()
     {
-        (StreamOffset, Checksum) = (-1, 0);
+        (StreamOffset, Checksum, _isOtherStream) = (-1, 0, true);
         WritePlace(_appended is null ? _producer.Offset : _file.Position!.TargetOffset);
         _isDirty = false;
+    }
+
+    /// <summary>
+    /// Something is missing before what comes, or its source is another one, and the fetcher goes on: it is no repetition of what
+    /// was appended after the place that was written down. The next place is written down at once, so that a death behind it
+    /// compares again.
+    /// </summary>
+    public void ForgetAppended()
+    {
+        _appended?.Dispose();
+        _appended = null;
+        _isDue = true;
     }
 
     public void Dispose()
@@ -192,6 +214,7 @@ internal sealed class TargetStore : IDisposable
         if (position.TargetOffset > end)
             throw Changed($"The store has lost what was on disk: end={end}, before={position.TargetOffset}");
         (StreamOffset, Checksum) = (position.StreamOffset, position.Checksum);
+        _isOtherStream = StreamOffset < 0 && position.Sources.Count > 0;
         foreach ((Guid id, SourcePlace place) in position.Sources)
             _sources[id] = place;
         if (position.TargetOffset < end)
@@ -202,9 +225,7 @@ internal sealed class TargetStore : IDisposable
             }
             catch (OffsetOutOfRangeException)
             {
-                throw Changed(
-                    $"The store does not hold any more what was appended to it last: offset={position.TargetOffset}. Its "
-                    + "retention has removed it before the place was written down (PositionInterval)");
+                throw Removed();
             }
 
             _appendedEnd = end;
@@ -213,6 +234,9 @@ internal sealed class TargetStore : IDisposable
 
     private (int Count, long Bytes) Append(StreamEnvelope envelope, long seenTo)
     {
+        // Nothing tells where a source begins in a stream that was made again.
+        if (_isOtherStream && !_sources.ContainsKey(envelope.StoreId))
+            ForgetAppended();
         _batch.Clear();
         long bytes = 0;
         long length = 0;
@@ -261,22 +285,30 @@ internal sealed class TargetStore : IDisposable
     {
         if (_appended is not { } reader)
             return false;
-        if (reader.TryRead(out ReadOnlySpan<byte> message) && reader.MessageOffset < _appendedEnd)
+        try
         {
-            if (!message.SequenceEqual(record.Payload.Span))
+            bool isOver = !reader.TryRead(out ReadOnlySpan<byte> message) || reader.MessageOffset >= _appendedEnd;
+            if (!isOver && message.SequenceEqual(record.Payload.Span))
+                return true;
+            // In a stream that was made again, the sources may follow each other otherwise.
+            if (!isOver && !_isOtherStream)
             {
                 throw Changed(
-                    $"The store holds something other than the stream: offset={reader.MessageOffset}, source={record.Offset}, "
-                    + "or the stream's retention has removed what came between");
+                    $"The store holds something other than the stream: offset={reader.MessageOffset}, source={record.Offset}");
             }
-
-            return true;
+        }
+        catch (OffsetOutOfRangeException)
+        {
+            throw Removed();
         }
 
-        reader.Dispose();
-        _appended = null;
+        ForgetAppended();
         return false;
     }
+
+    private BridgeException Removed() => Changed(
+        $"The store does not hold any more what was appended to it last: offset={_file.Position!.TargetOffset}. Its retention "
+        + "has removed it before the place was written down (PositionInterval)");
 
     private BridgeException Changed(string what) => new(
         BridgeFault.TargetChanged,

@@ -196,8 +196,16 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             offset = oldest;
         }
 
-        source.Move(offset);
-        return offset;
+        try
+        {
+            source.Move(offset);
+            return offset;
+        }
+        catch (OffsetOutOfRangeException error) when (offset < source.OldestOffset)
+        {
+            // A retention that holds nothing back was quicker. The next attempt looks again.
+            throw new BrokerException(error.Message, error);
+        }
     }
 
     private void OnDeadLetter(long offset, int length)

@@ -10,7 +10,6 @@ internal sealed class SourceStore : IDisposable
 
     private readonly MappedFileQueue _queue;
     private readonly string _name;
-    private readonly long _removedCursor;
     private MappedFileConsumer? _consumer;
     private long _commitTime = Stopwatch.GetTimestamp();
 
@@ -19,16 +18,15 @@ internal sealed class SourceStore : IDisposable
         (_queue, _name) = (queue, options.ConsumerName);
         MappedFileQueueInfo info = queue.GetInfo();
         (StoreId, Epoch) = (info.StoreId, info.Epoch);
-        MappedFileConsumerInfo? known = info.Consumers.FirstOrDefault(consumer => consumer.Name == _name);
+        bool isNew = Find(info) is null;
         try
         {
             _consumer = queue.OpenConsumer(_name);
-            StartOffset = known is null ? _consumer.CommittedOffset : 0;
+            StartOffset = isNew ? _consumer.CommittedOffset : 0;
         }
-        catch (OffsetOutOfRangeException) when (known is not null)
+        catch (OffsetOutOfRangeException) when (!isNew)
         {
             // Retention went on without it. Where it goes on is decided later, and until then it stays there.
-            _removedCursor = known.Offset;
         }
     }
 
@@ -37,7 +35,7 @@ internal sealed class SourceStore : IDisposable
         _consumer ?? throw new InvalidOperationException("The consumer has not been moved to what the store holds.");
 
     /// <summary>What the consumer has done; before the store's oldest message if retention went on without it.</summary>
-    public long Cursor => _consumer?.CommittedOffset ?? _removedCursor;
+    public long Cursor => _consumer?.CommittedOffset ?? Find(_queue.GetInfo())?.Offset ?? 0;
 
     public Guid StoreId { get; }
 
@@ -128,4 +126,7 @@ internal sealed class SourceStore : IDisposable
     }
 
     public void Dispose() => _queue.Dispose();
+
+    private MappedFileConsumerInfo? Find(MappedFileQueueInfo info) =>
+        info.Consumers.FirstOrDefault(consumer => consumer.Name == _name);
 }

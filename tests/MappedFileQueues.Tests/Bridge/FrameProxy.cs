@@ -71,6 +71,9 @@ internal sealed class FrameProxy : IDisposable
     /// <summary>How quick the way from the broker is; null: as it is.</summary>
     public int? BytesPerSecondBack { get; init; }
 
+    /// <summary>In which pieces, as a relay may bring them; null: whole frames.</summary>
+    public int? PieceLengthBack { get; init; }
+
     /// <summary>The client's connections that it has not closed.</summary>
     public int OpenConnections => Volatile.Read(ref _connections);
 
@@ -162,6 +165,8 @@ internal sealed class FrameProxy : IDisposable
     private async Task CarryAsync(TcpClient client)
     {
         using TcpClient near = client;
+        // Pieces stay pieces.
+        near.NoDelay = true;
         using TcpClient broker = new();
         await broker.ConnectAsync(IPAddress.Loopback, _target, _stop.Token);
         Task there = CarryThereAsync(near, near.GetStream(), broker.GetStream());
@@ -219,8 +224,6 @@ internal sealed class FrameProxy : IDisposable
                 Refusals++;
             }
 
-            if (BytesPerSecondBack is { } speed)
-                await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
             await WaitIfSilentAsync(client);
             await WriteAsync(to, _writing.GetValueOrDefault(client), frame.AsMemory(0, length));
             if (method == SilentAfter)
@@ -271,7 +274,14 @@ internal sealed class FrameProxy : IDisposable
         await writing.WaitAsync(_stop.Token);
         try
         {
-            await to.WriteAsync(frame, _stop.Token);
+            int piece = PieceLengthBack ?? frame.Length;
+            for (int at = 0; at < frame.Length; at += piece)
+            {
+                int length = Math.Min(piece, frame.Length - at);
+                if (BytesPerSecondBack is { } speed)
+                    await Task.Delay(TimeSpan.FromSeconds((double)length / speed), _stop.Token);
+                await to.WriteAsync(frame.Slice(at, length), _stop.Token);
+            }
         }
         finally
         {

@@ -1,3 +1,4 @@
+using System.Text;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.RabbitMQ.Connections;
 using MappedFileQueues.RabbitMQ.Envelopes;
@@ -106,6 +107,92 @@ public sealed class StreamHoleTests : IDisposable
         while (reader.TryRead(out ReadOnlySpan<byte> message))
             received.Add(Assert.Single(message.ToArray()));
         Assert.Equal(Enumerable.Range(0, 7), received);
+    }
+
+    /// <summary>
+    /// The fetcher had died after it had appended more than its file says. In the stream that was made again, records of the same
+    /// text were taken for those, and lost, or others kept it from going on for ever.
+    /// </summary>
+    /// <param name="isSame">Whether the same store goes on, behind what was fetched.</param>
+    /// <param name="text">What its new records hold; it was `tick` all the time.</param>
+    [Theory]
+    [InlineData(true, "tick")]
+    [InlineData(true, "new")]
+    [InlineData(false, "tick")]
+    [InlineData(false, "new")]
+    public async Task Deliver_OtherStreamAfterADeath_TakesAllOfIt(bool isSame, string text)
+    {
+        Guid source = Guid.NewGuid();
+
+        byte[] Make(Guid store, int number, string content) =>
+            BridgeScene.Envelope(store, 1, number * 64, (number + 1) * 64, content);
+
+        using (TargetStore target = DieAfter(2, 4, number => Make(source, number, "tick")))
+        {
+            // Another one is at the place of the last message that is done.
+            await DeliverAsync(Session(target), 1, Make(source, 10, text));
+            FetcherSession session = Session(target);
+            (Guid next, int first) = isSame ? (source, 4) : (Guid.NewGuid(), 0);
+            for (int number = 0; number < 3; number++)
+                await DeliverAsync(session, number, Make(next, first + number, text));
+        }
+
+        Assert.Equal(["tick", "tick", "tick", "tick", text, text, text], Received());
+    }
+
+    /// <summary>
+    /// Two stores were forwarded again from their beginning, and follow each other otherwise than before. What was appended last
+    /// comes twice then; it kept the fetcher from going on.
+    /// </summary>
+    [Fact]
+    public async Task Deliver_SourcesFollowEachOtherOtherwise_GoesOn()
+    {
+        (Guid one, Guid two) = (Guid.NewGuid(), Guid.NewGuid());
+
+        byte[] Make(int number) => BridgeScene.Envelope(
+            number % 2 == 0 ? one : two, 1, number / 2 * 64, (number / 2 * 64) + 64, $"{number}");
+
+        using (TargetStore target = DieAfter(2, 4, Make))
+        {
+            await DeliverAsync(Session(target), 1, Begin(one, 640));
+            FetcherSession session = Session(target);
+            int[] order = [0, 1, 3, 2, 4, 5];
+            for (int place = 0; place < order.Length; place++)
+                await DeliverAsync(session, place, Make(order[place]));
+        }
+
+        Assert.Equal(["0", "1", "2", "3", "3", "2", "4", "5"], Received());
+    }
+
+    /// <summary>A target that has fetched messages, and whose file says that it has fetched fewer.</summary>
+    private TargetStore DieAfter(int written, int appended, Func<int, byte[]> make)
+    {
+        string file = Path.Combine(_temp.StorePath, "bridge.position");
+        byte[] place = [];
+        using (TargetStore target = TargetStore.Open(_options))
+        {
+            FetcherSession session = Session(target);
+            for (int number = 0; number < appended; number++)
+            {
+                Assert.True(DeliverAsync(session, number, make(number)).IsCompletedSuccessfully);
+                if (number != written - 1)
+                    continue;
+                target.WritePosition(isLast: true);
+                place = File.ReadAllBytes(file);
+            }
+        }
+
+        File.WriteAllBytes(file, place);
+        return TargetStore.Open(_options);
+    }
+
+    private List<string> Received()
+    {
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        List<string> received = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            received.Add(Encoding.UTF8.GetString(message));
+        return received;
     }
 
     /// <summary>Records of one byte, which take 16 bytes of the source each.</summary>
