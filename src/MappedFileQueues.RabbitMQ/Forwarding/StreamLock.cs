@@ -10,7 +10,7 @@ namespace MappedFileQueues.RabbitMQ.Forwarding;
 /// The lock of a store's forwarders, held by the channel that publishes: when the broker ends that channel, it ends lock and
 /// publishing together, and nothing that the old holder sent can come after what the new one sends. In a cluster whose nodes lose
 /// each other and keep their clients, a quorum queue may have a new holder before the old one's channel ends: then what both send
-/// is in the stream, and fetchers leave out what they have seen.
+/// is in the stream, and fetchers leave out what they have seen. The old one does not get its token back, and ends by that.
 /// </summary>
 internal sealed class StreamLock
 {
@@ -26,11 +26,13 @@ internal sealed class StreamLock
     private static readonly TimeSpan s_standbyPatience = TimeSpan.FromSeconds(5);
 
     private readonly ConfirmedChannel _channel;
+    private readonly string _name;
     private readonly Holder? _holder;
     private readonly TimeSpan _tokenAgeMax;
+    private bool _hasPut;
 
-    private StreamLock(ConfirmedChannel channel, Holder? holder, TimeSpan tokenAgeMax) =>
-        (_channel, _holder, _tokenAgeMax) = (channel, holder, tokenAgeMax);
+    private StreamLock(ConfirmedChannel channel, string name, Holder? holder, TimeSpan tokenAgeMax) =>
+        (_channel, _name, _holder, _tokenAgeMax) = (channel, name, holder, tokenAgeMax);
 
     /// <summary>Waits for the lock.</summary>
     public static async Task<StreamLock> TakeAsync(
@@ -47,15 +49,28 @@ internal sealed class StreamLock
     /// Gives the token back and gets it again, when it has been out for long. Also a holder that always has something to do calls
     /// it, and one that still reads back. The lock is kept meanwhile: not the token makes the holder, but that it is the queue's
     /// active consumer, and it stays that until its channel ends. So the fence holds, before the marker and after it. Nothing is
-    /// published for it, so the broker's numbering of what the channel publishes is not touched.
+    /// published for it, so the broker's numbering of what the channel publishes is not touched. A token that does not come back
+    /// may be lost; if another one does not come either, somebody else is the active consumer.
     /// </summary>
+    /// <exception cref="BrokerException">The lock is lost.</exception>
     public async Task RenewAsync(CancellationToken cancellationToken)
     {
-        if (_holder?.TakeOld(_tokenAgeMax) is { } tag)
+        if (_holder is null)
+            return;
+        if (_holder.TakeOld(_tokenAgeMax) is { } tag)
         {
+            _hasPut = false;
             await _channel.Connection.Ask(
                 _channel.Channel.BasicNackAsync(tag, multiple: false, requeue: true, cancellationToken).AsTask(),
                 cancellationToken).ConfigureAwait(false);
+        }
+        else if (_holder.WaitTime is { } since && _channel.Connection.IsLate(since))
+        {
+            if (_hasPut)
+                throw new BrokerException("The broker has given the lock to another forwarder.");
+            await PutTokenAsync(_channel.Connection, _name, cancellationToken).ConfigureAwait(false);
+            _hasPut = true;
+            _holder.WaitAgain();
         }
     }
 
@@ -76,7 +91,7 @@ internal sealed class StreamLock
             throw new LockHeldException();
         }
 
-        return new StreamLock(channel, null, Timeout.InfiniteTimeSpan);
+        return new StreamLock(channel, name, null, Timeout.InfiniteTimeSpan);
     }
 
     private static async Task<StreamLock> TakeQuorumAsync(
@@ -111,7 +126,7 @@ internal sealed class StreamLock
             await PutTokenAsync(connection, name, cancellationToken).ConfigureAwait(false);
         }
 
-        return new StreamLock(channel, holder, tokenAgeMax);
+        return new StreamLock(channel, name, holder, tokenAgeMax);
     }
 
     /// <summary>
@@ -169,6 +184,22 @@ internal sealed class StreamLock
             return Task.CompletedTask;
         }
 
+        /// <summary>Since when the token is awaited back, as a timestamp; null while it is here.</summary>
+        public long? WaitTime
+        {
+            get
+            {
+                lock (_lock)
+                    return _tag == 0 ? _time : null;
+            }
+        }
+
+        public void WaitAgain()
+        {
+            lock (_lock)
+                _time = Stopwatch.GetTimestamp();
+        }
+
         public ulong? TakeOld(TimeSpan age)
         {
             lock (_lock)
@@ -176,7 +207,7 @@ internal sealed class StreamLock
                 if (_tag == 0 || Stopwatch.GetElapsedTime(_time) < age)
                     return null;
                 ulong tag = _tag;
-                _tag = 0;
+                (_tag, _time) = (0, Stopwatch.GetTimestamp());
                 return tag;
             }
         }

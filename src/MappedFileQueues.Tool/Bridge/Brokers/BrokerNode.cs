@@ -48,7 +48,7 @@ internal sealed class BrokerNode(
         ["RABBITMQ_GENERATED_CONFIG_DIR"] = Path.Combine(folder, "generated"),
         ["RABBITMQ_SCHEMA_DIR"] = Path.Combine(folder, "schema"),
         ["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] =
-            "-kernel inet_dist_use_interface {127,0,0,1} -kernel net_ticktime 12 +sbwt none +sbwtdcpu none +sbwtdio none",
+            "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
         ["RABBITMQ_CTL_ERL_ARGS"] = "-kernel inet_dist_use_interface {127,0,0,1}",
         // The script then becomes the server, instead of a shell that waits for it and passes signals on.
         ["RABBITMQ_ALLOW_INPUT"] = "1",

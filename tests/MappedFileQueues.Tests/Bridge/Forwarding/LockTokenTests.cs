@@ -1,5 +1,7 @@
+using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.Tool.Bridge.Brokers;
 using RabbitMQ.Client;
 using RabbitMQ.Client.Events;
 
@@ -51,6 +53,69 @@ public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
         Assert.InRange(await CountReturnsAsync(), 4, int.MaxValue);
         await _scene.FetchAsync(texts.Length);
         Assert.Equal(texts, _scene.Received());
+    }
+
+    /// <summary>
+    /// Nodes of a cluster that lose each other: the queue takes its active consumer for lost, and makes the next one active. That
+    /// one forwarded, and the first one too, until its connection ended some day. All of it was twice in the stream.
+    /// </summary>
+    [Fact]
+    public async Task Run_BrokerGivesTheLockAway_TheOldHolderEnds()
+    {
+        _scene.Produce("one");
+        StreamForwarderOptions options = _scene.Forward();
+        (options.Lock, options.TokenAgeMax) = (StreamLockKind.Quorum, TimeSpan.FromSeconds(1));
+        options.RequestTimeout = TimeSpan.FromSeconds(2);
+        StreamForwarder holder = new(options);
+        StreamForwarderOptions other = _scene.Forward();
+        (other.Lock, other.ConsumerName) = (StreamLockKind.Quorum, "other");
+        StreamForwarder waiting = new(other);
+        using CancellationTokenSource stop = new(s_deadline);
+        Task holding = holder.RunAsync(stop.Token);
+        Eventually.True(() => holder.GetStatus().Messages == 1, "it has the lock", s_deadline);
+        Task waits = waiting.RunAsync(stop.Token);
+        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the other one stands by", s_deadline);
+
+        await LoseHolderAsync();
+
+        Eventually.True(() => waiting.GetStatus().State == BridgeState.Running, "the other one has the lock", s_deadline);
+        Eventually.True(
+            () => holder.GetStatus() is { Attempts: > 1, State: BridgeState.Standby }, "the first one stands by", s_deadline);
+        _scene.Produce("two");
+        Eventually.True(() => waiting.GetStatus().Messages == 1, "the other one forwards", s_deadline);
+        Assert.Equal(1, holder.GetStatus().Messages);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
+        await _scene.FetchAsync(2);
+        Assert.Equal(["one", "two"], _scene.Received());
+    }
+
+    /// <summary>Tells the lock's queue what it hears when the node of its active consumer cannot be reached.</summary>
+    private async Task LoseHolderAsync()
+    {
+        string queue;
+        using (MappedFileReader reader = MappedFileReader.Open(_scene.SourcePath))
+            queue = $"mfq.lock.{_scene.Stream}.{reader.GetInfo().StoreId:N}";
+        BrokerNode node = broker.Node;
+        ProcessStartInfo start = new(
+            node.ControlScript,
+            [
+                "-n", node.Name, "eval",
+                $"Q = {{'%2F_{queue}', node()}}, "
+                + "{ok, {_, {value, {_, P}}}, _} = ra:local_query(Q, fun rabbit_fifo:query_single_active_consumer/1), "
+                + "element(1, ra:process_command(Q, {down, P, noconnection})).",
+            ])
+        {
+            RedirectStandardOutput = true,
+            RedirectStandardError = true,
+        };
+        foreach ((string name, string value) in node.Environment)
+            start.Environment[name] = value;
+        using Process control = Process.Start(start)!;
+        Task<string> complaint = control.StandardError.ReadToEndAsync();
+        string said = await control.StandardOutput.ReadToEndAsync();
+        Assert.True(said.Trim() == "ok", $"{said} {await complaint}");
     }
 
     /// <summary>How often the token has come back to its queue.</summary>
