@@ -77,14 +77,7 @@ internal sealed class StreamFlow(IReadOnlyList<BrokerNode> nodes, string farStor
 
     private static async Task<int> RepairAsync(BrokerNode node)
     {
-        ProcessStartInfo start = new(node.ControlScript, ["-n", node.Name, "eval", Repair])
-        {
-            RedirectStandardOutput = true,
-            RedirectStandardError = true,
-        };
-        foreach ((string name, string value) in node.Environment)
-            start.Environment[name] = value;
-        using Process control = Process.Start(start)!;
+        using Process control = node.StartEvaluation(Repair);
         using CancellationTokenSource limit = new(s_repairPatience);
         try
         {

@@ -31,7 +31,7 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
         await BridgeScene.OnceAsync(options);
 
         Assert.Equal(
-            [_scene.Stream, LockName()], proxy.PublishedTo.Select(Assert.Single).OrderDescending(StringComparer.Ordinal));
+            [_scene.Stream, _scene.LockName()], proxy.PublishedTo.Select(Assert.Single).OrderDescending(StringComparer.Ordinal));
     }
 
     /// <summary>
@@ -43,7 +43,7 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
     public async Task Run_TokenIsLostWhileItStandsBy_TakesOver()
     {
         _scene.Produce("one");
-        string name = LockName();
+        string name = _scene.LockName();
         StreamForwarder waiting = new(_scene.Forward());
         using CancellationTokenSource stop = new(s_deadline);
         Task waits = Task.CompletedTask;
@@ -96,7 +96,7 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
         {
             // Comes back when the broker has noticed the end of the channel.
             for (int look = 0; look < 500 && tokens == 0; look++)
-                tokens = await channel.MessageCountAsync(LockName());
+                tokens = await channel.MessageCountAsync(_scene.LockName());
         });
         Assert.Equal(1u, tokens);
     }
@@ -149,11 +149,5 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
         Assert.Equal(["one"], _scene.Received());
-    }
-
-    private string LockName()
-    {
-        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath });
-        return $"mfq.lock.{_scene.Stream}.{queue.GetInfo().StoreId:N}";
     }
 }

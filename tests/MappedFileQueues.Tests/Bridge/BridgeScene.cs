@@ -76,6 +76,13 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
         await action(channel);
     }
 
+    /// <summary>The queue that is the lock of the source's forwarders.</summary>
+    public string LockName()
+    {
+        using MappedFileReader reader = MappedFileReader.Open(SourcePath);
+        return $"mfq.lock.{Stream}.{reader.GetInfo().StoreId:N}";
+    }
+
     /// <summary>Deletes the stream.</summary>
     public Task DeleteStreamAsync() => WithChannelAsync(channel => channel.QueueDeleteAsync(Stream));
 

@@ -28,11 +28,8 @@ internal sealed class BrokerNode(
 
     public bool IsRunning => _process?.IsRunning == true;
 
-    /// <summary>The program that asks a node, with <see cref="Environment"/>.</summary>
-    public string ControlScript => Path.Combine(scriptFolder, "rabbitmqctl");
-
     /// <summary>The environment of the node, and of a program that asks it.</summary>
-    public IReadOnlyDictionary<string, string> Environment => new Dictionary<string, string>(mapperEnvironment)
+    private IReadOnlyDictionary<string, string> Environment => new Dictionary<string, string>(mapperEnvironment)
     {
         ["RABBITMQ_CONF_ENV_FILE"] = "/dev/null",
         ["RABBITMQ_NODENAME"] = name,
@@ -78,6 +75,19 @@ internal sealed class BrokerNode(
                 throw new ToolException($"The broker did not start: node={name}, log={LogPath}. {LastWords()}");
             Thread.Sleep(50);
         }
+    }
+
+    /// <summary>Starts a program that has the node evaluate an Erlang expression, and prints what that gives.</summary>
+    public Process StartEvaluation(string expression)
+    {
+        ProcessStartInfo start = new(Path.Combine(scriptFolder, "rabbitmqctl"), ["-n", name, "eval", expression])
+        {
+            RedirectStandardOutput = true,
+            RedirectStandardError = true,
+        };
+        foreach ((string key, string value) in Environment)
+            start.Environment[key] = value;
+        return Process.Start(start)!;
     }
 
     public void Stop() => _process?.Stop();

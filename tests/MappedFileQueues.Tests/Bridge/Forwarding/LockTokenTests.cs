@@ -1,7 +1,6 @@
 using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.RabbitMQ;
-using MappedFileQueues.Tool.Bridge.Brokers;
 using RabbitMQ.Client;
 using RabbitMQ.Client.Events;
 
@@ -94,25 +93,10 @@ public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
     /// <summary>Tells the lock's queue what it hears when the node of its active consumer cannot be reached.</summary>
     private async Task LoseHolderAsync()
     {
-        string queue;
-        using (MappedFileReader reader = MappedFileReader.Open(_scene.SourcePath))
-            queue = $"mfq.lock.{_scene.Stream}.{reader.GetInfo().StoreId:N}";
-        BrokerNode node = broker.Node;
-        ProcessStartInfo start = new(
-            node.ControlScript,
-            [
-                "-n", node.Name, "eval",
-                $"Q = {{'%2F_{queue}', node()}}, "
-                + "{ok, {_, {value, {_, P}}}, _} = ra:local_query(Q, fun rabbit_fifo:query_single_active_consumer/1), "
-                + "element(1, ra:process_command(Q, {down, P, noconnection})).",
-            ])
-        {
-            RedirectStandardOutput = true,
-            RedirectStandardError = true,
-        };
-        foreach ((string name, string value) in node.Environment)
-            start.Environment[name] = value;
-        using Process control = Process.Start(start)!;
+        using Process control = broker.Node.StartEvaluation(
+            $"Q = {{'%2F_{_scene.LockName()}', node()}}, "
+            + "{ok, {_, {value, {_, P}}}, _} = ra:local_query(Q, fun rabbit_fifo:query_single_active_consumer/1), "
+            + "element(1, ra:process_command(Q, {down, P, noconnection})).");
         Task<string> complaint = control.StandardError.ReadToEndAsync();
         string said = await control.StandardOutput.ReadToEndAsync();
         Assert.True(said.Trim() == "ok", $"{said} {await complaint}");
@@ -133,9 +117,7 @@ public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
                 count.TrySetResult(Convert.ToInt64(value, CultureInfo.InvariantCulture));
                 return Task.CompletedTask;
             };
-            using MappedFileReader reader = MappedFileReader.Open(_scene.SourcePath);
-            await channel.BasicConsumeAsync(
-                $"mfq.lock.{_scene.Stream}.{reader.GetInfo().StoreId:N}", autoAck: false, consumer);
+            await channel.BasicConsumeAsync(_scene.LockName(), autoAck: false, consumer);
             returns = await count.Task.WaitAsync(s_deadline);
         });
         return returns;
