@@ -11,8 +11,6 @@ namespace MappedFileQueues.Tests.Structure;
 /// </summary>
 internal static class FolderLadder
 {
-    private const int FilesMax = 12;
-
     /// <summary>What users import.</summary>
     private const string PublicNamespace = "MappedFileQueues";
 
@@ -91,15 +89,6 @@ internal static class FolderLadder
 
         return misplaced;
     }
-
-    /// <summary>Folders with more files than a reader takes in at once, each as `path: how many`.</summary>
-    public static IReadOnlyList<string> FindCrowdedFolders(CSharpCompilation compilation) =>
-    [
-        .. from tree in CoreTrees(compilation)
-           group tree by FolderOf(tree.FilePath) into folder
-           where folder.Count() > FilesMax
-           select $"{folder.Key}: {folder.Count()} files",
-    ];
 
     private static IEnumerable<SyntaxTree> CoreTrees(CSharpCompilation compilation) =>
         compilation.SyntaxTrees.Where(tree => tree.FilePath.StartsWith(SourceCompilation.CoreFolder, StringComparison.Ordinal));

@@ -12,19 +12,6 @@ public sealed class FolderLadderTests
     public void Core_EveryFile_LiesInAKnownFolderWithItsNamespace() =>
         Violations.None(FolderLadder.FindMisplacedFiles(SourceCompilation.Core));
 
-    [Fact]
-    public void Core_EveryFolder_HoldsADozenFilesAtMost() =>
-        Violations.None(FolderLadder.FindCrowdedFolders(SourceCompilation.Core));
-
-    [Theory]
-    [InlineData(12, 0)]
-    [InlineData(13, 1)]
-    public void FindCrowdedFolders_MoreThanADozenFiles_IsFound(int files, int found) =>
-        Assert.Equal(found, FolderLadder.FindCrowdedFolders(SourceCompilation.Compile(
-        [
-            .. Enumerable.Range(0, files).Select(number => Source("Memory", $"Region{number}", $"class Region{number};")),
-        ])).Count);
-
     [Theory]
     [InlineData("private Log.Walker? _walker;")]
     [InlineData("private static int Use() => Log.Walker.Steps;")]
