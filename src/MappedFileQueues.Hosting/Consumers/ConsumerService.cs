@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Hosting.Queues;
 using MappedFileQueues.Hosting.Telemetry;
+using MappedFileQueues.Log.StoreFiles;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
 
@@ -14,7 +15,8 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// 2 the handler returns         begins with this message again: handlers see a message at least once
 ///   it throws at every attempt
 ///   2a the dead letter is       begins with this message again, and the letter may be there twice
-///      on disk
+///      on disk; tried until
+///      it is
 /// 3 commit                      begins with the next message
 /// </code>
 /// At its end the application cancels the wait for messages and the pauses between attempts, and lets the call in hand end.
@@ -22,6 +24,8 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// <typeparam name="T">What the handler gets.</typeparam>
 internal sealed class ConsumerService<T> : BackgroundService
 {
+    private static readonly TimeSpan s_letterDelayMin = TimeSpan.FromMilliseconds(100);
+
     private readonly NamedQueue _queue;
     private readonly HostedConsumerOptions _options;
     private readonly Func<ConsumerOptions, CancellationToken, ValueTask<MessageSource<T>>> _open;
@@ -57,17 +61,16 @@ internal sealed class ConsumerService<T> : BackgroundService
         _meter = meter.ForConsumer(queue.Name, consumer);
         string deadLetterPath =
             options.DeadLetterPath ?? Path.TrimEndingDirectorySeparator(queue.Options.StorePath) + "-dead-letters";
-        if (FullPath(deadLetterPath) == FullPath(queue.Options.StorePath))
+        if (StorePaths.AreSame(deadLetterPath, queue.Options.StorePath))
         {
             throw new InvalidOperationException($"{QueueNames.ConsumerPathOf(queue.Name, consumer)}:"
-                + $"{nameof(options.DeadLetterPath)} is the queue's own store: its letters would be messages again.");
+                + $"{nameof(options.DeadLetterPath)} is the queue's own store: its letters would be messages again. "
+                + $"path={deadLetterPath}.");
         }
 
         _deadLetters = new DeadLetterBox(deadLetterPath, queue.Options);
         State = new ConsumerState(queue.Name, consumer, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
         queue.Add(State);
-
-        static string FullPath(string path) => Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
     }
 
     public ConsumerState State { get; }
@@ -97,6 +100,7 @@ internal sealed class ConsumerService<T> : BackgroundService
         using var stopping = CancellationTokenSource.CreateLinkedTokenSource(
             stoppingToken, _lifetime?.ApplicationStopping ?? CancellationToken.None);
         stoppingToken = stopping.Token;
+        long? committed = null;
         try
         {
             using MessageSource<T> source = await OpenAsync(stoppingToken).ConfigureAwait(false);
@@ -111,6 +115,7 @@ internal sealed class ConsumerService<T> : BackgroundService
             }
             finally
             {
+                committed = source.CommittedOffset;
                 Logger.ConsumerStopped(_queue.Name, State.Name, State.HandlerName, source.CommittedOffset);
             }
         }
@@ -121,7 +126,7 @@ internal sealed class ConsumerService<T> : BackgroundService
         catch (Exception error)
         {
             State.Fail(error);
-            Logger.ConsumerFailed(error, _queue.Name, State.Name, State.HandlerName, State.Offset);
+            Logger.ConsumerFailed(error, _queue.Name, State.Name, State.HandlerName, committed);
             if (_options.OnFailure == HandlerFailureAction.StopApplication)
                 _lifetime?.StopApplication();
         }
@@ -164,7 +169,7 @@ internal sealed class ConsumerService<T> : BackgroundService
             }
             catch (UnreadableMessageException error)
             {
-                GiveUp(source, error.InnerException!, attempts: 1);
+                await GiveUpAsync(source, error.InnerException!, 1, stoppingToken).ConfigureAwait(false);
                 await CommitAsync(source, 1).ConfigureAwait(false);
                 continue;
             }
@@ -189,7 +194,7 @@ internal sealed class ConsumerService<T> : BackgroundService
                 break;
             if (attempt >= attemptsMax)
             {
-                GiveUp(source, error, attempt);
+                await GiveUpAsync(source, error, attempt, stoppingToken).ConfigureAwait(false);
                 break;
             }
 
@@ -214,7 +219,7 @@ internal sealed class ConsumerService<T> : BackgroundService
             }
             catch (UnreadableMessageException error)
             {
-                GiveUp(source, error.InnerException!, attempts: 1);
+                await GiveUpAsync(source, error.InnerException!, 1, stoppingToken).ConfigureAwait(false);
                 await CommitAsync(source, 1).ConfigureAwait(false);
                 continue;
             }
@@ -311,13 +316,20 @@ internal sealed class ConsumerService<T> : BackgroundService
     private async ValueTask PauseAsync(Exception error, int attempt, int attemptsMax, CancellationToken stoppingToken)
     {
         Logger.HandlerFailed(error, _queue.Name, State.Name, State.HandlerName, _context.Offset, attempt, attemptsMax);
+        await DelayAsync(attempt, TimeSpan.Zero, stoppingToken).ConfigureAwait(false);
+    }
+
+    private Task DelayAsync(int attempt, TimeSpan delayMin, CancellationToken stoppingToken)
+    {
         double factor = Math.Pow(2, Math.Min(attempt - 1, 40));
         double delayMs = Math.Min(_options.RetryDelay.TotalMilliseconds * factor, _options.RetryDelayMax.TotalMilliseconds);
-        await Task.Delay(TimeSpan.FromMilliseconds(delayMs), _queue.Options.TimeProvider, stoppingToken).ConfigureAwait(false);
+        return Task.Delay(
+            TimeSpan.FromMilliseconds(Math.Max(delayMs, delayMin.TotalMilliseconds)), _queue.Options.TimeProvider, stoppingToken);
     }
 
     /// <summary>The attempts are used up: appends the dead letter, or throws.</summary>
-    private void GiveUp(MessageSource<T> source, Exception error, int attempts)
+    private async ValueTask GiveUpAsync(
+        MessageSource<T> source, Exception error, int attempts, CancellationToken stoppingToken)
     {
         long offset = source.Offset;
         Logger.HandlerFailed(error, _queue.Name, State.Name, State.HandlerName, offset, attempts, attempts);
@@ -326,21 +338,58 @@ internal sealed class ConsumerService<T> : BackgroundService
                 $"The handler failed at every attempt: queue={_queue.Name}, consumer=\"{State.Name}\", offset={offset}, "
                 + $"attempts={attempts}. Correct the handler and start the application again, or set OnFailure to DeadLetter.",
                 error);
-        MappedFileQueueInfo? info = _queue.Watch.Look(TimeSpan.MaxValue)?.Info;
-        _deadLetters.Append(new DeadLetter
-        {
-            StoreId = info?.StoreId ?? Guid.Empty,
-            Epoch = info?.Epoch ?? 0,
-            Offset = offset,
-            Queue = _queue.Name,
-            Consumer = State.Name,
-            Time = _queue.Options.TimeProvider.GetUtcNow(),
-            Attempts = attempts,
-            ErrorType = error.GetType().FullName ?? "",
-            Error = error.Message,
-            Message = source.CopyBytes(),
-        });
+        await AppendLetterAsync(source, error, attempts, stoppingToken).ConfigureAwait(false);
         Logger.DeadLettered(error, _queue.Name, State.Name, offset, _deadLetters.Path);
+    }
+
+    /// <summary>
+    /// Appends a dead letter, however long that takes: the disk may be full for a while, and a consumer that stopped then would
+    /// need a restart. Health shows both errors in the meantime; the log is told once for each kind of failure.
+    /// </summary>
+    private async ValueTask AppendLetterAsync(
+        MessageSource<T> source, Exception error, int attempts, CancellationToken stoppingToken)
+    {
+        long offset = source.Offset;
+        // Now: the pauses may outlast the store's retention.
+        byte[] message = source.CopyBytes();
+        DateTimeOffset time = _queue.Options.TimeProvider.GetUtcNow();
+        (string errorType, string errorText) = DeadLetter.Describe(error);
+        Type? toldFailure = null;
+        for (int attempt = 1; ; attempt++)
+        {
+            try
+            {
+                MappedFileQueueInfo info = _queue.Watch.Look(TimeSpan.MaxValue)?.Info ?? _queue.GetInfo!();
+                DeadLetter letter = new()
+                {
+                    StoreId = info.StoreId,
+                    Epoch = info.Epoch,
+                    Offset = offset,
+                    Queue = _queue.Name,
+                    Consumer = State.Name,
+                    Time = time,
+                    Attempts = attempts,
+                    ErrorType = errorType,
+                    Error = errorText,
+                    Message = message,
+                };
+                _deadLetters.Append(letter, info.SegmentSize);
+                State.Resume();
+                return;
+            }
+            catch (Exception failure) when (failure is not ObjectDisposedException)
+            {
+                State.HoldUp(new HandlerFailedException(
+                    $"The dead letter of the message at offset={offset} cannot be appended, and is tried again until it can: "
+                    + $"{failure.Message} The handler failed with {errorType}: {errorText}",
+                    failure));
+                if (toldFailure != failure.GetType())
+                    Logger.DeadLetterFailed(failure, _queue.Name, State.Name, offset, _deadLetters.Path);
+                toldFailure = failure.GetType();
+            }
+
+            await DelayAsync(attempt, s_letterDelayMin, stoppingToken).ConfigureAwait(false);
+        }
     }
 
     private async ValueTask CommitAsync(MessageSource<T> source, int count)

@@ -12,6 +12,9 @@ internal enum ConsumerStatus
     /// <summary>It consumes, or waits for a message.</summary>
     Runs,
 
+    /// <summary>It cannot append a dead letter, and tries again until it can.</summary>
+    HeldUp,
+
     /// <summary>The application ended it.</summary>
     Stopped,
 
@@ -42,7 +45,7 @@ internal sealed class ConsumerState(
         set => _status = value;
     }
 
-    /// <summary>Why it stopped for good.</summary>
+    /// <summary>Why it stopped for good, or is held up.</summary>
     public Exception? Error => _error;
 
     /// <summary>Where it stands.</summary>
@@ -52,6 +55,18 @@ internal sealed class ConsumerState(
     {
         _error = error;
         _status = ConsumerStatus.Failed;
+    }
+
+    public void HoldUp(Exception error)
+    {
+        _error = error;
+        _status = ConsumerStatus.HeldUp;
+    }
+
+    public void Resume()
+    {
+        _status = ConsumerStatus.Runs;
+        _error = null;
     }
 
     /// <summary>The handler is called; returns the time.</summary>

@@ -10,7 +10,15 @@ namespace MappedFileQueues.Hosting;
 /// </summary>
 public sealed class DeadLetter
 {
+    /// <summary>
+    /// The most bytes of a letter besides its message: the numbers, two names of at most 100 characters, and the two texts of the
+    /// error, each character of which may take six bytes in JSON.
+    /// </summary>
+    internal const int OverheadMax = 64 * 1024;
+
     private const int LengthSize = 4;
+    private const int ErrorTypeLengthMax = 1024;
+    private const int ErrorLengthMax = 8192;
 
     /// <summary>The store that the message lay in.</summary>
     public Guid StoreId { get; init; }
@@ -33,10 +41,10 @@ public sealed class DeadLetter
     /// <summary>The number of attempts.</summary>
     public int Attempts { get; init; }
 
-    /// <summary>The type of the last exception.</summary>
+    /// <summary>The type of the last exception, at most 1,024 characters; a longer name is cut and ends with "…".</summary>
     public string ErrorType { get; init; } = "";
 
-    /// <summary>The message of the last exception.</summary>
+    /// <summary>The message of the last exception, at most 8,192 characters; a longer one is cut and ends with "…".</summary>
     public string Error { get; init; } = "";
 
     /// <summary>The message.</summary>
@@ -77,6 +85,10 @@ public sealed class DeadLetter
         }
     }
 
+    /// <summary>The type and the text of an exception, cut to what a letter has room for.</summary>
+    internal static (string Type, string Text) Describe(Exception error) =>
+        (Cut(error.GetType().FullName, ErrorTypeLengthMax), Cut(error.Message, ErrorLengthMax));
+
     /// <summary>What is appended.</summary>
     internal byte[] ToBytes()
     {
@@ -87,6 +99,10 @@ public sealed class DeadLetter
         Message.CopyTo(bytes.AsMemory(LengthSize + head.Length));
         return bytes;
     }
+
+    private static string Cut(string? text, int lengthMax) => text is null || text.Length <= lengthMax
+        ? text ?? ""
+        : $"{text.AsSpan(0, lengthMax - (char.IsHighSurrogate(text[lengthMax - 2]) ? 2 : 1))}…";
 }
 
 /// <summary>How the head is written.</summary>

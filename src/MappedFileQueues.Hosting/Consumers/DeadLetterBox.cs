@@ -1,3 +1,5 @@
+using MappedFileQueues.Log.StoreFiles;
+
 namespace MappedFileQueues.Hosting.Consumers;
 
 /// <summary>
@@ -6,24 +8,58 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// </summary>
 internal sealed class DeadLetterBox(string path, HostedQueueOptions queueOptions) : IDisposable
 {
+    private const long SegmentSizeMin = 64L * 1024 * 1024;
+
     private MappedFileQueue? _queue;
 
     public string Path => path;
 
-    /// <summary>Appends a letter; it is on disk when the call returns.</summary>
-    public void Append(DeadLetter letter)
+    /// <summary>
+    /// Appends a letter; it is on disk when the call returns. After an exception the next call opens the store anew: a failed
+    /// flush has poisoned it, or an operator has moved it away in the meantime.
+    /// </summary>
+    /// <param name="letter">The letter.</param>
+    /// <param name="segmentSize">The length of the segments that its message comes from.</param>
+    public void Append(DeadLetter letter, long segmentSize)
     {
-        _queue ??= new MappedFileQueue(new MappedFileQueueOptions
+        try
+        {
+            _queue ??= Open(segmentSize);
+            byte[] bytes = letter.ToBytes();
+            MappedFileProducer producer = _queue.Producer;
+            if (bytes.Length > producer.MessageLengthMax)
+                throw new InvalidOperationException(
+                    $"The letter is too long for its store: length={bytes.Length}, limit={producer.MessageLengthMax}, "
+                    + $"path={path}. "
+                    + "Move that store away, and a new one is made with segments that are long enough for this queue's letters. "
+                    + "No store takes a letter of more than 256 MiB.");
+            producer.Produce(bytes, new ProduceOptions { Durability = DurabilityLevel.Group });
+        }
+        catch
+        {
+            Dispose();
+            throw;
+        }
+    }
+
+    public void Dispose() => Interlocked.Exchange(ref _queue, null)?.Dispose();
+
+    private MappedFileQueue Open(long segmentSize)
+    {
+        // A link may have been made since the application started.
+        if (StorePaths.AreSame(path, queueOptions.StorePath))
+            throw new InvalidOperationException(
+                $"The store of the dead letters is the queue's own: its letters would be messages again. path={path}. "
+                + "Remove the link or the mount.");
+        return new MappedFileQueue(new MappedFileQueueOptions
         {
             StorePath = path,
-            SegmentSize = queueOptions.SegmentSize,
+            // Any message of the source has room with all that a letter adds.
+            SegmentSize = Math.Max(SegmentSizeMin, segmentSize + DeadLetter.OverheadMax),
             Durability = DurabilityLevel.PageCache,
             UnixCreateMode = queueOptions.UnixCreateMode,
             DangerouslyAllowFileSystem = queueOptions.DangerouslyAllowFileSystem,
             TimeProvider = queueOptions.TimeProvider,
         });
-        _queue.Producer.Produce(letter.ToBytes(), new ProduceOptions { Durability = DurabilityLevel.Group });
     }
-
-    public void Dispose() => _queue?.Dispose();
 }

@@ -79,9 +79,10 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
         foreach (ConsumerState consumer in queue.Consumers)
         {
             findings.Data[$"consumer:{consumer.Name}"] = consumer.Status.ToString();
-            if (consumer.Status == ConsumerStatus.Failed)
-                findings.Unhealthy(
-                    $"Consumer \"{consumer.Name}\" ({consumer.HandlerName}) has stopped: {consumer.Error!.Message}");
+            // The consumer may go on at any time, so the error is looked at once.
+            if (consumer.Error is { } error)
+                findings.Unhealthy($"Consumer \"{consumer.Name}\" ({consumer.HandlerName}) "
+                    + $"{(consumer.Status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: {error.Message}");
             else if (consumer.TryFindHang(out TimeSpan time, out long offset))
                 findings.Unhealthy($"Handler {consumer.HandlerName} of consumer \"{consumer.Name}\" has not returned for {time}: "
                     + $"offset={offset}.");

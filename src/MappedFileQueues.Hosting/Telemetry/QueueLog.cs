@@ -87,10 +87,15 @@ internal static partial class QueueLog
 
     [LoggerMessage(206, LogLevel.Critical, "Queue {Queue}, consumer \"{Consumer}\": {Handler} stops for good: offset={Offset}")]
     public static partial void ConsumerFailed(
-        this ILogger logger, Exception error, string queue, string consumer, string handler, long offset);
+        this ILogger logger, Exception error, string queue, string consumer, string handler, long? offset);
 
     [LoggerMessage(207, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": {Handler} does not return: offset={Offset}, "
         + "since {Time}")]
     public static partial void HandlerHangs(
         this ILogger logger, string queue, string consumer, string handler, long offset, TimeSpan time);
+
+    [LoggerMessage(208, LogLevel.Error, "Queue {Queue}, consumer \"{Consumer}\": a dead letter cannot be appended; the consumer "
+        + "waits and tries again until it can: offset={Offset}, path={Path}")]
+    public static partial void DeadLetterFailed(
+        this ILogger logger, Exception error, string queue, string consumer, long offset, string path);
 }
