@@ -55,7 +55,9 @@ internal sealed class LineReader(Stream source, string name, int lengthMax)
     private void Fill()
     {
         int begun = _end - _start;
-        byte[] target = begun <= _buffer.Length / 2 ? _buffer : new byte[Math.Min((long)_buffer.Length * 2, Array.MaxLength)];
+        byte[] target = begun <= _buffer.Length / 2 || (_buffer.Length == Array.MaxLength && begun < _buffer.Length)
+            ? _buffer
+            : new byte[Math.Min((long)_buffer.Length * 2, Array.MaxLength)];
         if (_start > 0 || target != _buffer)
             Buffer.BlockCopy(_buffer, _start, target, 0, begun);
         _buffer = target;

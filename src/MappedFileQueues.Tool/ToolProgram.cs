@@ -38,6 +38,10 @@ internal static class ToolProgram
             parsed = createRoot().Parse(arguments);
             if (arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal))
                 return Suggest(parsed);
+            if (!StandardDescriptors.IsGiven(StandardDescriptors.Error))
+                Console.SetError(TextWriter.Null);
+            if (!StandardDescriptors.IsGiven(StandardDescriptors.Output))
+                throw new ToolException("Standard output is closed. Redirect it, also to /dev/null. Nothing was done.");
             return parsed.Errors.Count > 0 ? UsageErrors.Write(parsed) : parsed.Invoke(s_invocation);
         }
         catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)

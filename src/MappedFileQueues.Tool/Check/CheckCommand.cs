@@ -73,7 +73,7 @@ internal static class CheckCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(result, CheckJsonContext.Default.CheckResult);
             else
-                Console.Out.WriteLine(Line(result));
+                Console.Out.WriteLine(TerminalText.ForOutput(Line(result)));
             return (int)result.Status;
         });
         return command;

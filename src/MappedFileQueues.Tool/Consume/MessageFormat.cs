@@ -31,6 +31,11 @@ internal sealed record MessageFormat(MessageForm Form, StructFields? Fields = nu
 /// <summary>Writes messages to a stream in one of the formats.</summary>
 internal sealed class MessageWriter : IDisposable
 {
+    /// <summary>
+    /// A message is written in pieces of this length: JSON takes no text of more than 166,666,666 bytes in one piece.
+    /// </summary>
+    private const int PieceLength = 1 << 20;
+
     private readonly Stream _output;
     private readonly MessageFormat _format;
     private readonly ArrayBufferWriter<byte> _line = new();
@@ -46,69 +51,97 @@ internal sealed class MessageWriter : IDisposable
     }
 
     /// <summary>Writes a message, and returns the number of bytes written.</summary>
-    public int Write(ReadOnlySpan<byte> message, long offset)
+    public long Write(ReadOnlySpan<byte> message, long offset)
     {
-        switch (_format.Form)
+        if (_format.Form == MessageForm.Text)
         {
-            case MessageForm.Hex:
-                WriteHex(message);
-                break;
-            case MessageForm.Json:
-                WriteJson(message, offset);
-                break;
-            case MessageForm.Struct:
-                WriteStruct(message);
-                break;
-            default:
-                _output.Write(message);
-                _output.WriteByte((byte)'\n');
-                return message.Length + 1;
+            _output.Write(message);
+            _output.WriteByte((byte)'\n');
+            return message.Length + 1L;
         }
 
+        long length = _format.Form switch
+        {
+            MessageForm.Hex => WriteHex(message),
+            MessageForm.Json => WriteJson(message, offset),
+            _ => WriteStruct(message),
+        };
         _line.Write("\n"u8);
-        int length = _line.WrittenCount;
-        _output.Write(_line.WrittenSpan);
-        _line.ResetWrittenCount();
-        return length;
+        return length + Send();
     }
 
     /// <summary>Frees the buffers; the stream stays open.</summary>
     public void Dispose() => _json.Dispose();
 
-    private void WriteHex(ReadOnlySpan<byte> message)
+    private long WriteHex(ReadOnlySpan<byte> message)
     {
-        const int ChunkLength = 4096;
+        long length = 0;
         while (!message.IsEmpty)
         {
-            ReadOnlySpan<byte> chunk = message[..Math.Min(ChunkLength, message.Length)];
-            Convert.TryToHexStringLower(chunk, _line.GetSpan(chunk.Length * 2), out int written);
+            ReadOnlySpan<byte> piece = TakePiece(ref message);
+            Convert.TryToHexStringLower(piece, _line.GetSpan(piece.Length * 2), out int written);
             _line.Advance(written);
-            message = message[chunk.Length..];
+            length += Send();
         }
+
+        return length;
     }
 
     /// <summary>A message that is shorter than the fields is written as digits.</summary>
-    private void WriteStruct(ReadOnlySpan<byte> message)
+    private long WriteStruct(ReadOnlySpan<byte> message)
     {
         if (message.Length < _format.Fields!.Length)
-            WriteHex(message);
-        else
-            _format.Fields.WriteText(message, _line);
+            return WriteHex(message);
+        _format.Fields.WriteText(message, _line);
+        return 0;
     }
 
-    private void WriteJson(ReadOnlySpan<byte> message, long offset)
+    private long WriteJson(ReadOnlySpan<byte> message, long offset)
     {
+        long length = 0;
         _json.Reset();
         _json.WriteStartObject();
         _json.WriteNumber("offset"u8, offset);
         _json.WriteNumber("length"u8, message.Length);
         if (_format.Fields is { } fields && message.Length >= fields.Length)
+        {
             fields.WriteJson(message, _json);
-        else if (Utf8.IsValid(message))
-            _json.WriteString("text"u8, message);
+        }
         else
-            _json.WriteBase64String("base64"u8, message);
+        {
+            bool isText = Utf8.IsValid(message);
+            _json.WritePropertyName(isText ? "text"u8 : "base64"u8);
+            do
+            {
+                ReadOnlySpan<byte> piece = TakePiece(ref message);
+                if (isText)
+                    _json.WriteStringValueSegment(piece, message.IsEmpty);
+                else
+                    _json.WriteBase64StringSegment(piece, message.IsEmpty);
+                _json.Flush();
+                length += Send();
+            }
+            while (!message.IsEmpty);
+        }
+
         _json.WriteEndObject();
         _json.Flush();
+        return length;
+    }
+
+    private static ReadOnlySpan<byte> TakePiece(ref ReadOnlySpan<byte> message)
+    {
+        ReadOnlySpan<byte> piece = message[..Math.Min(PieceLength, message.Length)];
+        message = message[piece.Length..];
+        return piece;
+    }
+
+    /// <summary>Writes what the buffer holds; returns its length.</summary>
+    private int Send()
+    {
+        int length = _line.WrittenCount;
+        _output.Write(_line.WrittenSpan);
+        _line.ResetWrittenCount();
+        return length;
     }
 }

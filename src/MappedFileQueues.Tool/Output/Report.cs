@@ -58,13 +58,14 @@ internal sealed class Report(string title, params string[] columns)
 
     private void WriteTable()
     {
-        Table table = new Table().Title(new TableTitle(Markup.Escape(title), Style.Parse("bold"))).RoundedBorder();
+        TableTitle head = new(Markup.Escape(TerminalText.Neutralise(title)), Style.Parse("bold"));
+        Table table = new Table().Title(head).RoundedBorder();
         foreach (string column in columns)
             table.AddColumn(new TableColumn(new Text(column)));
         if (columns.All(column => column.Length == 0))
             table.HideHeaders();
         foreach (string[] row in _rows)
-            table.AddRow(row.Select(cell => new Text(cell)));
+            table.AddRow(row.Select(cell => new Text(TerminalText.Neutralise(cell))));
         AnsiConsole.Write(table);
     }
 }

@@ -12,7 +12,11 @@ internal static class StandardOutput
     private const int UnixDescriptor = 1;
 
     /// <summary>Opens it, buffered. The buffer is written at <see cref="Stream.Flush()"/> or when it is full.</summary>
-    public static Stream Open() => new BufferedStream(OpenUnbuffered(), BufferLength);
+    public static Stream Open()
+    {
+        BufferedStream output = new(OpenUnbuffered(), BufferLength);
+        return Console.IsOutputRedirected ? output : new TerminalStream(output);
+    }
 
     private static Stream OpenUnbuffered()
     {

@@ -39,7 +39,8 @@ internal static class LookCommands
                 }
                 else
                 {
-                    Console.Out.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{entry.Length}\t{PrintableKey.Of(key)}"));
+                    Console.Out.WriteLine(TerminalText.ForOutput(
+                        string.Create(CultureInfo.InvariantCulture, $"{entry.Length}\t{PrintableKey.Of(key)}")));
                 }
             }
 

@@ -69,7 +69,7 @@ internal static class ProduceCommand
             // The input is opened first, so that a wrong name leaves no new store.
             string file = parsed.GetValue(lines) ?? "-";
             using Stream? input = parsed.GetValue(messages) is not null ? null
-                : file == "-" ? Console.OpenStandardInput() : NamedInput.Open(file);
+                : file == "-" ? NamedInput.OpenStandard() : NamedInput.Open(file);
             using ProduceRun run = new(options);
             RefuseDamage(options.StorePath, goesBehindDamage);
             using Interruption interruption = new();

@@ -136,9 +136,9 @@ internal static class RepairCommand
         if (steps.RowCount > 0)
             steps.Write();
         foreach (string left in report.LeftAlone)
-            Console.Out.WriteLine($"Left alone: {left}");
+            Console.Out.WriteLine(TerminalText.ForOutput($"Left alone: {left}"));
         foreach (string kept in report.Salvage)
-            Console.Out.WriteLine($"As it was: {kept}");
+            Console.Out.WriteLine(TerminalText.ForOutput($"As it was: {kept}"));
         if (report.Steps.Count == 0 && report.LeftAlone.Count == 0)
             Console.Out.WriteLine("Nothing is damaged.");
         else if (report.After is { } after)

@@ -118,7 +118,7 @@ internal static class TopCommand
         if (report.RowCount > 0)
             report.Write();
         else
-            Console.Out.WriteLine($"No store below {root}.");
+            Console.Out.WriteLine(TerminalText.ForOutput($"No store below {root}."));
         if (isScreen)
             Console.Out.Write(ClearToEnd);
     }

@@ -43,7 +43,7 @@ internal static class ImportCommand
             string name = parsed.GetRequiredValue(file);
             using Interruption interruption = new();
             using Stream input = name == "-"
-                ? new InterruptibleStream(Console.OpenStandardInput(), interruption.Token)
+                ? new InterruptibleStream(NamedInput.OpenStandard(), interruption.Token)
                 : NamedInput.Open(name);
             TransferResult result;
             try

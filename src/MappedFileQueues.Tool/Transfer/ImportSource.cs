@@ -1,4 +1,3 @@
-using System.Text;
 using System.Text.Json;
 using MappedFileQueues.Format;
 
@@ -7,6 +6,9 @@ namespace MappedFileQueues.Tool.Transfer;
 /// <summary>Reads an export of either form; the first bytes tell which it is.</summary>
 internal abstract class ImportSource
 {
+    /// <summary>A byte of text takes six at most (`\u0001`), and the rest of a line is short.</summary>
+    private const int LineLengthMax = (6 * FrameHeader.PayloadLengthMax) + (1 << 20);
+
     /// <summary>What the export says about its store; null for lines that were written by hand.</summary>
     public StoreHeader? Header { get; protected set; }
 
@@ -16,7 +18,7 @@ internal abstract class ImportSource
         InputBuffer buffer = new(input);
         return buffer.Peek(BinaryForm.Magic.Length).SequenceEqual(BinaryForm.Magic)
             ? new BinarySource(buffer)
-            : new LineSource(new LineReader(buffer, name, int.MaxValue / 2));
+            : new LineSource(new LineReader(buffer, name, LineLengthMax));
     }
 
     /// <summary>Reads the next message; false at the end. Throws when a part is missing or damaged.</summary>
@@ -73,7 +75,8 @@ internal abstract class ImportSource
     private sealed class LineSource : ImportSource
     {
         private readonly LineReader _lines;
-        private byte[] _message = [];
+        private byte[] _text = [];
+        private ReadOnlyMemory<byte> _message;
         private bool _hasFirst;
         private bool _isOver;
         private long _count;
@@ -89,7 +92,7 @@ internal abstract class ImportSource
         {
             bool found = _hasFirst || (!_isOver && TryReadLine());
             _hasFirst = false;
-            message = _message;
+            message = _message.Span;
             _count += found ? 1 : 0;
             return found;
         }
@@ -100,26 +103,10 @@ internal abstract class ImportSource
             {
                 if (line.IsEmpty)
                     continue;
-                Utf8JsonReader reader = new(line);
-                JsonElement json;
-                try
-                {
-                    json = JsonElement.ParseValue(ref reader);
-                }
-                catch (JsonException)
-                {
-                    throw Wrong();
-                }
-
-                if (json.ValueKind != JsonValueKind.Object)
-                    throw Wrong();
-                // Lines of other programs may have properties of any name beside their message.
-                if (MessageOf(json) is { } message)
-                {
-                    _message = message;
+                if (TryTakeMessage(line))
                     return true;
-                }
-
+                Utf8JsonReader reader = new(line);
+                var json = JsonElement.ParseValue(ref reader);
                 if (Header is null && _count == 0 && json.TryGetProperty("export", out _))
                 {
                     Header = HeaderOf(json);
@@ -136,21 +123,50 @@ internal abstract class ImportSource
             return Header is null ? false : throw Short(_count);
         }
 
-        /// <summary>The message of a line; null if it has none.</summary>
-        private byte[]? MessageOf(JsonElement json)
+        /// <summary>
+        /// Takes the message of a line; false if it has none. Lines of other programs may have properties of any name beside it.
+        /// The text goes from the line to its bytes directly: as a string it would need twice the room.
+        /// </summary>
+        private bool TryTakeMessage(ReadOnlySpan<byte> line)
         {
+            Utf8JsonReader reader = new(line);
+            bool hasText = false;
+            byte[]? base64 = null;
             try
             {
-                if (json.TryGetProperty("text", out JsonElement text) && text.ValueKind == JsonValueKind.String)
-                    return Encoding.UTF8.GetBytes(text.GetString()!);
-                return json.TryGetProperty("base64", out JsonElement base64) && base64.ValueKind == JsonValueKind.String
-                    && base64.TryGetBytesFromBase64(out byte[]? bytes) ? bytes : null;
+                if (!reader.Read() || reader.TokenType != JsonTokenType.StartObject)
+                    throw Wrong();
+                while (reader.Read() && reader.TokenType == JsonTokenType.PropertyName)
+                {
+                    bool isText = reader.ValueTextEquals("text"u8);
+                    bool isBase64 = reader.ValueTextEquals("base64"u8);
+                    reader.Read();
+                    if (isText && reader.TokenType == JsonTokenType.String)
+                    {
+                        hasText = true;
+                        if (_text.Length < reader.ValueSpan.Length)
+                            _text = new byte[reader.ValueSpan.Length];
+                        _message = _text.AsMemory(0, reader.CopyString(_text));
+                    }
+                    else if (isBase64 && reader.TokenType == JsonTokenType.String)
+                    {
+                        reader.TryGetBytesFromBase64(out base64);
+                    }
+                    else
+                    {
+                        reader.Skip();
+                    }
+                }
             }
-            catch (InvalidOperationException)
+            catch (Exception error) when (error is JsonException or InvalidOperationException)
             {
-                // Half of a surrogate pair, which is no text.
+                // No JSON, or half of a surrogate pair, which is no text.
                 throw Wrong();
             }
+
+            if (!hasText)
+                _message = base64;
+            return hasText || base64 is not null;
         }
 
         private static StoreHeader HeaderOf(JsonElement json)

@@ -230,6 +230,43 @@ public sealed class TransferTests : IDisposable
         Assert.StartsWith("Interrupted. Imported 1 message,", Assert.Single(import.Lines), StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// JSON takes no text of more than 166,666,666 bytes, and no bytes of more than 125,000,000, in one piece: an export as lines
+    /// ended at a longer message, and binary was the only way out for it.
+    /// </summary>
+    [Fact]
+    public void ExportImport_LongestMessages_ComeOutAsTheyWentIn()
+    {
+        const int TextLength = 166_666_667;
+        const int BytesLength = 125_000_001;
+        byte[] message = new byte[TextLength];
+        message.AsSpan().Fill((byte)'a');
+        // Characters of three bytes, which are cut by pieces of any length that is no multiple of three, and one to be escaped.
+        for (int at = 0; at < 6 << 20; at += 3)
+            "\u20ac"u8.CopyTo(message.AsSpan(at));
+        message[^1] = (byte)'"';
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 256 << 20 }))
+        {
+            queue.Producer.Produce(message);
+            message[1] = 0xFF;
+            queue.Producer.Produce(message.AsSpan(0, BytesLength));
+        }
+
+        string file = Path.Combine(_temp.Root, "export");
+        string copy = Path.Combine(_temp.Root, "copy");
+        ToolRun.Of("export", _temp.StorePath, "--to", file).Expect(0);
+        ToolRun.Of("import", copy, file).Expect(0);
+
+        using MappedFileReader reader = MappedFileReader.Open(copy);
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> bytes));
+        message[1] = "\u20ac"u8[1];
+        Assert.True(bytes.SequenceEqual(message));
+        Assert.True(reader.TryRead(out bytes));
+        message[1] = 0xFF;
+        Assert.True(bytes.SequenceEqual(message.AsSpan(0, BytesLength)));
+        Assert.False(reader.TryRead(out _));
+    }
+
     private void Fill()
     {
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
