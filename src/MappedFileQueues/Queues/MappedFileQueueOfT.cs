@@ -8,7 +8,9 @@ namespace MappedFileQueues;
 /// A persistent queue of structs: a directory of memory-mapped files that any process may append to and read. All members may be
 /// called from any thread. Opening a path twice in one process works as in two processes.
 /// </summary>
-/// <typeparam name="T">The message: a struct without references.</typeparam>
+/// <typeparam name="T">The message: a struct without references. The store keeps the offset, size and kind of each field, and
+/// opening it as another struct is refused. Names do not count, so fields of one kind must never change places: no check finds
+/// that. Padding between fields is stored as it is. A struct that has to change begins in a new directory.</typeparam>
 public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     where T : unmanaged
 {

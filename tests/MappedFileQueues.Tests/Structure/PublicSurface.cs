@@ -40,13 +40,37 @@ internal static class PublicSurface
         propertyStyle: SymbolDisplayPropertyStyle.ShowReadWriteDescriptor,
         miscellaneousOptions: Miscellaneous);
 
+    /// <summary>The packages that have an API; the first is the core.</summary>
+    public static IReadOnlyList<string> Packages { get; } =
+    [
+        "MappedFileQueues", "MappedFileQueues.Hosting", "MappedFileQueues.Protobuf", "MappedFileQueues.RabbitMQ",
+        "MappedFileQueues.Testing",
+    ];
+
+    /// <summary>A package's assembly, as the tests have it beside them.</summary>
+    public static string PathOf(string package) => Path.Combine(AppContext.BaseDirectory, $"{package}.dll");
+
+    /// <summary>Compiles nothing with the runtime, what packages refer to, and assemblies to be looked into.</summary>
+    public static CSharpCompilation CompilationWith(params IEnumerable<MetadataReference> assemblies) => CSharpCompilation.Create(
+        "Surface",
+        references:
+        [
+            .. SourceCompilation.RuntimeReferences,
+            .. Directory.EnumerateFiles(AppContext.BaseDirectory, "*.dll")
+                .Where(path => Path.GetFileName(path) is var name
+                    && (name.StartsWith("Microsoft.Extensions.", StringComparison.Ordinal)
+                        || name is "Google.Protobuf.dll" or "RabbitMQ.Client.dll"))
+                .Select(path => MetadataReference.CreateFromFile(path)),
+            .. assemblies,
+        ],
+        options: new CSharpCompilationOptions(OutputKind.DynamicallyLinkedLibrary));
+
     /// <summary>The surface of a built assembly; what is private or internal in it is not even read.</summary>
-    public static string Of(MetadataReference assembly)
+    /// <param name="assembly">The assembly.</param>
+    /// <param name="others">Further ones that it refers to.</param>
+    public static string Of(MetadataReference assembly, params IEnumerable<MetadataReference> others)
     {
-        CSharpCompilation compilation = CSharpCompilation.Create(
-            "Surface",
-            references: [.. SourceCompilation.RuntimeReferences, assembly],
-            options: new CSharpCompilationOptions(OutputKind.DynamicallyLinkedLibrary));
+        CSharpCompilation compilation = CompilationWith([assembly, .. others]);
         IAssemblySymbol symbol = (IAssemblySymbol)compilation.GetAssemblyOrModuleSymbol(assembly)!;
         IEnumerable<INamedTypeSymbol> types =
             TypesOf(symbol.GlobalNamespace).OrderBy(type => type.ToDisplayString(TypeFormat), StringComparer.Ordinal);

@@ -9,14 +9,20 @@ namespace MappedFileQueues.Tests.Structure;
 /// </summary>
 public sealed class PublicSurfaceTests
 {
-    private const string ListingPath = "tests/MappedFileQueues.Tests/Structure/PublicSurface.txt";
+    private const string Folder = "tests/MappedFileQueues.Tests/Structure/";
 
-    [Fact]
-    public void Core_PublicSurface_EqualsTheListing()
+    public static TheoryData<string> Packages => [.. PublicSurface.Packages];
+
+    [Theory]
+    [MemberData(nameof(Packages))]
+    public void Package_PublicSurface_EqualsTheListing(string package)
     {
-        string path = Repository.PathOf(ListingPath);
+        string listingPath = $"{Folder}PublicSurface{package["MappedFileQueues".Length..]}.txt";
+        string path = Repository.PathOf(listingPath);
         string surface = PublicSurface.Of(
-            MetadataReference.CreateFromFile(typeof(MappedFileQueueException).Assembly.Location));
+            MetadataReference.CreateFromFile(PublicSurface.PathOf(package)),
+            PublicSurface.Packages.Where(other => other != package)
+                .Select(other => MetadataReference.CreateFromFile(PublicSurface.PathOf(other))));
         if (Environment.GetEnvironmentVariable("MFQ_UPDATE_SURFACE") == "1")
             File.WriteAllText(path, surface);
 
@@ -26,7 +32,7 @@ public sealed class PublicSurfaceTests
             expected.Except(actual).Select(line => $"- {line}").Concat(actual.Except(expected).Select(line => $"+ {line}"));
         Assert.True(
             expected.SequenceEqual(actual),
-            $"The public surface differs from {ListingPath}; if that is meant, run this test with MFQ_UPDATE_SURFACE=1.\n"
+            $"The public surface differs from {listingPath}; if that is meant, run this test with MFQ_UPDATE_SURFACE=1.\n"
             + string.Join('\n', differences));
     }
 

@@ -86,7 +86,8 @@ internal static class StoreMetaFile
             || directory.List(StoreNames.CommitLog).Any(name => name.Length == 20 && name.All(char.IsAsciiDigit));
         if (isOldVersion)
             throw new QueueFormatException($"The folder holds a store of MappedFileQueues 1.x: path={directory.Path}. "
-                + "Import it with `mfq import-v1`; nothing was written.");
+                + "Nothing was written. Read it to its end with the 1.x package, and produce into a new folder with this one "
+                + "(docs/guide/moving.md).");
         string? foreign = names.FirstOrDefault(name =>
             name is not (StoreNames.CommitLog or StoreNames.Offsets or StoreNames.Locks or Temporary));
         foreign ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}").FirstOrDefault();

@@ -8,36 +8,20 @@ namespace MappedFileQueues.Tests.Structure.Api;
 /// <summary>The pages of the API: a page a namespace, made of what the assemblies show and of the comments beside them.</summary>
 internal static class ApiReference
 {
-    /// <summary>The packages that have an API.</summary>
-    private static readonly string[] s_assemblies =
-        ["MappedFileQueues", "MappedFileQueues.Hosting", "MappedFileQueues.Protobuf", "MappedFileQueues.Testing"];
-
     /// <summary>Lists of the pages' names and texts.</summary>
     public static IReadOnlyDictionary<string, string> Make()
     {
-        MetadataReference[] own = [.. s_assemblies.Select(ReferenceTo)];
-        CSharpCompilation compilation = CSharpCompilation.Create(
-            "Api",
-            references: [.. SourceCompilation.RuntimeReferences, .. Others(), .. own],
-            options: new CSharpCompilationOptions(OutputKind.DynamicallyLinkedLibrary));
-        ApiComments comments = new(compilation, s_assemblies.Select(assembly => $"{PathOf(assembly)}.xml"));
+        MetadataReference[] own =
+            [.. PublicSurface.Packages.Select(package => MetadataReference.CreateFromFile(PublicSurface.PathOf(package)))];
+        CSharpCompilation compilation = PublicSurface.CompilationWith(own);
+        ApiComments comments = new(
+            compilation, PublicSurface.Packages.Select(package => Path.ChangeExtension(PublicSurface.PathOf(package), ".xml")));
         return own
             .SelectMany(reference => PublicSurface.TypesOf(
                 ((IAssemblySymbol)compilation.GetAssemblyOrModuleSymbol(reference)!).GlobalNamespace))
             .GroupBy(type => type.ContainingNamespace.ToDisplayString())
             .ToDictionary(group => $"{group.Key}.md", group => PageOf(group.Key, group, comments));
     }
-
-    private static string PathOf(string assembly) => Path.Combine(AppContext.BaseDirectory, assembly);
-
-    private static PortableExecutableReference ReferenceTo(string assembly) =>
-        MetadataReference.CreateFromFile($"{PathOf(assembly)}.dll");
-
-    private static IEnumerable<MetadataReference> Others() =>
-        Directory.EnumerateFiles(AppContext.BaseDirectory, "*.dll")
-            .Where(path => Path.GetFileName(path).StartsWith("Microsoft.Extensions.", StringComparison.Ordinal)
-                || Path.GetFileName(path) == "Google.Protobuf.dll")
-            .Select(path => MetadataReference.CreateFromFile(path));
 
     private static string PageOf(string name, IEnumerable<INamedTypeSymbol> types, ApiComments comments)
     {
