@@ -1,3 +1,5 @@
+using MappedFileQueues.Log.StoreFiles;
+
 namespace MappedFileQueues.RabbitMQ;
 
 /// <summary>What a <see cref="StreamForwarder"/> forwards, and how.</summary>
@@ -86,11 +88,12 @@ public sealed class StreamForwarderOptions : BridgeOptions
                 + $"name=\"{ConsumerName}\".");
         }
 
-        if (DeadLetterPath is { } path && FullPath(path) == FullPath(StorePath))
-            throw new ArgumentException("DeadLetterPath is the store itself: a refused record would be forwarded again.");
+        if (DeadLetterPath is { } path && StorePaths.AreSame(path, StorePath))
+        {
+            throw new ArgumentException($"DeadLetterPath is the store itself: a refused record would be forwarded again. "
+                + $"path={StorePath}, dead letters={path}. Name another store.");
+        }
     }
-
-    private static string FullPath(string path) => Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
 }
 
 /// <summary>What holds the lock of a forwarder at the broker.</summary>

@@ -1,3 +1,5 @@
+using MappedFileQueues.Log.StoreFiles;
+
 namespace MappedFileQueues.RabbitMQ.Forwarding;
 
 /// <summary>
@@ -48,6 +50,10 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
                 $"The broker refuses a record: offset={offset}, length={record.Length}, path={options.StorePath}. Name a store "
                 + "for such records (DeadLetterPath), or raise the broker's limit.");
         }
+
+        // A link may have been made since the options were checked.
+        if (StorePaths.AreSame(path, options.StorePath))
+            throw NotKept(offset, record.Length, "It is the store itself. Name another one (DeadLetterPath), and start again.");
 
         try
         {

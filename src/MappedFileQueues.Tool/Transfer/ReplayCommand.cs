@@ -1,6 +1,7 @@
 using System.CommandLine;
 using System.Diagnostics;
 using MappedFileQueues.Inspection;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Output;
@@ -40,7 +41,7 @@ internal static class ReplayCommand
             ConsumePlan plan = ConsumePlan.WithoutTrace(
                 parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
             string path = Path.GetFullPath(parsed.GetRequiredValue(target));
-            if (TargetStore.IsSame(plan.StorePath, path))
+            if (StorePaths.AreSame(plan.StorePath, path))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
             MappedFileQueueOptions options = new()
             {

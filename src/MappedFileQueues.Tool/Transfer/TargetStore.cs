@@ -70,24 +70,6 @@ internal sealed class TargetStore : IDisposable
     /// <summary>Closes the store.</summary>
     public void Dispose() => _queue.Dispose();
 
-    /// <summary>True if both paths lead to one store, be it through a link.</summary>
-    public static bool IsSame(string storePath, string otherPath)
-    {
-        FileIdentity? identity = Identify(storePath);
-        return identity is { } known && known != default
-            ? known == Identify(otherPath)
-            : Normal(storePath) == Normal(otherPath);
-
-        static string Normal(string path) => Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
-    }
-
-    private static FileIdentity? Identify(string storePath)
-    {
-        using HeldDirectory? directory =
-            CurrentPlatform.Services.OpenDirectory(Path.GetFullPath(storePath), create: false, mode: null);
-        return directory?.Identify(StoreNames.Meta);
-    }
-
     private static StoreMeta? ReadMeta(string storePath)
     {
         using HeldDirectory? directory =

@@ -119,6 +119,9 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         Refuses("StreamMaxLength", options => options.StreamMaxLength = 0);
         Refuses("StreamSegmentLength", options => options.StreamSegmentLength = -1);
         Refuses("DeadLetterPath", options => options.DeadLetterPath = options.StorePath + "/");
+        string link = Path.Combine(_scene.Root, "link");
+        Directory.CreateSymbolicLink(link, _scene.SourcePath);
+        Refuses("DeadLetterPath", options => options.DeadLetterPath = link);
         Refuses("Stream", options => options.Stream = new string('s', 250));
         Refuses("ConsumerName", options => options.ConsumerName = "a/b");
         Refuses("address", options => options.Brokers = "amqp://host/a/b");
