@@ -7,14 +7,16 @@ HEADER = struct.Struct("<4sBBBBII16sqqq16s")  # docs/BRIDGE.md specifies it
 
 def unpack(body):
     """The records of one broker message: (store, epoch, offset, payload)."""
-    magic, version, kind, length, _, _, count, store, epoch, start, _, _ = HEADER.unpack_from(body)
-    if magic != b"MFQE" or version != 1:
+    if len(body) < HEADER.size or not body.startswith(b"MFQE\x01"):
         raise ValueError("no envelope of version 1")
+    _, _, kind, length, _, _, count, store, epoch, start, _, _ = HEADER.unpack_from(body)
     at = length
     for _ in range(count if kind == 1 else 0):
         place, size = struct.unpack_from("<II", body, at)
         at, size, has_headers = at + 8, size & 0x7FFFFFFF, size >> 31
         headers = struct.unpack_from("<I", body, at)[0] if has_headers else 0
+        if headers > size or at + size > len(body):
+            raise ValueError("a record goes beyond the end")
         yield uuid.UUID(bytes=store), epoch, start + 8 * place, body[at + headers:at + size]
         at += size
 
@@ -23,8 +25,14 @@ def main(address, stream, left=None):
     channel = pika.BlockingConnection(pika.URLParameters(address)).channel()
     channel.basic_qos(prefetch_count=100)
     seen = {}
-    for delivery, _, body in channel.consume(stream, arguments={"x-stream-offset": "first"}):
-        for store, epoch, offset, payload in unpack(body):
+    for delivery, properties, body in channel.consume(stream, arguments={"x-stream-offset": "first"}):
+        try:
+            records = list(unpack(body))
+        except (ValueError, struct.error) as error:  # anybody may publish into a stream
+            place = properties.headers["x-stream-offset"]
+            print(f"left out the message at {place}: {error}", file=sys.stderr)
+            records = []
+        for store, epoch, offset, payload in records:
             if (epoch, offset) > seen.get(store, (-1, -1)):  # a retry may bring a record again
                 seen[store] = (epoch, offset)
                 sys.stdout.buffer.write(payload + b"\n")

@@ -34,4 +34,10 @@ public enum BridgeFault
 
     /// <summary>The store of dead letters cannot take a record: it is too small, of another kind, damaged or in use.</summary>
     DeadLetters = 7,
+
+    /// <summary>
+    /// The broker refuses the account, its virtual host or a right. Only <see cref="StreamForwarder.RunOnceAsync"/> ends at that:
+    /// a bridge that runs for ever tries again until somebody has granted it.
+    /// </summary>
+    Denied = 8,
 }

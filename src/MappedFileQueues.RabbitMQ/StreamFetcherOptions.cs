@@ -15,8 +15,11 @@ public sealed class StreamFetcherOptions : BridgeOptions
     /// </summary>
     public TimeSpan PositionInterval { get; set; } = TimeSpan.FromSeconds(1);
 
-    /// <summary>The length of the segments of a store that the fetcher makes. Default 64 MiB.</summary>
-    public long SegmentSize { get; set; } = 64L * 1024 * 1024;
+    /// <summary>
+    /// The length of the segments of a store that the fetcher makes. Default 128 MiB, which takes every record that a forwarder
+    /// sends by default.
+    /// </summary>
+    public long SegmentSize { get; set; } = 128L * 1024 * 1024;
 
     /// <summary>When what is appended is on the local disk. Default: at intervals.</summary>
     public DurabilityLevel Durability { get; set; } = DurabilityLevel.Interval;

@@ -32,7 +32,10 @@ public sealed class StreamForwarder
     /// <exception cref="InvalidOperationException">It runs already.</exception>
     public Task RunAsync(CancellationToken cancellationToken) => _loop.RunAsync(once: false, cancellationToken);
 
-    /// <summary>Forwards what is in the store now, and returns once the broker has confirmed it.</summary>
+    /// <summary>
+    /// Forwards what is in the store now, and returns once the broker has confirmed it. A broker that cannot be reached is tried
+    /// again for ever; one that denies the account, its virtual host or a right ends the call (<see cref="BridgeFault.Denied"/>).
+    /// </summary>
     /// <param name="cancellationToken">Ends it.</param>
     /// <returns>A task that completes when all of it is in the stream.</returns>
     /// <inheritdoc cref="RunAsync"/>

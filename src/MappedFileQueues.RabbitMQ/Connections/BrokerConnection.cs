@@ -80,13 +80,15 @@ internal sealed class BrokerConnection : IAsyncDisposable
             limit.Dispose();
             return opened;
         }
-        catch
+        catch (Exception error)
         {
             await limit.CancelAsync().ConfigureAwait(false);
             // It may have opened after all. What it failed with is of no interest any more.
             _ = opening.ContinueWith(
                 late => Abandon(late.Exception is null && !late.IsCanceled ? late.Result : null, sockets),
                 CancellationToken.None, TaskContinuationOptions.None, TaskScheduler.Default);
+            if (error is TimeoutException)
+                throw NoAnswer(patience, "connect", error);
             throw;
         }
     }
@@ -100,7 +102,8 @@ internal sealed class BrokerConnection : IAsyncDisposable
         // No tracking: it writes headers of its own into messages. No limiter: the default one stops at 1,000 a second.
         CreateChannelOptions options = new(
             confirms, publisherConfirmationTrackingEnabled: false, outstandingPublisherConfirmationsRateLimiter: null);
-        IChannel channel = await Ask(_connection.CreateChannelAsync(options, cancellationToken), cancellationToken)
+        IChannel channel = await Ask(
+            _connection.CreateChannelAsync(options, cancellationToken), "open a channel", queue: null, cancellationToken)
             .ConfigureAwait(false);
         if (!matters)
             return channel;
@@ -133,14 +136,18 @@ internal sealed class BrokerConnection : IAsyncDisposable
     }
 
     /// <summary>Waits for an answer, up to the limit.</summary>
-    public async Task<T> Ask<T>(Task<T> call, CancellationToken cancellationToken)
+    /// <param name="call">What is asked.</param>
+    /// <param name="step">What the answer is for; the error of a wait without an answer tells it.</param>
+    /// <param name="queue">The queue that it is about; null for none.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    public async Task<T> Ask<T>(Task<T> call, string step, string? queue, CancellationToken cancellationToken)
     {
-        await Ask((Task)call, cancellationToken).ConfigureAwait(false);
+        await Ask((Task)call, step, queue, cancellationToken).ConfigureAwait(false);
         return await call.ConfigureAwait(false);
     }
 
     /// <inheritdoc cref="Ask{T}"/>
-    public async Task Ask(Task call, CancellationToken cancellationToken)
+    public async Task Ask(Task call, string step, string? queue, CancellationToken cancellationToken)
     {
         if (!call.IsCompletedSuccessfully)
         {
@@ -151,7 +158,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
             }
             catch (TimeoutException error)
             {
-                Fail(new BrokerException($"The broker did not answer within {_patience.TotalSeconds} s.", error));
+                Fail(NoAnswer(_patience, queue is null ? step : $"{step}, queue={queue}", error));
             }
             catch (OperationCanceledException) when (Lost.IsCancellationRequested && !cancellationToken.IsCancellationRequested)
             {
@@ -177,7 +184,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
     public void ThrowIfLost()
     {
         if (Volatile.Read(ref _reason) is { } reason)
-            throw new BrokerException(reason.Message, reason);
+            throw new BrokerException(reason.Message, reason) { IsTimeout = reason is BrokerException { IsTimeout: true } };
     }
 
     /// <summary>Closes it, and goes on after a short while even if that hangs.</summary>
@@ -210,6 +217,9 @@ internal sealed class BrokerConnection : IAsyncDisposable
             }
         }
     }
+
+    private static BrokerException NoAnswer(TimeSpan patience, string step, Exception inner) =>
+        new($"The broker did not answer within {patience.TotalSeconds} s: step={step}.", inner) { IsTimeout = true };
 
     private static Task Abandon(IConnection? connection, ConcurrentBag<WatchedSocket> sockets) => Task.Run(async () =>
     {

@@ -1,4 +1,5 @@
 using System.Globalization;
+using MappedFileQueues.RabbitMQ.Envelopes;
 using RabbitMQ.Client;
 using RabbitMQ.Client.Exceptions;
 
@@ -29,7 +30,8 @@ internal static class StreamQueue
         bool isThere = false;
         try
         {
-            await connection.Ask(channel.QueueDeclarePassiveAsync(stream, cancellationToken), cancellationToken)
+            await connection.Ask(
+                channel.QueueDeclarePassiveAsync(stream, cancellationToken), "look for the stream", stream, cancellationToken)
                 .ConfigureAwait(false);
             isThere = true;
             // Says what differs, if anything does: the kind, or the retention, which may be as it likes.
@@ -37,8 +39,9 @@ internal static class StreamQueue
                 channel.QueueDeclareAsync(
                     stream, durable: true, exclusive: false, autoDelete: false,
                     new Dictionary<string, object?> { [TypeName] = "stream" }, cancellationToken: cancellationToken),
-                cancellationToken).ConfigureAwait(false);
-            await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+                "look at the stream's settings", stream, cancellationToken).ConfigureAwait(false);
+            await connection.Ask(channel.CloseAsync(cancellationToken), "close a channel", stream, cancellationToken)
+                .ConfigureAwait(false);
             return true;
         }
         catch (OperationInterruptedException error) when (error.ShutdownReason?.ReplyCode == NotFound)
@@ -87,8 +90,9 @@ internal static class StreamQueue
             channel.QueueDeclareAsync(
                 options.Stream, durable: true, exclusive: false, autoDelete: false, arguments,
                 cancellationToken: cancellationToken),
-            cancellationToken).ConfigureAwait(false);
-        await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+            "make the stream", options.Stream, cancellationToken).ConfigureAwait(false);
+        await connection.Ask(channel.CloseAsync(cancellationToken), "close a channel", options.Stream, cancellationToken)
+            .ConfigureAwait(false);
     }
 
     /// <summary>Begins to read a stream; returns the consumer's tag.</summary>
@@ -103,13 +107,29 @@ internal static class StreamQueue
         CancellationToken cancellationToken)
     {
         IChannel channel = consumer.Channel;
-        await connection.Ask(channel.BasicQosAsync(0, prefetch, global: false, cancellationToken), cancellationToken)
-            .ConfigureAwait(false);
+        await connection.Ask(
+            channel.BasicQosAsync(0, prefetch, global: false, cancellationToken), "set the prefetch of a reader", stream,
+            cancellationToken).ConfigureAwait(false);
         return await connection.Ask(
             channel.BasicConsumeAsync(
                 stream, autoAck: false, "", noLocal: false, exclusive: false,
                 new Dictionary<string, object?> { [OffsetName] = place }, consumer, cancellationToken),
-            cancellationToken).ConfigureAwait(false);
+            "begin to read", stream, cancellationToken).ConfigureAwait(false);
+    }
+
+    /// <summary>
+    /// Complains about an envelope of another version, whose messages nobody here knows; but anybody can publish what begins like
+    /// one, so a policy may leave it out.
+    /// </summary>
+    public static void ThrowIfOfAnotherVersion(
+        BridgeOptions options, ReadOnlyMemory<byte> body, long streamOffset, EnvelopeFormatException error)
+    {
+        if (options.OnSourceChange == SourceChangePolicy.Stop && EnvelopeLayout.IsOfAnotherVersion(body.Span))
+        {
+            throw new EnvelopeFormatException(
+                $"{error.Message} stream={options.Stream}, place={streamOffset}. If a later version of the bridge wrote it, use "
+                + "that one; else go on without it (OnSourceChange).");
+        }
     }
 
     /// <summary>The place in the stream of a message that was delivered from it; -1 if the broker tells none.</summary>

@@ -8,9 +8,8 @@ internal static partial class BridgeLog
     [LoggerMessage(1, LogLevel.Information, "{Direction} of {Stream}: connecting to {Broker}")]
     public static partial void Connecting(ILogger logger, string direction, string stream, string broker);
 
-    [LoggerMessage(
-        2, LogLevel.Information, "{Direction} of {Stream}: another bridge has the lock of this store; waiting for it")]
-    public static partial void Standby(ILogger logger, string direction, string stream);
+    [LoggerMessage(2, LogLevel.Information, "{Direction} of {Stream}: {Reason} Waiting for it")]
+    public static partial void Standby(ILogger logger, string direction, string stream, string reason);
 
     [LoggerMessage(3, LogLevel.Information, "{Direction} of {Stream}: running from offset {Offset} on, connected to {Broker}")]
     public static partial void Running(ILogger logger, string direction, string stream, long offset, string broker);
@@ -28,8 +27,9 @@ internal static partial class BridgeLog
         "Forward of {Stream}: the broker refuses the record at offset {Offset} of {Length} bytes; it is in the dead letters")]
     public static partial void DeadLetter(ILogger logger, string stream, long offset, int length);
 
-    [LoggerMessage(8, LogLevel.Warning, "Fetch of {Stream}: the message at {Offset} is no envelope and is left out: {Error}")]
-    public static partial void Foreign(ILogger logger, string stream, long offset, string error);
+    [LoggerMessage(
+        8, LogLevel.Warning, "{Direction} of {Stream}: the message at {Offset} is no envelope and is left out: {Error}")]
+    public static partial void Foreign(ILogger logger, string direction, string stream, long offset, string error);
 
     [LoggerMessage(9, LogLevel.Warning, "{Direction} of {Stream}: {Reason} Waiting until it does again")]
     public static partial void Blocked(ILogger logger, string direction, string stream, string reason);

@@ -109,6 +109,10 @@ internal abstract class BridgeLoop
         BridgeLog.Connecting(Logger, Direction, _options.Stream, Addresses.Shown);
     }
 
+    /// <summary>A message of the stream is none of the bridge's.</summary>
+    protected void OnForeign(long streamOffset, string error) =>
+        BridgeLog.Foreign(Logger, Direction, _options.Stream, streamOffset, error);
+
     /// <summary>The broker takes no messages for now, or, without a reason, does again.</summary>
     protected void Blocked(string? reason)
     {
@@ -129,7 +133,9 @@ internal abstract class BridgeLoop
             BridgeLog.Unblocked(Logger, Direction, _options.Stream);
     }
 
-    protected void Standby()
+    /// <summary>Somebody else does the work.</summary>
+    /// <param name="reason">Who, and by which lock.</param>
+    protected void Standby(string reason)
     {
         lock (_lock)
         {
@@ -138,7 +144,7 @@ internal abstract class BridgeLoop
             SetState(BridgeState.Standby);
         }
 
-        BridgeLog.Standby(Logger, Direction, _options.Stream);
+        BridgeLog.Standby(Logger, Direction, _options.Stream, reason);
     }
 
     protected void Running(long offset)
@@ -204,9 +210,9 @@ internal abstract class BridgeLoop
             SetState(BridgeState.Stopped);
             throw;
         }
-        catch (LockHeldException)
+        catch (LockHeldException error)
         {
-            Standby();
+            Standby(error.Message);
             pause = _options.BackOffMin * (1 + Random.Shared.NextDouble());
         }
         catch (QueueInUseException error)
@@ -214,11 +220,11 @@ internal abstract class BridgeLoop
             // Another process of this machine does the work; the store's own lock is as good as the broker's.
             lock (_lock)
                 _error = error.Message;
-            Standby();
+            Standby(error.Message);
             TimeSpan look = _options.BackOffMin * (5 * (1 + Random.Shared.NextDouble()));
             pause = look < _options.BackOffMax ? look : _options.BackOffMax;
         }
-        catch (Exception error) when (BrokerException.IsTransient(error))
+        catch (Exception error) when (BrokerException.IsTransient(error) && !(once && BrokerException.IsDenied(error)))
         {
             string text = BrokerException.Describe(error);
             lock (_lock)
@@ -231,11 +237,20 @@ internal abstract class BridgeLoop
         }
         catch (Exception error)
         {
+            // Who waits for the end of the work waits in vain, and hears of it.
+            bool isDenied = BrokerException.IsTransient(error) && error is not MappedFileQueueException;
+            Exception last = !isDenied ? error : new BridgeException(
+                BridgeFault.Denied,
+                $"The broker denies the account, its virtual host or a right: broker={Addresses.Shown}, "
+                + $"stream={_options.Stream}. {BrokerException.Describe(error)} Correct the account, or grant it what is missing.",
+                error);
             lock (_lock)
-                _error = error.Message;
+                _error = last.Message;
             SetState(BridgeState.Failed);
             BridgeMeter.Failed(this);
-            BridgeLog.Failed(Logger, Direction, _options.Stream, error.Message);
+            BridgeLog.Failed(Logger, Direction, _options.Stream, last.Message);
+            if (isDenied)
+                throw last;
             throw;
         }
 

@@ -27,6 +27,4 @@ internal sealed class FetcherLoop(StreamFetcherOptions options, ILogger logger) 
     protected override void Close()
     {
     }
-
-    private void OnForeign(long streamOffset, string error) => BridgeLog.Foreign(Logger, options.Stream, streamOffset, error);
 }

@@ -66,7 +66,8 @@ internal sealed class FetcherSession(
                     await LookAtEndAsync(cancellationToken).ConfigureAwait(false);
                 if (Stopwatch.GetElapsedTime(ackTime) > s_ackTime)
                 {
-                    await connection.Ask(AcknowledgeAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+                    await connection.Ask(AcknowledgeAsync(cancellationToken), "acknowledge", options.Stream, cancellationToken)
+                        .ConfigureAwait(false);
                     ackTime = Stopwatch.GetTimestamp();
                 }
 
@@ -271,8 +272,9 @@ internal sealed class FetcherSession(
         {
             return StreamEnvelope.Parse(body);
         }
-        catch (EnvelopeFormatException error) when (!EnvelopeLayout.IsOfAnotherVersion(body.Span))
+        catch (EnvelopeFormatException error)
         {
+            StreamQueue.ThrowIfOfAnotherVersion(options, body, streamOffset, error);
             onForeign(streamOffset, error.Message);
             return null;
         }

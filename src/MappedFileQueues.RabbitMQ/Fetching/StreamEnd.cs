@@ -59,7 +59,8 @@ internal sealed class StreamEnd : AsyncDefaultBasicConsumer
             connection.ThrowIfLost();
         }
 
-        await connection.Ask(channel.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+        await connection.Ask(channel.CloseAsync(cancellationToken), "close a channel", stream, cancellationToken)
+            .ConfigureAwait(false);
         return found;
     }
 

@@ -23,6 +23,9 @@ internal sealed class TargetStore : IDisposable
     /// <summary>A batch is one claim, which has to fit into a segment.</summary>
     private const int FrameOverhead = 16;
 
+    /// <summary>What is before the longest message in its segment.</summary>
+    private const int FrameHeaderLength = 8;
+
     private readonly MappedFileQueue _queue;
     private readonly MappedFileProducer _producer;
     private readonly MappedFileConsumer _consumer;
@@ -274,7 +277,8 @@ internal sealed class TargetStore : IDisposable
             throw new BridgeException(
                 BridgeFault.TargetTooSmall,
                 $"A record is longer than the store takes: length={record.Length}, longest={_producer.MessageLengthMax}, "
-                + $"path={_options.StorePath}. Fetch into a new store with longer segments (SegmentSize).");
+                + $"path={_options.StorePath}. Fetch into a new store with longer segments (SegmentSize): "
+                + $"{record.Length + (long)FrameHeaderLength} bytes at least.");
         }
 
         _producer.Produce(record.Span);

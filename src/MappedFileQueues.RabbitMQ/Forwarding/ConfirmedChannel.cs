@@ -68,7 +68,7 @@ internal sealed class ConfirmedChannel
         if (publishing.IsCompletedSuccessfully)
             await publishing.ConfigureAwait(false);
         else
-            await Connection.Ask(publishing.AsTask(), cancellationToken).ConfigureAwait(false);
+            await Connection.Ask(publishing.AsTask(), "publish", queue, cancellationToken).ConfigureAwait(false);
     }
 
     /// <summary>Publishes something small, and waits for the confirm of everything.</summary>
@@ -77,7 +77,7 @@ internal sealed class ConfirmedChannel
         Window.Add(-1, 0, 0, Stopwatch.GetTimestamp());
         await Connection.Ask(
             Channel.BasicPublishAsync("", queue, mandatory: true, _envelope, body, cancellationToken).AsTask(),
-            cancellationToken).ConfigureAwait(false);
+            "publish", queue, cancellationToken).ConfigureAwait(false);
         while (!Window.IsEmpty)
         {
             ThrowIfLate();

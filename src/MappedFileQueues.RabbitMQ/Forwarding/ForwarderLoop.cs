@@ -10,10 +10,14 @@ namespace MappedFileQueues.RabbitMQ.Forwarding;
 /// </summary>
 internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logger) : BridgeLoop(options, "Forward", logger)
 {
+    /// <summary>So many times in a row the lock's queue may fail to answer; then it is looked at, and made anew.</summary>
+    private const int LockSilencesMax = 3;
+
     private readonly DeadLetters _deadLetters = new(options);
     private SourceStore? _source;
     private long _published = -1;
     private long _confirmed = -1;
+    private int _lockSilences;
 
     protected override long LagBytes =>
         Volatile.Read(ref _confirmed) is >= 0 and long confirmed && _source is { } source
@@ -27,6 +31,17 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         await using BrokerConnection connection = await BrokerConnection
             .OpenAsync(Addresses.CreateFactory(), options.RequestTimeout, Blocked, cancellationToken).ConfigureAwait(false);
         await StreamQueue.EnsureAsync(connection, options, cancellationToken).ConfigureAwait(false);
+        if (_lockSilences >= LockSilencesMax)
+        {
+            int silences = _lockSilences;
+            _lockSilences = 0;
+            string removed = await StreamLock
+                .RemoveSilentAsync(connection, options, source.StoreId, cancellationToken).ConfigureAwait(false);
+            throw new BrokerException(
+                $"The lock's queue did not answer {silences} times, although it was empty and nobody used it. It was deleted, "
+                + $"and is made anew: queue={removed}.");
+        }
+
         ConfirmedChannel channel = await ConfirmedChannel
             .OpenAsync(connection, options.Window, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
         ConfirmedChannel lockChannel = channel;
@@ -40,14 +55,12 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
                 .OpenAsync(own, 4, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
         }
 #endif
-        StreamLock held = await StreamLock
-            .TakeAsync(lockChannel, options, source.StoreId, Standby, cancellationToken).ConfigureAwait(false);
+        StreamLock held = await TakeLockAsync(lockChannel, source.StoreId, cancellationToken).ConfigureAwait(false);
         SetState(BridgeState.Connecting);
 
         Guid id = Guid.NewGuid();
         StreamTail tail = await StreamTail
-            .FindAsync(channel, held, options.Stream, source.StoreId, id, options.RequestTimeout, cancellationToken)
-            .ConfigureAwait(false);
+            .FindAsync(channel, held, options, source.StoreId, id, OnForeign, cancellationToken).ConfigureAwait(false);
         long from = FindStart(source, tail);
         long? until = once ? source.PublishedOffset : null;
         EnvelopeWriter writer = new(source.StoreId, id, options.PackLength, options.DurableOnly);
@@ -79,6 +92,24 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     {
         _source?.Dispose();
         _source = null;
+    }
+
+    private async Task<StreamLock> TakeLockAsync(ConfirmedChannel channel, Guid storeId, CancellationToken cancellationToken)
+    {
+        bool isSilent = false;
+        try
+        {
+            return await StreamLock.TakeAsync(channel, options, storeId, Standby, cancellationToken).ConfigureAwait(false);
+        }
+        catch (BrokerException error) when (error.IsTimeout && options.Lock == StreamLockKind.Quorum)
+        {
+            isSilent = true;
+            throw;
+        }
+        finally
+        {
+            _lockSilences = isSilent ? _lockSilences + 1 : 0;
+        }
     }
 
     private long Published(SourceStore source)
@@ -153,7 +184,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
                     BridgeFault.SourceChanged,
                     $"The stream holds nothing of the store, of which everything before the cursor was forwarded: {place}, "
                     + $"cursor={cursor}. The stream was deleted, or its retention has removed everything.",
-                    "Go on from the cursor (OnSourceChange), or reset the consumer.");
+                    "For a second stream of a store, name another consumer (ConsumerName). Else go on from the cursor "
+                    + "(OnSourceChange), or reset the consumer.");
             }
 
             return MoveTo(source, cursor);

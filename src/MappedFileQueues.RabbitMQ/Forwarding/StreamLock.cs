@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Envelopes;
 using RabbitMQ.Client;
 using RabbitMQ.Client.Events;
 using RabbitMQ.Client.Exceptions;
@@ -36,13 +37,49 @@ internal sealed class StreamLock
 
     /// <summary>Waits for the lock.</summary>
     public static async Task<StreamLock> TakeAsync(
-        ConfirmedChannel channel, StreamForwarderOptions options, Guid storeId, Action onStandby,
+        ConfirmedChannel channel, StreamForwarderOptions options, Guid storeId, Action<string> onStandby,
         CancellationToken cancellationToken)
     {
-        string name = $"mfq.lock.{options.Stream}.{storeId:N}";
+        string name = NameOf(options, storeId);
         return options.Lock == StreamLockKind.Classic
             ? await TakeClassicAsync(channel, $"{name}.classic", cancellationToken).ConfigureAwait(false)
             : await TakeQuorumAsync(channel, name, options.TokenAgeMax, onStandby, cancellationToken).ConfigureAwait(false);
+    }
+
+    /// <summary>
+    /// Removes the queue of a lock that does not answer, so that the next attempt makes it anew. A broker that died within a
+    /// second of making a quorum queue keeps its name, calls it running, and never answers whoever wants to consume from it
+    /// (3.10.8). It says of such a queue that it is empty and that nobody uses it. It also says so of a queue whose other nodes
+    /// are away, which it would remove by force: so the stream has to confirm a message first, which takes the majority of them.
+    /// </summary>
+    /// <returns>The queue's name.</returns>
+    /// <exception cref="BrokerException">Somebody uses the queue.</exception>
+    public static async Task<string> RemoveSilentAsync(
+        BrokerConnection connection, StreamForwarderOptions options, Guid storeId, CancellationToken cancellationToken)
+    {
+        string name = NameOf(options, storeId);
+        ConfirmedChannel probe = await ConfirmedChannel
+            .OpenAsync(connection, 1, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
+        EnvelopeWriter writer = new(storeId, Guid.NewGuid(), 0, isDurable: false);
+        writer.Begin(0);
+        await probe.PublishConfirmedAsync(options.Stream, writer.End(EnvelopeKind.Marker, 0, 0), cancellationToken)
+            .ConfigureAwait(false);
+        IChannel own = await connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
+            .ConfigureAwait(false);
+        QueueDeclareOk found = await connection.Ask(
+            own.QueueDeclarePassiveAsync(name, cancellationToken), "look at the lock's queue", name, cancellationToken)
+            .ConfigureAwait(false);
+        if (found.MessageCount > 0 || found.ConsumerCount > 0)
+        {
+            throw new BrokerException(
+                $"The lock's queue does not answer, and is in use: queue={name}, messages={found.MessageCount}, "
+                + $"consumers={found.ConsumerCount}. If no forwarder of the store runs, delete the queue; it is made anew.");
+        }
+
+        await connection.Ask(
+            own.QueueDeleteAsync(name, ifUnused: false, ifEmpty: false, cancellationToken: cancellationToken),
+            "delete the lock's queue", name, cancellationToken).ConfigureAwait(false);
+        return name;
     }
 
     /// <summary>
@@ -62,7 +99,7 @@ internal sealed class StreamLock
             _hasPut = false;
             await _channel.Connection.Ask(
                 _channel.Channel.BasicNackAsync(tag, multiple: false, requeue: true, cancellationToken).AsTask(),
-                cancellationToken).ConfigureAwait(false);
+                "give the lock's token back", _name, cancellationToken).ConfigureAwait(false);
         }
         else if (_holder.WaitTime is { } since && _channel.Connection.IsLate(since))
         {
@@ -74,6 +111,8 @@ internal sealed class StreamLock
         }
     }
 
+    private static string NameOf(StreamForwarderOptions options, Guid storeId) => $"mfq.lock.{options.Stream}.{storeId:N}";
+
     private static async Task<StreamLock> TakeClassicAsync(
         ConfirmedChannel channel, string name, CancellationToken cancellationToken)
     {
@@ -84,18 +123,19 @@ internal sealed class StreamLock
                 channel.Channel.BasicConsumeAsync(
                     name, autoAck: true, "", noLocal: false, exclusive: true, arguments: null,
                     new Holder(channel.Channel, channel.Connection), cancellationToken),
-                cancellationToken).ConfigureAwait(false);
+                "consume from the lock's queue", name, cancellationToken).ConfigureAwait(false);
         }
         catch (Exception error) when (IsRefused(error))
         {
-            throw new LockHeldException();
+            throw new LockHeldException(name);
         }
 
         return new StreamLock(channel, name, null, Timeout.InfiniteTimeSpan);
     }
 
     private static async Task<StreamLock> TakeQuorumAsync(
-        ConfirmedChannel channel, string name, TimeSpan tokenAgeMax, Action onStandby, CancellationToken cancellationToken)
+        ConfirmedChannel channel, string name, TimeSpan tokenAgeMax, Action<string> onStandby,
+        CancellationToken cancellationToken)
     {
         Dictionary<string, object?> arguments = new()
         {
@@ -106,19 +146,20 @@ internal sealed class StreamLock
         };
         await DeclareAsync(channel, name, arguments, cancellationToken).ConfigureAwait(false);
         BrokerConnection connection = channel.Connection;
-        await connection.Ask(channel.Channel.BasicQosAsync(0, 1, global: false, cancellationToken), cancellationToken)
-            .ConfigureAwait(false);
+        await connection.Ask(
+            channel.Channel.BasicQosAsync(0, 1, global: false, cancellationToken), "set the prefetch of the lock's channel", name,
+            cancellationToken).ConfigureAwait(false);
         Holder holder = new(channel.Channel, connection);
         await connection.Ask(
             channel.Channel.BasicConsumeAsync(
                 name, autoAck: false, "", noLocal: false, exclusive: false, arguments: null, holder, cancellationToken),
-            cancellationToken).ConfigureAwait(false);
+            "consume from the lock's queue", name, cancellationToken).ConfigureAwait(false);
         TimeSpan patience = s_tokenPatience;
         for (int waits = 1; !await holder.WaitAsync(patience, cancellationToken).ConfigureAwait(false); waits++)
         {
             if (waits == 2)
             {
-                onStandby();
+                onStandby(new LockHeldException(name).Message);
                 patience = s_standbyPatience;
                 continue;
             }
@@ -139,8 +180,9 @@ internal sealed class StreamLock
         BasicProperties properties = new() { Persistent = true };
         await connection.Ask(
             own.BasicPublishAsync("", name, mandatory: false, properties, ReadOnlyMemory<byte>.Empty, cancellationToken).AsTask(),
-            cancellationToken).ConfigureAwait(false);
-        await connection.Ask(own.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+            "publish the lock's token", name, cancellationToken).ConfigureAwait(false);
+        await connection.Ask(own.CloseAsync(cancellationToken), "publish the lock's token", name, cancellationToken)
+            .ConfigureAwait(false);
         if (own.CloseReason is { ReplyCode: not Constants.ReplySuccess } end)
             throw new BrokerException($"The channel ended: code={end.ReplyCode}, {end.ReplyText}");
     }
@@ -150,7 +192,7 @@ internal sealed class StreamLock
         channel.Connection.Ask(
             channel.Channel.QueueDeclareAsync(
                 name, durable: true, exclusive: false, autoDelete: false, arguments, cancellationToken: cancellationToken),
-            cancellationToken);
+            "make the lock's queue", name, cancellationToken);
 
     /// <summary>Whether somebody else has the queue; the same code also tells an account that it may not read it.</summary>
     private static bool IsRefused(Exception? error) => error is not null

@@ -26,15 +26,16 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
     /// comes after the marker would stay without an acknowledgement until the broker ends the channel because of it.
     /// </summary>
     public static async Task<StreamTail> FindAsync(
-        ConfirmedChannel channel, StreamLock heldLock, string stream, Guid storeId, Guid session, TimeSpan patience,
-        CancellationToken cancellationToken)
+        ConfirmedChannel channel, StreamLock heldLock, StreamForwarderOptions options, Guid storeId, Guid session,
+        Action<long, string> onForeign, CancellationToken cancellationToken)
     {
+        string stream = options.Stream;
         EnvelopeWriter writer = new(storeId, session, 0, isDurable: false);
         writer.Begin(0);
 #if MFQ_PLANTED
         if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.NoFence))
         {
-            Scan hasty = new(channel, heldLock, channel.Channel, storeId, session);
+            Scan hasty = new(channel, heldLock, channel.Channel, options, storeId, session, onForeign);
             await hasty.ReadHastilyAsync(stream, cancellationToken).ConfigureAwait(false);
             if (hasty.Found.To >= 0)
                 return hasty.Found;
@@ -45,23 +46,25 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
 
         IChannel reader = await channel.Connection.OpenChannelAsync(confirms: false, matters: false, cancellationToken)
             .ConfigureAwait(false);
-        Scan scan = new(channel, heldLock, reader, storeId, session);
-        await scan.ReadAsync(stream, "last", patience, cancellationToken).ConfigureAwait(false);
+        Scan scan = new(channel, heldLock, reader, options, storeId, session, onForeign);
+        await scan.ReadAsync(stream, "last", cancellationToken).ConfigureAwait(false);
         for (long step = FirstStep; scan.Found.To < 0 && scan.From > 0; step = Math.Min(step, StepMax) * StepFactor)
         {
             long from = Math.Max(0, scan.MarkerOffset - step);
-            Scan further = new(channel, heldLock, reader, storeId, session);
-            await further.ReadAsync(stream, from, patience, cancellationToken).ConfigureAwait(false);
+            Scan further = new(channel, heldLock, reader, options, storeId, session, onForeign);
+            await further.ReadAsync(stream, from, cancellationToken).ConfigureAwait(false);
             scan = further;
         }
 
-        await channel.Connection.Ask(reader.CloseAsync(cancellationToken), cancellationToken).ConfigureAwait(false);
+        await channel.Connection.Ask(reader.CloseAsync(cancellationToken), "close a channel", stream, cancellationToken)
+            .ConfigureAwait(false);
         return scan.Found;
     }
 
     /// <summary>Reads from a place up to the marker of a session.</summary>
-    private sealed class Scan(ConfirmedChannel channel, StreamLock heldLock, IChannel reader, Guid storeId, Guid session)
-        : AsyncDefaultBasicConsumer(reader)
+    private sealed class Scan(
+        ConfirmedChannel channel, StreamLock heldLock, IChannel reader, StreamForwarderOptions options, Guid storeId,
+        Guid session, Action<long, string> onForeign) : AsyncDefaultBasicConsumer(reader)
     {
         private const int AckInterval = Prefetch / 2;
 
@@ -76,7 +79,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         /// <summary>The place where the reading was asked to begin.</summary>
         public long From { get; private set; }
 
-        public async Task ReadAsync(string stream, object place, TimeSpan patience, CancellationToken cancellationToken)
+        public async Task ReadAsync(string stream, object place, CancellationToken cancellationToken)
         {
             From = place is long number ? number : long.MaxValue;
             string tag = await StreamQueue
@@ -89,7 +92,8 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
                 if (Channel.CloseReason is { } end)
                     throw new BrokerException($"The channel ended: code={end.ReplyCode}, {end.ReplyText}");
                 if (channel.Connection.IsLate(Volatile.Read(ref _lastTime)))
-                    throw new BrokerException($"The end of the stream did not come within {patience.TotalSeconds} s.");
+                    throw new BrokerException(
+                        $"The end of the stream did not come within {options.RequestTimeout.TotalSeconds} s: stream={stream}.");
                 try
                 {
                     await _done.Task.WaitAsync(TimeSpan.FromMilliseconds(100), cancellationToken).ConfigureAwait(false);
@@ -101,7 +105,8 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
             }
 
             await _done.Task.ConfigureAwait(false);
-            await channel.Connection.Ask(Channel.BasicCancelAsync(tag, false, cancellationToken), cancellationToken)
+            await channel.Connection
+                .Ask(Channel.BasicCancelAsync(tag, false, cancellationToken), "end the reading", stream, cancellationToken)
                 .ConfigureAwait(false);
         }
 
@@ -142,15 +147,20 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
             {
                 envelope = StreamEnvelope.Parse(body);
             }
-            catch (EnvelopeFormatException error) when (EnvelopeLayout.IsOfAnotherVersion(body.Span))
+            catch (EnvelopeFormatException error)
             {
-                // What it says about the store, a later version knows.
-                _done.TrySetException(error);
-                return;
-            }
-            catch (EnvelopeFormatException)
-            {
-                // Whoever put it there, it says nothing about this store.
+                try
+                {
+                    // What one of a later version says about the store, nobody knows here. Others say nothing about it.
+                    StreamQueue.ThrowIfOfAnotherVersion(options, body, offset, error);
+                    if (EnvelopeLayout.IsOfAnotherVersion(body.Span))
+                        onForeign(offset, error.Message);
+                }
+                catch (EnvelopeFormatException refused)
+                {
+                    _done.TrySetException(refused);
+                }
+
                 return;
             }
 

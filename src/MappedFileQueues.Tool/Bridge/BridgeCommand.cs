@@ -92,16 +92,22 @@ internal static class BridgeCommand
         Argument<string> brokers = BrokersArgument();
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is made if it is missing.");
         Option<string> stream = StreamOption();
+        Option<long?> segmentSize = ToolOptions.Size(
+            "--segment-size",
+            "The length of a segment file of a new store; the longest message is 8 bytes shorter. Default 128 MiB.",
+            1,
+            StoreMeta.SegmentLengthMax);
         Option<bool> goOn = ChangeOption();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
         Command command = new(
             "fetch", "Fetch a stream into a store: `mfq bridge fetch amqps://shop@broker --stream orders orders-copy`.")
         {
-            brokers, stream, store, goOn, allowFileSystem,
+            brokers, stream, store, segmentSize, goOn, allowFileSystem,
         };
         command.SetAction(parsed => Run(parsed, token =>
         {
             StreamFetcherOptions options = new();
+            options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
             Fill(options, parsed.GetRequiredValue(store), parsed.GetRequiredValue(brokers), parsed.GetRequiredValue(stream),
                 parsed.GetValue(goOn), parsed.GetValue(allowFileSystem));
             StreamFetcher fetcher = new(options, new ErrorLogger<StreamFetcher>());
@@ -176,7 +182,9 @@ internal static class BridgeCommand
         if (OutputOption.IsJson(parsed))
         {
             OutputOption.WriteJson(
-                new BridgeResult(end.Messages, end.Bytes, end.Attempts, end.LastError), BridgeJsonContext.Default.BridgeResult);
+                new BridgeResult(
+                    end.Messages, end.Bytes, end.Attempts, end.LastError is { } error ? OperatorWords.Of(error) : null),
+                BridgeJsonContext.Default.BridgeResult);
         }
         else
         {

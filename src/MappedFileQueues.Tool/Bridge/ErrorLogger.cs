@@ -1,3 +1,4 @@
+using MappedFileQueues.Tool.Output;
 using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Tool.Bridge;
@@ -14,6 +15,6 @@ internal sealed class ErrorLogger<T> : ILogger<T>
         LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)
     {
         if (IsEnabled(logLevel))
-            Console.Error.WriteLine($"mfq: {formatter(state, exception)}");
+            Console.Error.WriteLine($"mfq: {OperatorWords.Of(formatter(state, exception))}");
     }
 }

@@ -45,6 +45,14 @@ internal static class OperatorWords
         ("Compact it, or make a pack with a larger VolumeSize.",
             "Run `mfq pack compact`, or create a pack with a larger --volume-size."),
         ("Let them take turns, or use ProducerMode.Shared.", "This is a defect of the calling program."),
+        ("(OnSourceChange)", "(--go-on)"),
+        ("(ConsumerName)", "(--consumer)"),
+        ("(SegmentSize)", "(--segment-size)"),
+        ("(DeadLetterPath)", "(--dead-letters)"),
+        ("DeadLetterPath is the store itself", "--dead-letters is the store itself"),
+        (" (PositionInterval)", ""),
+        ("StorePath is missing", "STORE is missing"),
+        ("ConsumerName has at most", "--consumer has at most"),
         ("with AllowStaleValues the pack answers with what it knows", "with --allow-stale the pack answers with what it knows"),
     ];
 

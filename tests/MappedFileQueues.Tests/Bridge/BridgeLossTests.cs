@@ -244,10 +244,11 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
 
     /// <summary>
     /// A later version's envelope was left out as a stranger's message. The fetcher's place was then behind it, and a forwarder
-    /// that is older than the one before would have sent again what such envelopes hold.
+    /// that is older than the one before would have sent again what such envelopes hold. But anybody can publish what begins like
+    /// one: both sides stopped at it for good, and there was no way out.
     /// </summary>
     [Fact]
-    public async Task Run_EnvelopeOfALaterVersion_StopsBothSides()
+    public async Task Run_EnvelopeOfALaterVersion_StopsBothSidesAndIsLeftOutWhenTold()
     {
         _scene.Produce("one");
         await BridgeScene.OnceAsync(_scene.Forward());
@@ -260,7 +261,17 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
             () => new StreamFetcher(_scene.Fetch()).RunAsync(limit.Token));
         Assert.Contains("version=2", error.Message, StringComparison.Ordinal);
         Assert.Equal(["one"], _scene.Received());
+        Assert.Contains("(OnSourceChange)", error.Message, StringComparison.Ordinal);
+        _scene.Produce("two");
         await Assert.ThrowsAsync<EnvelopeFormatException>(() => BridgeScene.OnceAsync(_scene.Forward()));
+
+        StreamForwarderOptions forward = _scene.Forward();
+        forward.OnSourceChange = SourceChangePolicy.Continue;
+        await BridgeScene.OnceAsync(forward);
+        StreamFetcherOptions fetch = _scene.Fetch();
+        fetch.OnSourceChange = SourceChangePolicy.Continue;
+        await _scene.FetchAsync(2, fetch);
+        Assert.Equal(["one", "two"], _scene.Received());
     }
 
     /// <summary>A forwarder that waits for records did not notice that the store is another one now.</summary>

@@ -64,6 +64,8 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
             Assert.Contains("access to queue", refused.GetStatus().LastError!, StringComparison.Ordinal);
             await stop.CancelAsync();
             await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+            BridgeException denied = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(stranger));
+            Assert.Equal(BridgeFault.Denied, denied.Fault);
         }
 
         _scene.Address = As("sender:s");

@@ -226,21 +226,28 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         Assert.Equal(File.ReadAllBytes(input), ToolRun.Of("consume", _scene.TargetPath, "--format", "text").Expect(0).Output);
     }
 
-    /// <summary>The consumer in another language, from samples/, with the client of its language.</summary>
+    /// <summary>
+    /// The consumer in another language, from samples/, with the client of its language. It died at the first message that was
+    /// none of the bridge's.
+    /// </summary>
     [Fact]
     public async Task Sample_PythonConsumer_PrintsTheMessages()
     {
         Assert.SkipUnless(
             File.Exists("/usr/bin/python3") && Directory.Exists("/usr/lib/python3/dist-packages/pika"),
             "python3-pika is not installed");
+        await _scene.PublishAsync("hello"u8.ToArray(), [.. "MFQE"u8, 2], new byte[100]);
         Produce(0, 500);
-        await BridgeScene.OnceAsync(_scene.Forward());
+        StreamForwarderOptions options = _scene.Forward();
+        options.OnSourceChange = SourceChangePolicy.Continue;
+        await BridgeScene.OnceAsync(options);
         ToolRun run = ToolRun.Start(
             new ProcessStartInfo(
                 "/usr/bin/python3",
                 [Repository.PathOf("samples/bridge_consumer.py"), $"{broker.Node.Address}/%2F", _scene.Stream, "500"]),
             []).Expect(0);
         Assert.Equal(Expected(500), run.Lines);
+        Assert.Contains("left out the message at 2", run.Error, StringComparison.Ordinal);
     }
 
     private static MappedFileQueue Open(string path) => new(new MappedFileQueueOptions { StorePath = path });

@@ -1,4 +1,5 @@
 using System.Text.RegularExpressions;
+using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.Tests.Structure;
 using MappedFileQueues.Tool.Output;
 using Microsoft.CodeAnalysis;
@@ -35,6 +36,24 @@ public sealed partial class OperatorWordsTests : IDisposable
             let said = OperatorWords.Of(token.ValueText)
             from word in Word().Matches(said).Select(match => match.Value).Where(names.Contains)
             select $"{tree.FilePath}: \"{said}\" names {word}: give OperatorWords what to say in its place.");
+    }
+
+    /// <summary>The bridge's errors named OnSourceChange and SegmentSize, which are no options of a command.</summary>
+    [Fact]
+    public void Of_EveryTextOfTheBridge_NamesNoOptionOfTheLibrary()
+    {
+        HashSet<string> names = [.. new[] { typeof(StreamForwarderOptions), typeof(StreamFetcherOptions) }
+            .SelectMany(type => type.GetProperties()).Select(property => property.Name).Where(name => TwoWords().IsMatch(name))];
+        Assert.Contains("OnSourceChange", names);
+
+        Violations.None(
+            from path in Repository.SourceFiles("src/MappedFileQueues.RabbitMQ/", "*.cs")
+            from token in SourceCompilation.Parse(path, File.ReadAllText(path)).GetRoot().DescendantTokens()
+            where token.IsKind(SyntaxKind.StringLiteralToken) || token.IsKind(SyntaxKind.InterpolatedStringTextToken)
+            where token.ValueText.Contains(' ', StringComparison.Ordinal)
+            let said = OperatorWords.Of(token.ValueText)
+            from word in Word().Matches(said).Select(match => match.Value).Where(names.Contains)
+            select $"{path}: \"{said}\" names {word}: give OperatorWords what to say in its place.");
     }
 
     [Fact]

@@ -11,7 +11,9 @@ namespace MappedFileQueues.Packs.Format;
 /// Where the needles of the previous volume end, which was filled by puts; a crash tore off what follows. 0 if they end where the
 /// file ends.
 /// </param>
-internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong SequenceBefore, long PreviousEnd = 0)
+/// <param name="CopyEnd">Where the needles of a compaction's copy end, which is complete; 0 if unknown.</param>
+internal sealed record VolumeHeader(
+    VolumeName Name, ulong CleanAsOf, ulong SequenceBefore, long PreviousEnd = 0, long CopyEnd = 0)
 {
     /// <summary>In bytes; also the position of the first needle.</summary>
     public const int Length = 64;
@@ -31,6 +33,7 @@ internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong Sequ
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(24), CleanAsOf);
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(32), SequenceBefore);
         packId.TryWriteBytes(bytes.AsSpan(40));
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(56), (uint)(CopyEnd / NeedleLayout.Unit));
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
         return bytes;
     }
@@ -51,6 +54,7 @@ internal sealed record VolumeHeader(VolumeName Name, ulong CleanAsOf, ulong Sequ
             name,
             BinaryPrimitives.ReadUInt64LittleEndian(bytes[24..]),
             BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]),
-            BinaryPrimitives.ReadUInt32LittleEndian(bytes[20..]) * (long)NeedleLayout.Unit);
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[20..]) * (long)NeedleLayout.Unit,
+            BinaryPrimitives.ReadUInt32LittleEndian(bytes[56..]) * (long)NeedleLayout.Unit);
     }
 }

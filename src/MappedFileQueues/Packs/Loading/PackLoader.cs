@@ -243,6 +243,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         HashSet<VolumeName> known = [.. full];
         var replay = new PackReplay(_core, hasLock: _isWriter);
         IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
+        bool isEndLost = false;
         for (int i = 0; i < volumes.Count; i++)
         {
             Volume volume = volumes[i];
@@ -258,7 +259,9 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             if (known.Contains(volume.Name))
                 continue;
             _scannedLength += Math.Max(0, volume.File.Length - volume.Tail);
-            replay.Replay(volume, volume.Tail, isLast, proven: volume.Tail);
+            long covered = volume.Tail;
+            replay.Replay(volume, covered, isLast, proven: covered);
+            isEndLost |= CheckLength(volume, covered);
             if (!isLast)
                 CheckEnd(volume, volumes[i + 1]);
         }
@@ -268,7 +271,11 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         foreach (Volume volume in volumes)
             _core.LeapTo(volume.CleanAsOf);
         uint last = volumes.Select(volume => volume.Name.Last).DefaultIfEmpty().Max();
-        CheckMark(volumes.LastOrDefault(), Math.Max(last, lastReported));
+        isEndLost |= CheckMark(Math.Max(last, lastReported));
+
+        // What is lost may come back, and its sequences must not have been used again.
+        if (isEndLost)
+            _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
         _lastNumber = Math.Max(_lastNumber, Math.Max(last, _mark.VolumeNumber));
     }
 
@@ -280,29 +287,50 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     /// </summary>
     private void CheckEnd(Volume volume, Volume next)
     {
-        bool isComparable = volume.Name.Generation == 0 && next.Name.Generation == 0 && volume.Name.Last + 1 == next.Name.First;
+        bool isComparable = volume.Name.Generation == 0 && volume.Name.Last + 1 == next.Name.First;
         bool isBeginKnown =
             !volume.HasHeader || volume.Tail > VolumeHeader.Length || volume.SequenceBefore > 0 || volume.Name.First == 1;
-        bool isEndKnown = _core.Hidden.Stretches.Any(stretch =>
-            stretch.Name == volume.Name && stretch.Position + stretch.Length == volume.Tail);
         bool isShort = Math.Max(_core.Sequence, volume.SequenceBefore) < next.SequenceBefore;
-        if (isComparable && isBeginKnown && !isEndKnown && isShort)
-            _core.Hide(new HiddenStretch(volume.Name, volume.Tail, 0, Trace: null));
+        if (isComparable && isBeginKnown && isShort)
+            HideEnd(volume, volume.Tail);
     }
 
-    /// <summary>Detects from the mark what was on disk at the end of the pack and is missing now.</summary>
-    private void CheckMark(Volume? last, uint lastNumber)
+    /// <summary>
+    /// Detects a file that is shorter than it was. A file has its header before it has its name, so without one nothing tells
+    /// what followed. A copy's header stores where the copy ends, and the mark how much of the last volume was on disk.
+    /// </summary>
+    /// <param name="volume">The volume, whose needles have been read.</param>
+    /// <param name="covered">The checkpoint knows everything before this position.</param>
+    /// <returns>Whether needles after that are lost.</returns>
+    private bool CheckLength(Volume volume, long covered)
     {
-        if (_mark.VolumeNumber > lastNumber)
-        {
-            var missing = new VolumeName(lastNumber + 1, _mark.VolumeNumber, 0);
-            _core.Hide(new HiddenStretch(missing, HiddenStretch.WholeVolume, 0, Trace: null));
-            _core.LeapTo(_core.Sequence + NeedlesOfAVolume);
-        }
-        else if (last is not null && last.File.Length < _mark.SyncedOf(last.Name) && last.File.Length >= _coveredTail)
-        {
-            _core.Hide(new HiddenStretch(last.Name, last.File.Length, 0, Trace: null));
-        }
+        long length = volume.File.Length;
+        long known = Math.Max(volume.CopyEnd, _mark.SyncedOf(volume.Name));
+        bool isHeaderLost = length < VolumeHeader.Length && covered == VolumeHeader.Length;
+        long from = Math.Max(length, covered);
+        if (from >= known && !isHeaderLost)
+            return false;
+        HideEnd(volume, from);
+        return true;
+    }
+
+    /// <summary>Hides what followed a position up to the end of a volume, unless the scan has hidden it already.</summary>
+    private void HideEnd(Volume volume, long position)
+    {
+        bool isHidden = _core.Hidden.Stretches.Any(stretch => stretch.Name == volume.Name && stretch.Trace is null
+            && stretch.Position + stretch.Length == position);
+        if (!isHidden)
+            _core.Hide(new HiddenStretch(volume.Name, position, 0, Trace: null));
+    }
+
+    /// <summary>Detects volumes at the end of the pack that the mark names and that are missing now.</summary>
+    private bool CheckMark(uint lastNumber)
+    {
+        if (_mark.VolumeNumber <= lastNumber)
+            return false;
+        var missing = new VolumeName(lastNumber + 1, _mark.VolumeNumber, 0);
+        _core.Hide(new HiddenStretch(missing, HiddenStretch.WholeVolume, 0, Trace: null));
+        return true;
     }
 
     /// <summary>Adds a volume; false if it is missing. An empty one for which there is no slot is a leftover.</summary>
@@ -344,6 +372,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             CleanAsOf = header?.CleanAsOf ?? 0,
             SequenceBefore = header?.SequenceBefore ?? 0,
             PreviousEnd = header?.PreviousEnd ?? 0,
+            CopyEnd = header?.CopyEnd ?? 0,
             Tail = VolumeHeader.Length,
         };
     }

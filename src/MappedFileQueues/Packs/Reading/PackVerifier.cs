@@ -48,6 +48,12 @@ internal sealed class PackVerifier : IDisposable
             CheckEnd(volume);
         foreach (VolumeName gap in _core.Volumes.Gaps)
             _damages.Add(PackDamage.At(gap, 0, 0, "No volume has these numbers."));
+
+        // A lost end leaves nothing to scan.
+        _damages.AddRange(_core.Hidden.Stretches
+            .Where(stretch => stretch.Length == 0 && stretch.Position != HiddenStretch.WholeVolume
+                && !_damages.Exists(damage => damage.File == stretch.Name.Path && damage.Length == 0))
+            .Select(stretch => stretch.ToDamage()).ToList());
         int damageCount = _damages.Count;
         for (int number = 0; number < PackIndex.ShardCount; number++)
         {

@@ -51,6 +51,9 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
     /// <summary>From the header: where the needles of the previous volume end; 0 for the end of its file.</summary>
     public long PreviousEnd { get; init; }
 
+    /// <summary>From the header: where the needles of a compaction's copy end; 0 if unknown.</summary>
+    public long CopyEnd { get; init; }
+
     /// <summary>
     /// What follows this position was torn by a crash, according to the next volume's header. Set before the volume is replayed.
     /// </summary>

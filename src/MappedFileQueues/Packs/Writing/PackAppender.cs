@@ -174,14 +174,18 @@ internal sealed class PackAppender : IDisposable
     /// <summary>Closes what the appender has opened; called after the last sync.</summary>
     public void Dispose() => _markFile?.Dispose();
 
-    /// <summary>Makes a volume. Its name and header are on disk before anything else is written to it.</summary>
+    /// <summary>
+    /// Makes a volume, and fills it if it is a copy. All of that is on disk before it gets its name, and a copy's header says
+    /// where it ends.
+    /// </summary>
     public static Volume MakeVolume(PackCore core, VolumeHeader header, Action<PlatformFile>? fill = null)
     {
         HeldDirectory directory = core.Directory;
         WholeFile.Write(directory, header.Name.Path, file =>
         {
-            file.WriteAt(header.ToBytes(core.Meta.PackId), 0);
             fill?.Invoke(file);
+            long copyEnd = fill is null ? 0 : Math.Max(file.Length, VolumeHeader.Length);
+            file.WriteAt((header with { CopyEnd = copyEnd }).ToBytes(core.Meta.PackId), 0);
         });
         ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
         directory.Rename(header.Name.Path + WholeFile.TemporarySuffix, header.Name.Path);
@@ -198,6 +202,7 @@ internal sealed class PackAppender : IDisposable
         return new Volume(header.Name, made, core.Meta.PackId)
         {
             CleanAsOf = header.CleanAsOf,
+            SequenceBefore = header.SequenceBefore,
             PreviousEnd = header.PreviousEnd,
             Tail = length,
             Synced = length,

@@ -268,7 +268,7 @@ internal sealed class PackCompactor(PackWriter writer)
         ulong olderCleanAsOf = CleanAsOfBefore(name.First);
         long tombstones = 0;
         uint seed = NeedleLayout.VolumeSeed(Core.Meta.PackId, name.Last, name.Generation);
-        var header = new VolumeHeader(name, cleanAsOf, SequenceBefore: 0, run[0].PreviousEnd);
+        var header = new VolumeHeader(name, cleanAsOf, run[0].SequenceBefore, run[0].PreviousEnd);
         Volume made = PackAppender.MakeVolume(Core, header, file =>
         {
             using var copier = new NeedleCopier(file, seed);
