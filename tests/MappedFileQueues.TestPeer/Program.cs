@@ -21,6 +21,7 @@ internal static class Program
         ["bad-sector"] = Verbs.BadSectorVerb.Run,
         ["fill"] = Verbs.FillVerb.Run,
         ["append"] = Verbs.AppendVerb.Run,
+        ["full-pool"] = Verbs.FullPoolVerb.Run,
         ["make"] = Verbs.MakeVerb.Run,
         ["idle"] = Verbs.IdleVerb.Run,
         ["no-threads"] = Verbs.NoThreadsVerb.Run,

@@ -18,6 +18,12 @@ internal sealed class LogFile : IDisposable
     private static bool t_isReporting;
 
     private readonly Lock _gate = new();
+
+    /// <summary>
+    /// The paths that were opened, or found in use: a file is emptied before its first line, and not when it is opened again.
+    /// </summary>
+    private readonly HashSet<string> _begun = new(StringComparer.Ordinal);
+
     private volatile LogFileSettings _settings;
     private volatile AppendFileStream? _stream;
     private ITimer? _returning;
@@ -142,14 +148,16 @@ internal sealed class LogFile : IDisposable
     }
 
     /// <summary>Calls the handler outside the lock, because it may wait for threads that log.</summary>
-    public void Report(Exception failure)
+    public void Report(Exception failure) => Report(failure, ReportToStandardError);
+
+    private void Report(Exception failure, Action<Exception> byDefault)
     {
         if (t_isReporting)
             return;
         t_isReporting = true;
         try
         {
-            (_settings.OnError ?? ReportToStandardError)(failure);
+            (_settings.OnError ?? byDefault)(failure);
         }
         catch (Exception)
         {
@@ -198,8 +206,27 @@ internal sealed class LogFile : IDisposable
         return null;
     }
 
-    private AppendFileStream OpenStream(string path, LogFileSettings settings) =>
-        new(path, settings.File with { OnRolled = OnRolled });
+    /// <summary>
+    /// Empties the file (<see cref="AppendFileOptions.Append"/> is false) only if it is the one of the settings, and neither this
+    /// provider nor, as far as it has seen, a running process has written to it.
+    /// </summary>
+    private AppendFileStream OpenStream(string path, LogFileSettings settings)
+    {
+        bool mayEmpty = path == settings.Path && !_begun.Contains(path);
+        try
+        {
+            AppendFileStream stream = new(
+                path,
+                settings.File with { OnRolled = OnRolled, OnError = OnError, Append = settings.File.Append || !mayEmpty });
+            _ = _begun.Add(path);
+            return stream;
+        }
+        catch (QueueInUseException)
+        {
+            _ = _begun.Add(path);
+            throw;
+        }
+    }
 
     /// <summary>Calls the handler of the settings as they are by now.</summary>
     private void OnRolled(RolledFile file)
@@ -213,6 +240,10 @@ internal sealed class LogFile : IDisposable
             Report(new TargetInvocationException($"OnRolled has failed: path={file.Path}. {error.Message}", error));
         }
     }
+
+    /// <summary>The file is written all the same.</summary>
+    private void OnError(Exception error) =>
+        Report(error, static error => Console.Error.WriteLine($"The log is written, but: {error.Message}"));
 
     private ITimer StartReturning(LogFileSettings settings)
     {

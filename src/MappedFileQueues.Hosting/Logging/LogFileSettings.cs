@@ -12,12 +12,12 @@ internal sealed record LogFileSettings(
 
     public static LogFileSettings Of(MappedFileLoggerOptions options) => new(
         System.IO.Path.GetFullPath(options.Path),
-        // A line that a crash or a full disk cut short must not swallow the next one. The handler is no reason to open the file
-        // anew: a lambda that captures something is another object each time that the options are made.
-        options.File with { Content = FileContent.Lines, OnRolled = null },
+        // A line that a crash or a full disk cut short must not swallow the next one. The handlers are no reason to open the
+        // file anew: a lambda that captures something is another object each time that the options are made.
+        options.File with { Content = FileContent.Lines, OnRolled = null, OnError = null },
         options.TimeProvider,
         options.RetryInterval,
-        options.OnError,
+        options.OnError + options.File.OnError,
         options.OnRolled + options.File.OnRolled);
 
     /// <summary>The files to use instead, in their order, while another process writes this one: `app.2.log`, ….</summary>

@@ -42,6 +42,9 @@ internal sealed class ManualTime(DateTimeOffset? start = null, TimeZoneInfo? zon
             timer.Advance(time);
     }
 
+    /// <summary>The clock was wrong, and is put right. Timers do not notice it.</summary>
+    public void PutBack(TimeSpan time) => _now -= time;
+
     private sealed class ManualTimer(Action callback, TimeSpan period) : ITimer
     {
         private TimeSpan _passed;

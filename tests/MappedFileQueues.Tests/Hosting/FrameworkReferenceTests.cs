@@ -171,8 +171,8 @@ public sealed class FrameworkReferenceTests : IDisposable
         {
             if (letter == '\n')
                 escaped.Append("\n    ");
-            else if ((char.IsControl(letter) && letter != '\t') || letter is (>= '\u200b' and <= '\u200f')
-                or (>= '\u2028' and <= '\u202e') or (>= '\u2066' and <= '\u2069'))
+            else if ((char.IsControl(letter) && letter != '\t') || letter is '\u00ad' or '\u061c' or '\ufeff'
+                or (>= '\u200b' and <= '\u200f') or (>= '\u2028' and <= '\u202e') or (>= '\u2060' and <= '\u206f'))
                 escaped.Append(CultureInfo.InvariantCulture, $"\\u{(int)letter:X4}");
             else
                 escaped.Append(letter);

@@ -39,7 +39,7 @@ public sealed class LogConfigurationTests : IDisposable
 
     /// <summary>Set in code alone.</summary>
     private static readonly string[] s_codeOnly =
-        ["TimeProvider", "OnError", "OnRolled", "File", "File:TimeProvider", "File:OnRolled"];
+        ["TimeProvider", "OnError", "OnRolled", "File", "File:TimeProvider", "File:OnRolled", "File:OnError"];
 
     private readonly TempStore _temp = new(createStoreFolder: true);
     private readonly IConfigurationRoot _configuration = new ConfigurationBuilder().AddInMemoryCollection().Build();

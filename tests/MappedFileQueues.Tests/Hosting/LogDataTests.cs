@@ -71,12 +71,12 @@ public sealed class LogDataTests : IDisposable
         using (MappedFileLoggerProvider provider = Open(LogLineFormat.Text))
         {
             provider.CreateLogger("Cat\negory\u001b").LogInformation(
-                "{Value}", "tab\tESC\u001b[2J CR\r CRLF\r\nLF\nNEL\u0085 LS\u2028 CSI\u009b RLO\u202e NUL\0 DEL\u007f · é … 😀");
+                "{Value}", "tab\tESC\u001b[2J CR\r CRLF\r\nLF\nNEL\u0085 LS\u2028 CSI\u009b RLO\u202e NUL\0 DEL\u007f SHY\u00ad ALM\u061c WJ\u2060 BOM\ufeff · ، é … 😀");
         }
 
         Assert.Equal(
             Head[..^5] + "Cat\n    egory\\u001B[0] tab\tESC\\u001B[2J CR\\u000D CRLF\n    LF\n    NEL\\u0085 LS\\u2028 CSI\\u009B"
-                + " RLO\\u202E NUL\\u0000 DEL\\u007F · é … 😀\n",
+                + " RLO\\u202E NUL\\u0000 DEL\\u007F SHY\\u00AD ALM\\u061C WJ\\u2060 BOM\\uFEFF · ، é … 😀\n",
             File.ReadAllText(FilePath));
     }
 

@@ -13,7 +13,7 @@ internal sealed partial class RandomLogCalls(int seed)
     [
         "", " ", "text", "Zoë", "日本", "😀", "\"quoted\" \\", "ÂÄâ…€•", "\ufeff", "\uffff", "x\ud800y", "x\udc00y",
         "a\nb", "a\r\nb", "\r", "\t", "\u001b[31mred", "\u0000", "\u007f", "\u0085", "\u009b2J",
-        "\u200b", "\u200d", "\u202e", "\u2028", "\u2029", "\u2066",
+        "\u200b", "\u200d", "\u202e", "\u2028", "\u2029", "\u2066", "\u2060", "\u206f", "\u2070", "\u00ad", "\u061c",
         "2026-01-31T12:00:00.0000000Z info C[0] forged", new string('ö', 700),
     ];
 

@@ -5,14 +5,14 @@ namespace MappedFileQueues.Hosting;
 /// <summary>
 /// Characters of a text line that would not appear as themselves to a reader of the line: line ends, which would let foreign text
 /// start a line of its own; ESC and others that control a terminal; invisible characters and those that change the direction of
-/// text. The tab is not one of them. They are written as a line end with an indentation, or as `\u001B`. Those from U+200B on are
-/// the ones that the framework's console escapes.
+/// text. The tab is not one of them. They are written as a line end with an indentation, or as `\u001B`. Those are
+/// the ones that the framework's console escapes, and more that nobody can see: U+00AD, U+061C, U+2060 to U+206F, U+FEFF.
 /// </summary>
 internal static class ControlCharacters
 {
-    /// <summary>The first bytes of all of them, and of other characters: 0xC2 and 0xE2 also begin harmless ones.</summary>
+    /// <summary>The first bytes of all of them, and of other characters: those from 0xC2 on also begin harmless ones.</summary>
     private static readonly SearchValues<byte> s_suspects = SearchValues.Create(
-        [.. Enumerable.Range(0, 0x20).Where(code => code != '\t').Select(code => (byte)code), 0x7F, 0xC2, 0xE2]);
+        [.. Enumerable.Range(0, 0x20).Where(code => code != '\t').Select(code => (byte)code), 0x7F, 0xC2, 0xD8, 0xE2, 0xEF]);
 
     /// <summary>True if the text holds any of them.</summary>
     public static bool AreIn(ReadOnlySpan<byte> utf8) => IndexIn(utf8) >= 0;
@@ -67,12 +67,18 @@ internal static class ControlCharacters
             case [< 0x80, ..]:
                 code = utf8[0];
                 return code is not '\t' and (< ' ' or 0x7F) ? 1 : 0;
-            case [0xC2, >= 0x80 and <= 0x9F, ..]:
+            case [0xC2, (>= 0x80 and <= 0x9F) or 0xAD, ..]:
                 code = utf8[1];
                 return 2;
+            case [0xD8, 0x9C, ..]:
+                code = 0x061C;
+                return 2;
+            case [0xEF, 0xBB, 0xBF, ..]:
+                code = 0xFEFF;
+                return 3;
             case [0xE2, >= 0x80 and <= 0xBF, >= 0x80 and <= 0xBF, ..]:
                 code = 0x2000 | ((utf8[1] & 0x3F) << 6) | (utf8[2] & 0x3F);
-                return code is (>= 0x200B and <= 0x200F) or (>= 0x2028 and <= 0x202E) or (>= 0x2066 and <= 0x2069) ? 3 : 0;
+                return code is (>= 0x200B and <= 0x200F) or (>= 0x2028 and <= 0x202E) or (>= 0x2060 and <= 0x206F) ? 3 : 0;
             default:
                 code = 0;
                 return 0;

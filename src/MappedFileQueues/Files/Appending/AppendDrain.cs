@@ -54,9 +54,8 @@ internal sealed class AppendDrain : IDisposable
 
     private bool IsDurable => _options.Durability != AppendDurability.PageCache;
 
-    /// <summary>Under the gate: whether the current file is older than a file may become.</summary>
-    public bool IsRollDue() =>
-        _options.RollsByTime && _options.TimeProvider.GetUtcNow().UtcTicks >= _files.DueTicks;
+    /// <summary>Under the gate: whether the current file is older than a file may become, or may be.</summary>
+    public bool IsRollDue() => _files.IsRollDue();
 
     /// <summary>Whether a closed file has been kept long enough.</summary>
     public bool IsExpiryDue() =>
@@ -176,9 +175,9 @@ internal sealed class AppendDrain : IDisposable
     {
         lock (_gate)
         {
-            if (!IsRollDue())
+            if (!IsRollDue() || _files.LowersDue())
                 return false;
-            if (!_buffers.HasBytesInFile)
+            if (!_buffers.HasBytesInFile && !_files.IsRollPutOff)
             {
                 // Otherwise the first write of the day would be rolled at the next tick.
                 _files.BeginDay();
@@ -236,7 +235,7 @@ internal sealed class AppendDrain : IDisposable
             {
                 // Less than before when a carried block could not be written again: it still stands there.
                 _written = Math.Max(_written, buffer.Origin + done);
-                _files.Current.End = buffer.FilePosition + _written - buffer.Origin;
+                _files.Current.HasWritten(buffer.FilePosition + _written - buffer.Origin);
             }
         }
     }

@@ -5,6 +5,9 @@ namespace MappedFileQueues.Files.Appending;
 /// <summary>
 /// One file that is being appended to: its room ahead, its writes, its end. Zeros may stand behind what was written while it is
 /// open (see <see cref="FilePreallocation"/>); <see cref="Cut"/> takes them away.
+/// <para>The buffers count positions from where they began this file. That is its beginning, except after a roll that could not
+/// be done, and after another program has truncated the file (logrotate's copytruncate): then the file continues at its end, and
+/// nothing is written before that again.</para>
 /// </summary>
 internal sealed class AppendFile : IDisposable
 {
@@ -19,11 +22,18 @@ internal sealed class AppendFile : IDisposable
     private readonly bool _writesBack;
     private long _roomEnd;
     private long _writtenBack;
+
+    /// <summary>The place in the file of the buffers' position 0; below 0 after a truncation.</summary>
+    private long _start;
+
+    /// <summary>What is before this place is done with: a block that is written again begins here at the earliest.</summary>
+    private long _floor;
     private bool _givesRoom;
 
     /// <summary>Takes over an open file whose room already reaches to <paramref name="roomEnd"/>.</summary>
-    public AppendFile(PlatformFile file, AppendFileOptions options, long roomEnd)
+    public AppendFile(PlatformFile file, AppendFileOptions options, long roomEnd, long end = 0)
     {
+        End = end;
         _file = file;
         _options = options;
         _roomEnd = roomEnd;
@@ -32,7 +42,7 @@ internal sealed class AppendFile : IDisposable
     }
 
     /// <summary>Where the file ends, in bytes: behind what was written. Room may lie behind it.</summary>
-    public long End { get; set; }
+    public long End { get; private set; }
 
     /// <summary>The full path under which it was opened.</summary>
     public string Path => _file.Path;
@@ -102,12 +112,21 @@ internal sealed class AppendFile : IDisposable
         _roomEnd = length;
     }
 
+    /// <summary>The next file cannot be begun: the buffers do so, and this file takes what is theirs.</summary>
+    public void Continue() => _start = _floor = End;
+
+    /// <summary>What the buffers hold is written up to this position.</summary>
+    public void HasWritten(long position) => End = _start + position;
+
     /// <summary>Writes at a position.</summary>
     public void Write(ReadOnlySpan<byte> bytes, long position)
     {
-        MakeRoom(position + bytes.Length);
-        _file.WriteAt(bytes, position);
-        long whole = (position + bytes.Length) / WriteBackStep * WriteBackStep;
+        FollowTruncation();
+        long place = PlaceOf(ref bytes, position);
+        long end = place + bytes.Length;
+        MakeRoom(end);
+        _file.WriteAt(bytes, place);
+        long whole = end / WriteBackStep * WriteBackStep;
         if (!_writesBack || whole <= _writtenBack)
             return;
         _file.StartWriteBack(_writtenBack, whole - _writtenBack);
@@ -120,7 +139,10 @@ internal sealed class AppendFile : IDisposable
     /// </summary>
     public int WriteWhatFits(ReadOnlySpan<byte> bytes, long position)
     {
-        int done = 0;
+        int done = bytes.Length;
+        position = PlaceOf(ref bytes, position);
+        int skipped = done - bytes.Length;
+        done = 0;
         for (int piece = AppendFileOptions.BlockLength; piece > 0 && done < bytes.Length;)
         {
             int count = Math.Min(piece, bytes.Length - done);
@@ -135,7 +157,7 @@ internal sealed class AppendFile : IDisposable
             }
         }
 
-        return done;
+        return skipped + done;
     }
 
     /// <summary>fdatasync.</summary>
@@ -144,6 +166,8 @@ internal sealed class AppendFile : IDisposable
     /// <summary>Gives back the room behind the end.</summary>
     public void Cut()
     {
+        FollowTruncation();
+
         // The room behind the end of a file goes too when the length is set to what it is.
         bool hasRoomBehind = _options.Preallocation == FilePreallocation.Fallocate && _roomEnd > End;
         if (hasRoomBehind || _file.Length != End)
@@ -152,6 +176,32 @@ internal sealed class AppendFile : IDisposable
     }
 
     public void Dispose() => _file.Dispose();
+
+    /// <summary>
+    /// Continues at the end of a file that another program has made shorter; what that cut off was written, and is its own
+    /// affair. Writing at the old place would leave a hole before it, as would giving the file its old length. A truncation
+    /// between this look and the write still does.
+    /// </summary>
+    private void FollowTruncation()
+    {
+        long length = _file.Length;
+        if (length >= End)
+            return;
+        long end = LineEnd.Append(_file, _options, length);
+        _start += end - End;
+        _floor = _roomEnd = End = end;
+        _writtenBack = Math.Min(_writtenBack, end);
+    }
+
+    /// <summary>The place in the file of a position of the buffers; takes from the bytes those that are done with.</summary>
+    private long PlaceOf(ref ReadOnlySpan<byte> bytes, long position)
+    {
+        long place = _start + position;
+        if (place >= _floor)
+            return place;
+        bytes = bytes[(int)Math.Min(_floor - place, bytes.Length)..];
+        return _floor;
+    }
 
     private void GiveRoom(long start, long length)
     {

@@ -50,7 +50,8 @@ public sealed record AppendFileOptions
     public FileContent Content { get; init; } = FileContent.Binary;
 
     /// <summary>
-    /// Whether to continue an existing file; default true. False empties it.
+    /// Whether to continue an existing file; default true. False empties it at the opening. The log provider does that once for
+    /// each path, when it opens the file for the first time.
     /// </summary>
     public bool Append { get; init; } = true;
 
@@ -94,6 +95,14 @@ public sealed record AppendFileOptions
     /// called. Closing the stream rolls nothing.
     /// </summary>
     public Action<RolledFile>? OnRolled { get; init; }
+
+    /// <summary>
+    /// Called with each error that does not keep the stream from writing, by one thread of the pool at a time; default null. A
+    /// roll that cannot be done: the stream continues in the file, tries again each minute and each <see cref="RollLength"/>, and
+    /// reports that once until a roll succeeds. A closed file that cannot be deleted: it stays, once for each file. What the
+    /// handler throws is dropped. Other errors are an <see cref="AppendFileException"/>.
+    /// </summary>
+    public Action<Exception>? OnError { get; init; }
 
     /// <summary>
     /// Whether the oldest closed file, instead of being deleted, is renamed, overwritten with zeros in the background and written

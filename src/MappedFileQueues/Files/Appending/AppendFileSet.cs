@@ -1,3 +1,4 @@
+using System.Collections.Concurrent;
 using MappedFileQueues.Files.Names;
 using MappedFileQueues.Files.Rolling;
 using MappedFileQueues.Platform;
@@ -12,13 +13,17 @@ namespace MappedFileQueues.Files.Appending;
 /// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
 /// next file, <see cref="RolledNames.Next"/> until now, gets the name. (4) With retention the oldest file is deleted, or becomes
 /// the next one, which is zeroed before it is used; an unfinished next file is deleted by the next opening, and nothing ever
-/// reads it.</para>
+/// reads it. Where a step of these cannot be done, the file gets its name back and is continued, and the roll is tried again
+/// later. A closed file that cannot be deleted stays. Neither is a reason to write nothing any more: both are reported.</para>
 /// <para>Two locks keep a second stream away. The one beside the file covers the name and all that is rolled from it; symbolic
 /// links are followed first, so that each file has one such name. The other is on the file itself, against a stream that comes
 /// through a hard link.</para>
 /// </summary>
 internal sealed class AppendFileSet : IDisposable
 {
+    /// <summary>How soon a roll that could not be done is tried again.</summary>
+    private static readonly TimeSpan s_rollRetry = TimeSpan.FromMinutes(1);
+
     private readonly AppendFileOptions _options;
     private readonly HeldDirectory _directory;
     private readonly PlatformLock _lock;
@@ -29,10 +34,25 @@ internal sealed class AppendFileSet : IDisposable
     private readonly List<string> _unsynced = [];
     private Task<AppendFile>? _next;
     private string? _spare;
-    private readonly RollNotices? _notices;
+    private readonly Notices<RolledFile>? _notices;
+    private readonly Notices<Exception>? _errors;
+
+    /// <summary>
+    /// Closed files that are to go, and could not be deleted yet. The thread that makes the next file adds to them, too.
+    /// </summary>
+    private readonly ConcurrentQueue<string> _overdue = [];
+
+    /// <summary>Closed files whose age cannot be asked for.</summary>
+    private readonly HashSet<string> _ageless = new(StringComparer.Ordinal);
     private bool _areEntriesDirty;
     private DateTimeOffset _begun;
     private long _dueTicks;
+
+    /// <summary>What the clock said when it was looked at last; threads with the role or the gate write it.</summary>
+    private long _clockTicks;
+
+    /// <summary>Whether the clock was put back since the due time was found. As above.</summary>
+    private volatile bool _wasClockPutBack;
     private long _expiryTicks = long.MaxValue;
 
     private AppendFileSet(HeldDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
@@ -42,7 +62,8 @@ internal sealed class AppendFileSet : IDisposable
         _nextName = names.Next;
         _rolled = new RolledFiles(directory, names);
         _room = new RoomMark(directory, name);
-        _notices = options.OnRolled is { } handler ? new RollNotices(handler) : null;
+        _notices = options.OnRolled is { } handler ? new Notices<RolledFile>(handler) : null;
+        _errors = options.OnError is { } errorHandler ? new Notices<Exception>(errorHandler) : null;
         Current = null!;
     }
 
@@ -52,8 +73,8 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>The length that the current file had when it was opened.</summary>
     public long OpenedLength { get; private set; }
 
-    /// <summary>When it becomes too old, in ticks of UTC; may be read by any thread.</summary>
-    public long DueTicks => Volatile.Read(ref _dueTicks);
+    /// <summary>Whether the last roll could not be done, so that the file is longer or older than it should be.</summary>
+    public bool IsRollPutOff { get; private set; }
 
     /// <summary>When the oldest closed file has been kept long enough, in ticks of UTC; may be read by any thread.</summary>
     public long ExpiryTicks => Volatile.Read(ref _expiryTicks);
@@ -70,6 +91,8 @@ internal sealed class AppendFileSet : IDisposable
         AppendFileSet? files = null;
         try
         {
+            // What is no file (a device) is refused before anything is made beside it.
+            directory.Open(name, FileOpening.Read)?.Dispose();
             string lockName = name + ".lock";
             ownership = directory.TryLock(lockName, LockKind.Exclusive) ?? throw directory.InUse(
                 lockName, "Another stream appends to this file", "Close it, or write to another file.", $"path={path}");
@@ -107,66 +130,111 @@ internal sealed class AppendFileSet : IDisposable
         _areEntriesDirty = false;
     }
 
-    /// <summary>Ends the current file and begins the next one.</summary>
+    /// <summary>
+    /// Ends the current file and begins the next one. Where the system refuses that, the current one is continued. A flush that
+    /// fails is another thing: it is an error of the stream, as any failed flush is.
+    /// </summary>
     public void Roll()
     {
         Current.Cut();
         if (IsDurable)
             Current.Sync();
         long length = Current.End;
-        string? rolled = null;
-        Current.Dispose();
-
-        // Missing: another program has moved or deleted it while it was written, which it may.
-        if (_directory.Identify(_name) is not null)
+        string? rolled;
+        try
         {
-            rolled = _rolled.Add(_name);
-            if (!IsDurable)
-                _unsynced.Add(rolled);
-
-            // Without a journal a cut may do the second renaming and not the first, which would take this file away.
-            if (IsDurable)
-                _directory.FlushEntries("");
+            // Missing: another program has moved or deleted it while it was written, which it may.
+            rolled = _directory.Identify(_name) is null ? null : _rolled.Add(_name);
+        }
+        catch (IOException error)
+        {
+            PutRollOff(error);
+            return;
         }
 
-        string? spare = RetainNewest();
-        Current = TakeNext();
-        if (_options.LeavesZeros)
-            Current.MarkRoom(_room, IsDurable);
-        if (!_directory.RenameWithoutReplacing(_nextName, _name))
-        {
-            throw DiskErrors.Make(
-                "Cannot begin the next file", Path.Combine(_directory.Path, _name), DiskErrors.EEXIST, "File exists");
-        }
+        // Without a journal a cut may do the second renaming and not the first, which would take this file away.
+        if (rolled is not null && IsDurable)
+            _directory.FlushEntries("");
 
+        // Before the next file needs its room. But until that has the name, this one is needed.
+        string? spare = null;
+        RetainNewest(countMin: 1, ref spare);
+        if (!TryBeginFile(rolled, spare))
+            return;
+        RetainNewest(countMin: 0, ref spare);
         _areEntriesDirty = true;
+        if (rolled is not null && !IsDurable && _rolled.Count > 0)
+            _unsynced.Add(rolled);
         if (IsDurable)
             _directory.FlushEntries("");
         Announce(rolled, length);
-        _begun = _options.TimeProvider.GetUtcNow();
+        IsRollPutOff = false;
+        _begun = ReadClock();
         BeginDay();
+        NoteExpiry(rolled);
         BeginNext(spare);
     }
 
-    /// <summary>The current file is one of today: it was begun now, or nothing is in it yet.</summary>
-    public void BeginDay() => Volatile.Write(ref _dueTicks, DueAfter(_begun, _options.TimeProvider.GetUtcNow()));
+    /// <summary>
+    /// From any thread: whether the current file is older than a file may become. Also when the clock was put back: then
+    /// <see cref="LowersDue"/> finds out.
+    /// </summary>
+    public bool IsRollDue()
+    {
+        long due = Volatile.Read(ref _dueTicks);
+        if (due == long.MaxValue)
+            return false;
+        long before = Volatile.Read(ref _clockTicks);
+        long now = ReadClock().UtcTicks;
+        if (now < before)
+            _wasClockPutBack = true;
+        return _wasClockPutBack || now >= due;
+    }
 
-    /// <summary>Deletes the closed files that have been kept long enough.</summary>
+    /// <summary>
+    /// True when the clock was put back. A clock that was a year ahead has told a due time that is a year ahead: from now on a
+    /// file that was begun in the future is one that was begun now.
+    /// </summary>
+    public bool LowersDue()
+    {
+        if (!_wasClockPutBack)
+            return false;
+        _wasClockPutBack = false;
+        DateTimeOffset now = ReadClock();
+        if (_begun > now)
+            _begun = now;
+        Volatile.Write(ref _dueTicks, Math.Min(Volatile.Read(ref _dueTicks), DueAfter(_begun, now)));
+        return true;
+    }
+
+    /// <summary>The current file is one of today: it was begun now, or nothing is in it yet.</summary>
+    public void BeginDay() => Volatile.Write(ref _dueTicks, DueAfter(_begun, ReadClock()));
+
+    /// <summary>
+    /// Deletes the closed files that have been kept long enough. Each has its own time: a clock that was ahead may have left one
+    /// from the future before others.
+    /// </summary>
     public void DeleteExpired()
     {
         if (_options.RetainedAge is not { } age)
             return;
-        long expiry = long.MaxValue;
-        while (_rolled.Count > 0)
+        RetryDeletions();
+        long now = _options.TimeProvider.GetUtcNow().UtcTicks;
+        long next = long.MaxValue;
+        foreach (string name in _rolled.Names)
         {
-            expiry = ExpiryOf(_rolled.Oldest, age);
-            if (expiry > _options.TimeProvider.GetUtcNow().UtcTicks)
-                break;
-            Delete(_rolled.TakeOldest());
-            expiry = long.MaxValue;
+            long expiry = ExpiryOf(name, age);
+            if (expiry > now)
+            {
+                next = Math.Min(next, expiry);
+                continue;
+            }
+
+            _rolled.Remove(name);
+            Delete(name);
         }
 
-        Volatile.Write(ref _expiryTicks, expiry);
+        Volatile.Write(ref _expiryTicks, next);
     }
 
     /// <summary>Ends the current file behind its last byte; best effort after a failure, whose error is thrown already.</summary>
@@ -206,7 +274,7 @@ internal sealed class AppendFileSet : IDisposable
 
     private void OpenFirst()
     {
-        _ = _directory.Delete(_nextName);
+        _ = TryDelete(_nextName);
         bool isThere = _directory.Identify(_name) is not null;
         PlatformFile file = _directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
         DateTimeOffset lastWritten;
@@ -221,7 +289,7 @@ internal sealed class AppendFileSet : IDisposable
             lastWritten = file.LastWritten;
             if (file.Length != OpenedLength)
                 file.SetLength(OpenedLength);
-            EndTornLine(file);
+            OpenedLength = LineEnd.Append(file, _options, OpenedLength);
         }
         catch
         {
@@ -230,13 +298,13 @@ internal sealed class AppendFileSet : IDisposable
         }
 
         const long Block = AppendFileOptions.BlockLength;
-        Current = new AppendFile(file, _options, roomEnd: (OpenedLength + Block - 1) / Block * Block) { End = OpenedLength };
+        Current = new AppendFile(file, _options, (OpenedLength + Block - 1) / Block * Block, OpenedLength);
         if (_options.LeavesZeros)
             Current.MarkRoom(_room, IsDurable);
         else
             _room.Clear();
         Current.MakeRoom(OpenedLength + 1);
-        DateTimeOffset now = _options.TimeProvider.GetUtcNow();
+        DateTimeOffset now = ReadClock();
         DateTimeOffset? birth = isThere && OpenedLength > 0 ? BirthOf(file, now) : now;
         _begun = birth ?? now;
 
@@ -268,23 +336,6 @@ internal sealed class AppendFileSet : IDisposable
     /// </summary>
     private long? RoomStart(PlatformFile file) => _options.Content == FileContent.Binary ? _room.Find(file) : 0;
 
-    /// <summary>
-    /// Where lines are written, the part of a line that a killed process or a full disk left stays a line of its own.
-    /// </summary>
-    private void EndTornLine(PlatformFile file)
-    {
-        if (_options.Content != FileContent.Lines || OpenedLength == 0)
-            return;
-        byte[] last = new byte[1];
-        _ = file.ReadAt(last, OpenedLength - 1);
-
-        // A full file takes nothing any more: the next line begins the next file.
-        if (last[0] == (byte)'\n' || (_options.RollsByLength && OpenedLength >= _options.RollLength))
-            return;
-        file.WriteAt("\n"u8, OpenedLength);
-        OpenedLength++;
-    }
-
     /// <summary>Null where it is unknown: a file that is used again was born long before its content.</summary>
     private DateTimeOffset? BirthOf(PlatformFile file, DateTimeOffset now) =>
         !_options.ReuseOldFiles && file.Birth is { } birth ? (birth < now ? birth : now) : null;
@@ -300,12 +351,133 @@ internal sealed class AppendFileSet : IDisposable
             : due;
     }
 
-    /// <summary>When a closed file has been kept long enough; at once if it is gone.</summary>
+    private DateTimeOffset ReadClock()
+    {
+        DateTimeOffset now = _options.TimeProvider.GetUtcNow();
+        Volatile.Write(ref _clockTicks, now.UtcTicks);
+        return now;
+    }
+
+    /// <summary>
+    /// When a closed file has been kept long enough; at once if it is gone, and never if that cannot be found out.
+    /// </summary>
     private long ExpiryOf(string name, TimeSpan age)
     {
-        using PlatformFile? file = _directory.Open(name, FileOpening.Read);
-        long last = file?.LastWritten.UtcTicks ?? 0;
-        return age.Ticks < long.MaxValue - last ? last + age.Ticks : long.MaxValue;
+        try
+        {
+            using PlatformFile? file = _directory.Open(name, FileOpening.Read);
+            long last = file?.LastWritten.UtcTicks ?? 0;
+            return age.Ticks < long.MaxValue - last ? last + age.Ticks : long.MaxValue;
+        }
+        catch (QueueDiskException error)
+        {
+            if (_ageless.Add(name))
+                _errors?.Add(error);
+            return long.MaxValue;
+        }
+    }
+
+    /// <summary>One more file has to be deleted some day, or some are at once.</summary>
+    private void NoteExpiry(string? rolled)
+    {
+        if (_options.RetainedAge is not { } age)
+            return;
+        if (rolled is not null)
+            Volatile.Write(ref _expiryTicks, Math.Min(_expiryTicks, ExpiryOf(rolled, age)));
+        if (_expiryTicks <= _options.TimeProvider.GetUtcNow().UtcTicks)
+            DeleteExpired();
+    }
+
+    /// <summary>
+    /// Gives the next file the name. Where that cannot be done, gives the name back to the current one and continues it; throws
+    /// when that cannot be done either.
+    /// </summary>
+    private bool TryBeginFile(string? rolled, string? spare)
+    {
+        AppendFile? next = null;
+        try
+        {
+            next = TakeNext();
+            if (_options.LeavesZeros)
+                next.MarkRoom(_room, IsDurable);
+            TakeName();
+        }
+        catch (IOException error)
+        {
+            next?.Dispose();
+            if (!TryTakeNameBack(rolled))
+                throw;
+
+            if (spare is not null)
+                _overdue.Enqueue(spare);
+            if (_spare is not null)
+                _overdue.Enqueue(_spare);
+            _spare = null;
+            PutRollOff(error);
+            return false;
+        }
+
+        Current.Dispose();
+        Current = next;
+        return true;
+    }
+
+    /// <summary>
+    /// Between the two renamings another program may have made a file of this name. Nothing of it may be lost: it is kept like
+    /// one that was rolled.
+    /// </summary>
+    private void TakeName()
+    {
+        const int TriesMax = 10;
+        for (int tries = 0; !_directory.RenameWithoutReplacing(_nextName, _name); tries++)
+        {
+            if (tries == TriesMax)
+            {
+                throw DiskErrors.Make(
+                    "Cannot begin the next file", Path.Combine(_directory.Path, _name), DiskErrors.EEXIST, "File exists");
+            }
+
+            if (_directory.Identify(_name) is not null)
+                _ = _rolled.Add(_name);
+        }
+    }
+
+    private bool TryTakeNameBack(string? rolled)
+    {
+        try
+        {
+            if (rolled is not null && !_directory.RenameWithoutReplacing(rolled, _name))
+                return false;
+            if (rolled is not null)
+                _rolled.Remove(rolled);
+            if (_options.LeavesZeros)
+                Current.MarkRoom(_room, IsDurable);
+            return true;
+        }
+        catch (IOException)
+        {
+            // The caller has an error already.
+            return false;
+        }
+    }
+
+    /// <summary>Continues the current file; says so once, until a roll succeeds.</summary>
+    private void PutRollOff(IOException error)
+    {
+        Current.Continue();
+        _areEntriesDirty = true;
+        Volatile.Write(ref _dueTicks, (ReadClock() + s_rollRetry).UtcTicks);
+        if (!IsRollPutOff)
+        {
+            _errors?.Add(new QueueDiskException(
+                $"Cannot begin the next file, so this one is continued, and the roll is tried again: path={Current.Path}."
+                    + $" {error.Message}",
+                (error as QueueDiskException)?.Errno ?? 0,
+                Current.Path,
+                error));
+        }
+
+        IsRollPutOff = true;
     }
 
     private void Announce(string? rolled, long length)
@@ -324,15 +496,41 @@ internal sealed class AppendFileSet : IDisposable
     private void Delete(string rolled)
     {
         _unsynced.Remove(rolled);
-        _ = _directory.Delete(rolled);
+        if (!TryDelete(rolled))
+            _overdue.Enqueue(rolled);
         _areEntriesDirty = true;
     }
 
-    /// <summary>Deletes the oldest files beyond those to keep. One of them may be reused instead: its name is returned.</summary>
-    private string? RetainNewest()
+    /// <summary>Reports a file that may not be deleted (another user's, in a folder with the sticky bit).</summary>
+    private bool TryDelete(string name, bool reports = true)
     {
-        string? spare = null;
-        while (_rolled.Count > _options.RetainedFileCount)
+        try
+        {
+            _ = _directory.Delete(name);
+            return true;
+        }
+        catch (QueueDiskException error)
+        {
+            if (reports)
+                _errors?.Add(error);
+            return false;
+        }
+    }
+
+    private void RetryDeletions()
+    {
+        for (int count = _overdue.Count; count > 0 && _overdue.TryDequeue(out string? name); count--)
+        {
+            if (!TryDelete(name, reports: false))
+                _overdue.Enqueue(name);
+        }
+    }
+
+    /// <summary>Deletes the oldest files beyond those to keep. One of them may be reused instead.</summary>
+    private void RetainNewest(int countMin, ref string? spare)
+    {
+        RetryDeletions();
+        while (_rolled.Count > countMin && _rolled.Count > _options.RetainedFileCount)
         {
             string oldest = _rolled.TakeOldest();
             if (_options.ReuseOldFiles && spare is null)
@@ -345,9 +543,6 @@ internal sealed class AppendFileSet : IDisposable
                 Delete(oldest);
             }
         }
-
-        DeleteExpired();
-        return spare;
     }
 
     /// <summary>
@@ -389,14 +584,8 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>Makes the next file, or turns an old one into it, with its first room.</summary>
     private AppendFile MakeNext(string? spare)
     {
-        if (spare is not null && !MayBeReused(spare))
+        if (spare is not null && !TryReuse(spare))
             spare = null;
-        if (spare is not null)
-        {
-            // Flushed before the first zero is written: after a cut a closed file is whole or is not there.
-            _directory.Rename(spare, _nextName);
-            _directory.FlushEntries("");
-        }
 
         FileOpening opening = spare is not null ? FileOpening.ReadWrite : FileOpening.CreateNew;
         PlatformFile file = _directory.Open(_nextName, opening) ?? throw DiskErrors.Make(
@@ -428,14 +617,29 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <summary>
-    /// Not a file that is gone, and not one that another program has kept by a link: reuse would overwrite it. Of that one only
-    /// the name is deleted.
+    /// Turns a closed file into the next one. Not one that is gone or may not be renamed, and not one that another program has
+    /// kept by a link: reuse would overwrite it. Of that one only the name is deleted.
     /// </summary>
-    private bool MayBeReused(string spare)
+    private bool TryReuse(string spare)
     {
-        using PlatformFile? file = _directory.Open(spare, FileOpening.Read);
-        if (file?.HasOtherNames == true)
-            _ = _directory.Delete(spare);
-        return file?.HasOtherNames == false;
+        try
+        {
+            using PlatformFile? file = _directory.Open(spare, FileOpening.Read);
+            if (file?.HasOtherNames == true)
+                _ = _directory.Delete(spare);
+            if (file?.HasOtherNames != false)
+                return false;
+            _directory.Rename(spare, _nextName);
+        }
+        catch (QueueDiskException error)
+        {
+            _errors?.Add(error);
+            _overdue.Enqueue(spare);
+            return false;
+        }
+
+        // Before the first zero is written: after a cut a closed file is whole or is not there.
+        _directory.FlushEntries("");
+        return true;
     }
 }

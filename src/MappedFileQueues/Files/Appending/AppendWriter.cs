@@ -1,7 +1,8 @@
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
-/// The background thread of a stream, with its timer: it drains full buffers at once, and everything when the timer ticks.
+/// The background thread of a stream: it drains full buffers at once, and everything at each tick. With the system's clock it
+/// waits for the tick itself, because a timer would need a thread of the pool, and those may all be waiting for something.
 /// </summary>
 internal sealed class AppendWriter : IDisposable
 {
@@ -10,6 +11,12 @@ internal sealed class AppendWriter : IDisposable
     private readonly AppendDrain _drain;
     private readonly ITimer? _timer;
     private readonly Thread _thread;
+
+    /// <summary>Milliseconds between two ticks; 0 where a timer of another clock makes them, or nothing does.</summary>
+    private readonly long _period;
+
+    /// <summary>Only the thread uses it.</summary>
+    private long _nextTick;
 
     /// <summary>Under the gate: the timer has ticked, and the thread has not looked yet.</summary>
     private bool _hasTicked;
@@ -20,7 +27,11 @@ internal sealed class AppendWriter : IDisposable
         (_buffers, _drain) = (buffers, drain);
         _gate = buffers.Gate;
         _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues append" };
-        _timer = MakeTimer(options);
+        if (options.TimeProvider != TimeProvider.System)
+            _timer = MakeTimer(options);
+        else if (options.TickInterval != Timeout.InfiniteTimeSpan)
+            _period = Math.Max(1, (long)options.TickInterval.TotalMilliseconds);
+        _nextTick = Environment.TickCount64 + _period;
         try
         {
             _thread.UnsafeStart();
@@ -80,14 +91,36 @@ internal sealed class AppendWriter : IDisposable
     {
         lock (_gate)
         {
+            TickWhenDue();
             while (!HasEnded() && (_drain.IsTaken || (_buffers.Sealed is null && !_hasTicked)))
-                Monitor.Wait(_gate);
+            {
+                Wait();
+                TickWhenDue();
+            }
+
             (hasTicked, _hasTicked) = (_hasTicked, false);
             if (HasEnded())
                 return false;
             _drain.Take();
             return true;
         }
+    }
+
+    private void Wait()
+    {
+        if (_period == 0)
+            Monitor.Wait(_gate);
+        else
+            Monitor.Wait(_gate, (int)Math.Clamp(_nextTick - Environment.TickCount64, 0, int.MaxValue));
+    }
+
+    private void TickWhenDue()
+    {
+        long now = Environment.TickCount64;
+        if (_period == 0 || now < _nextTick)
+            return;
+        _nextTick = now + _period;
+        Tick();
     }
 
     private bool HasEnded() => _drain.Failure is not null || (_buffers.IsClosed && !_buffers.IsTaken);

@@ -9,6 +9,9 @@ namespace MappedFileQueues.Files.Names;
 /// </summary>
 internal sealed class RolledNames
 {
+    /// <summary>The highest number: a higher one is another program's, and the one after it would be none.</summary>
+    public const long NumberMax = 999_999_999_999_999;
+
     private const string Mark = ".roll-";
     private const int DigitsMin = 6;
 
@@ -36,7 +39,8 @@ internal sealed class RolledNames
         if (length < DigitsMin || !name.StartsWith(_start, StringComparison.Ordinal))
             return 0;
         ReadOnlySpan<char> digits = name.AsSpan(_start.Length, length);
-        return long.TryParse(digits, NumberStyles.None, CultureInfo.InvariantCulture, out long number) && NameOf(number) == name
+        return long.TryParse(digits, NumberStyles.None, CultureInfo.InvariantCulture, out long number)
+            && number <= NumberMax && NameOf(number) == name
             ? number
             : 0;
     }

@@ -261,6 +261,8 @@ public sealed class MappedFileLines : IDisposable
             return false;
         if (next.BeginsFile)
         {
+            if (next.IsAfterLoss)
+                (_next, searched) = (_end, 0);
             _endsFile = _next < _end;
             if (!_endsFile)
                 BeginFile();

@@ -168,33 +168,6 @@ public sealed class AppendFileRollTests : IDisposable
             "the second one too");
     }
 
-    [Fact]
-    public void Roll_NextFileCannotBeMade_IsTheErrorOfTheCallsBehind()
-    {
-        FaultyDisk disk = new();
-        disk.Before = (call, name) =>
-        {
-            if (call == DiskCall.Open && name.Contains("roll-next", StringComparison.Ordinal))
-                throw FaultyDisk.Broken(name);
-        };
-        AppendFileStream stream = new(
-            FilePath, new AppendFileOptions { RollLength = 10_000, Durability = AppendDurability.PageCache });
-        Action writeOn = () =>
-        {
-            for (int i = 0; ; i++)
-            {
-                stream.Write(LineMaker.Line(0, i));
-                stream.Flush();
-            }
-        };
-        AppendFileException error = Assert.Throws<AppendFileException>(writeOn);
-
-        Assert.Equal(DiskErrors.EIO, error.Errno);
-        byte[] rolled = File.ReadAllBytes(RolledFiles().Single());
-        Assert.Equal(error.WrittenLength, rolled.Length);
-        Assert.Throws<AppendFileException>(stream.Dispose);
-    }
-
     private static void AssertShowsOnlyRound(byte[] bytes, int round)
     {
         int end = bytes.AsSpan().LastIndexOfAnyExcept((byte)0) + 1;

@@ -122,11 +122,11 @@ internal sealed class BlockFiller
             ExceptionDispatchInfo.Throw(_error);
         if (_next is not null)
         {
-            _source.Begin(_next);
+            bool wasOverwritten = _source.Begin(_next);
             _nextPoll = s_firstPoll;
             Restart(0);
             _plan.LengthSeen = _source.Prepare();
-            block = ReadBlock.NextFile;
+            block = wasOverwritten ? ReadBlock.NextFileAfterLoss : ReadBlock.NextFile;
             return true;
         }
 

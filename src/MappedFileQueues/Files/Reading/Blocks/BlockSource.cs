@@ -32,6 +32,11 @@ internal sealed class BlockSource : IDisposable
     private int _beforeCount;
     private long _beforeEnd;
 
+    /// <summary>
+    /// The file was written again, or truncated and written, before all of it was read: a line that was begun has no end.
+    /// </summary>
+    private bool _wasOverwritten;
+
     /// <summary>Up to this position the system was asked to fetch.</summary>
     private long _askedTo;
 
@@ -72,10 +77,15 @@ internal sealed class BlockSource : IDisposable
         return length;
     }
 
-    /// <summary>All of the file was given: from now on this is the next one, or the same one that was truncated.</summary>
-    public void Begin(ReadableFile next)
+    /// <summary>
+    /// All of the file was given: from now on this is the next one, or the same one that was truncated. True when the rest of it
+    /// could not be given, because it was overwritten.
+    /// </summary>
+    public bool Begin(ReadableFile next)
     {
         ReadableFile before = _file;
+        bool wasOverwritten = _wasOverwritten;
+        _wasOverwritten = false;
         _file = next;
         if (next == _successor)
         {
@@ -85,6 +95,7 @@ internal sealed class BlockSource : IDisposable
 
         _askedTo = 0;
         _beforeCount = 0;
+        return wasOverwritten;
     }
 
     /// <summary>
@@ -92,16 +103,22 @@ internal sealed class BlockSource : IDisposable
     /// </summary>
     public bool IsWhole(ReadBlock block) => !block.IsMapped || block.End <= _file.Length;
 
-    /// <summary>Reads what the system has in memory, and nothing else.</summary>
+    /// <summary>
+    /// Reads what the system has in memory, and nothing else. Nothing of a file in a sequence: what is read there has to be
+    /// looked at (<see cref="Fill"/>).
+    /// </summary>
     public int ReadCached(Span<byte> destination, long position)
     {
+        if (_sequence is not null)
+            return 0;
+
         // A read that may not wait begins to bring into memory what is not there.
         bool mayRead = !_bypassesCache || _file.IsCached(position);
         return mayRead ? _file.ReadCachedAt(destination, position) : 0;
     }
 
-    /// <summary>Reads, waiting for the disk.</summary>
-    public int Read(Span<byte> destination, long position) => _file.ReadAt(destination, position);
+    /// <summary>Reads, waiting for the disk. As above.</summary>
+    public int Read(Span<byte> destination, long position) => _sequence is null ? _file.ReadAt(destination, position) : 0;
 
     /// <summary>Fills a block; never throws.</summary>
     public FillOutcome Fill(ReadBlock block, long position, int length, long lengthSeen)
@@ -135,6 +152,9 @@ internal sealed class BlockSource : IDisposable
             // Asked before: what is read after the last byte was written is final.
             bool hasRoom = _skipsRoom && HasRoomAtEnd(_file);
             int count = block.Fill(_file, _mapping, position, length);
+            if (_sequence?.IsReused(_file) == true)
+                return Overwritten(block, lengthSeen, _sequence);
+
             bool hasMore = false;
             if (hasRoom)
             {
@@ -151,7 +171,10 @@ internal sealed class BlockSource : IDisposable
 
             if (_sequence is not null && !IsBeforeAsItWas(position))
             {
+                if (_sequence.WasReused(_file))
+                    return Overwritten(block, lengthSeen, _sequence);
                 block.Count = 0;
+                _wasOverwritten = true;
                 return new FillOutcome(lengthSeen, IsAtEnd: true, Next: _file);
             }
 
@@ -195,6 +218,15 @@ internal sealed class BlockSource : IDisposable
         int text = isSecondLook ? Math.Max(0, read.IndexOfAnyExcept((byte)0)) : 0;
         int zeros = read[text..].IndexOf((byte)0);
         return zeros < 0 ? read.Length : text + zeros;
+    }
+
+    /// <summary>What was not read yet is gone, as in a file that was deleted.</summary>
+    private FillOutcome Overwritten(ReadBlock block, long lengthSeen, FileSequence sequence)
+    {
+        block.Count = 0;
+        _wasOverwritten = true;
+        _successor ??= sequence.FindNext(_file);
+        return new FillOutcome(lengthSeen, IsAtEnd: true, Next: _successor);
     }
 
     private FillOutcome Truncated(ReadBlock block, long lengthSeen, long now)

@@ -18,6 +18,12 @@ internal sealed class FileSequence
 
     private readonly string _path;
 
+    /// <summary>The file that <see cref="IsReused"/> was asked about last, and what it knows of it.</summary>
+    private ReadableFile? _watched;
+    private string? _closedName;
+    private long _highestNumber;
+    private Reuse _reuse;
+
     public FileSequence(string path)
     {
         if (CurrentPlatform.Services.IsPortable)
@@ -28,6 +34,16 @@ internal sealed class FileSequence
         }
 
         _path = Path.GetFullPath(path);
+    }
+
+    private enum Reuse
+    {
+        Possible,
+
+        /// <summary>The file has no name of those that a stream takes to write them again.</summary>
+        Impossible,
+
+        Happened,
     }
 
     private enum Naming
@@ -84,7 +100,7 @@ internal sealed class FileSequence
             ReadableFile? next = null;
             try
             {
-                if (head is not null && head.Mark == current.Mark)
+                if (head is not null && head.Mark == current.Mark && !IsKnownAsReused(current))
                     return null;
                 if (TryFindNext(current, head, out next))
                     return next;
@@ -98,6 +114,77 @@ internal sealed class FileSequence
 
         return null;
     }
+
+    /// <summary>
+    /// Whether a stream has taken this closed file to write it again (ReuseOldFiles). Asked after a read: the file loses its
+    /// number before its first byte is overwritten, and a number is given once, so what was read before it was lost is whole.
+    /// </summary>
+    public bool IsReused(ReadableFile current)
+    {
+        if (_watched == current && _reuse != Reuse.Possible)
+            return _reuse == Reuse.Happened;
+        using HeldDirectory? folder = OpenFolder(out string name);
+        if (folder is null)
+            return false;
+        if (_watched != current)
+            Watch(current, folder, new RolledNames(name));
+        ulong inode = MarkOf(current).Inode;
+        if (_reuse == Reuse.Impossible || folder.Identify(_closedName ?? name)?.Inode == inode)
+            return false;
+
+        // It has lost the name that it had at the last look.
+        RolledNames rolled = new(name);
+        IReadOnlyList<string> names = folder.List("");
+        string? now = names.FirstOrDefault(other => (other == name || other == rolled.Next || rolled.NumberOf(other) > 0)
+            && folder.Identify(other)?.Inode == inode);
+        if (now is null)
+        {
+            _reuse = Reuse.Impossible;
+        }
+        else if (now == rolled.Next)
+        {
+            _reuse = Reuse.Happened;
+        }
+        else if (_closedName is null)
+        {
+            _closedName = now == name ? null : now;
+        }
+        else
+        {
+            // A roll that could not be done gives the number back. It was the highest one.
+            long number = rolled.NumberOf(_closedName);
+            bool wasTakenBack = now == name && !names.Any(other => rolled.NumberOf(other) > number);
+            (_reuse, _closedName) = (wasTakenBack ? Reuse.Possible : Reuse.Happened, null);
+        }
+
+        return _reuse == Reuse.Happened;
+    }
+
+    /// <summary>
+    /// Whether a file that has another content than before was written again since the last look, rather than truncated: a
+    /// closed one, or one that has the name again. Then a number was given meanwhile.
+    /// </summary>
+    public bool WasReused(ReadableFile current)
+    {
+        using HeldDirectory? folder = OpenFolder(out string name);
+        if (_watched == current && folder is not null
+            && (_closedName is not null || HighestOf(folder, new RolledNames(name)) > _highestNumber))
+            _reuse = Reuse.Happened;
+        return IsKnownAsReused(current);
+    }
+
+    private static long HighestOf(HeldDirectory folder, RolledNames rolled) =>
+        folder.List("").Select(rolled.NumberOf).DefaultIfEmpty().Max();
+
+    private void Watch(ReadableFile file, HeldDirectory folder, RolledNames rolled)
+    {
+        string opened = Path.GetFileName(file.Path);
+        (_watched, _reuse) = (file, file is MissingFile ? Reuse.Impossible : Reuse.Possible);
+        _closedName = rolled.NumberOf(opened) > 0 ? opened : null;
+        _highestNumber = HighestOf(folder, rolled);
+    }
+
+    private bool IsKnownAsReused(ReadableFile file) => _watched == file && _reuse == Reuse.Happened;
 
     private static ReadableFile? Find(HeldDirectory folder, FileMark mark)
     {
@@ -135,8 +222,10 @@ internal sealed class FileSequence
         if (!IsStill(head) || !closed.SequenceEqual(List(folder, name)))
             return false;
         int place = closed.FindIndex(file => file.Inode == MarkOf(current).Inode);
-        Closed? found = place < 0
-            ? OldestBehind(folder, closed, current)
+
+        // The oldest file is the one that is written again: those that are left come after it.
+        Closed? found = IsKnownAsReused(current) ? closed.Where(file => file.Naming == Naming.Rolled).Cast<Closed?>().FirstOrDefault()
+            : place < 0 ? OldestBehind(folder, closed, current)
             : place + 1 < closed.Count && closed[place + 1].Naming == closed[place].Naming ? closed[place + 1] : null;
         if (found is not { } file)
         {
@@ -150,7 +239,7 @@ internal sealed class FileSequence
 
     /// <summary>
     /// The file was deleted or has a name of another kind. Files that were written later came later; of those with the same time,
-    /// the one that was created later.
+    /// the one that was created later. Not a copy of it: who copies a log and deletes it has made no new lines.
     /// </summary>
     private static Closed? OldestBehind(HeldDirectory folder, List<Closed> closed, ReadableFile current)
     {
@@ -162,11 +251,29 @@ internal sealed class FileSequence
             if (file is null)
                 continue;
             (long, long) time = TimeOf(file);
-            if (time.CompareTo(TimeOf(current)) > 0 && time.CompareTo(least) < 0)
+            if (time.CompareTo(TimeOf(current)) > 0 && time.CompareTo(least) < 0 && !IsCopy(file, current))
                 (oldest, least) = (candidate, time);
         }
 
         return oldest;
+    }
+
+    /// <summary>
+    /// Whether a file holds what the other one does, as far as both go: their beginnings are compared, and what is before the end
+    /// of the shorter one.
+    /// </summary>
+    private static bool IsCopy(ReadableFile file, ReadableFile original)
+    {
+        const int ComparedLength = 4096;
+        long length = Math.Min(file.Length, original.Length);
+        return length > 0 && HaveSameBytes(0) && HaveSameBytes(Math.Max(0, length - ComparedLength));
+
+        bool HaveSameBytes(long position)
+        {
+            byte[] bytes = new byte[Math.Min(ComparedLength, length - position)];
+            byte[] others = new byte[bytes.Length];
+            return file.ReadAt(bytes, position) == original.ReadAt(others, position) && bytes.AsSpan().SequenceEqual(others);
+        }
     }
 
     /// <summary>The youngest closed file: reading begins with what comes after it.</summary>

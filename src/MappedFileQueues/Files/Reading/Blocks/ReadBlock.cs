@@ -19,13 +19,19 @@ internal sealed class ReadBlock(int headroom, bool bypassesCache)
     /// <summary>No bytes: the next blocks are of another file, or of the same one from its beginning.</summary>
     public static readonly ReadBlock NextFile = new(0, bypassesCache: false) { BeginsFile = true };
 
+    /// <summary>The same, and a line that the last block began has no end.</summary>
+    public static readonly ReadBlock NextFileAfterLoss = new(0, bypassesCache: false) { BeginsFile = true, IsAfterLoss = true };
+
     private MappedMemory? _mapped;
 
     /// <summary>The memory of its own; empty until the first <see cref="Reserve"/>.</summary>
     public byte[] Array { get; private set; } = [];
 
-    /// <summary>Whether this is <see cref="NextFile"/>.</summary>
+    /// <summary>Whether this is <see cref="NextFile"/> or <see cref="NextFileAfterLoss"/>.</summary>
     public bool BeginsFile { get; private init; }
+
+    /// <summary>Whether this is <see cref="NextFileAfterLoss"/>.</summary>
+    public bool IsAfterLoss { get; private init; }
 
     /// <summary>Where the data begins in the array: at a whole page, with at least the headroom before it.</summary>
     public int Start { get; private set; }

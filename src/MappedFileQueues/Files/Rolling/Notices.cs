@@ -1,0 +1,50 @@
+namespace MappedFileQueues.Files.Rolling;
+
+/// <summary>
+/// Tells the user's handler of rolled files or of errors, one after the other and in their order, on threads of the pool: it may
+/// take long (it compresses the file, or sends it away), and may write to the stream. A roll must not wait for it.
+/// </summary>
+internal sealed class Notices<T>(Action<T> handler)
+    where T : class
+{
+    private readonly Lock _gate = new();
+    private readonly Queue<T> _waiting = [];
+    private bool _isRunning;
+
+    public void Add(T notice)
+    {
+        lock (_gate)
+        {
+            _waiting.Enqueue(notice);
+            if (_isRunning)
+                return;
+            _isRunning = true;
+        }
+
+        ThreadPool.UnsafeQueueUserWorkItem(static self => self.Run(), this, preferLocal: false);
+    }
+
+    private void Run()
+    {
+        while (TryTake() is { } notice)
+        {
+            try
+            {
+                handler(notice);
+            }
+            catch (Exception)
+            {
+                // What the handler is told of is done whatever it makes of it, and nobody waits here to be told.
+            }
+        }
+    }
+
+    private T? TryTake()
+    {
+        lock (_gate)
+        {
+            _isRunning = _waiting.TryDequeue(out T? notice);
+            return notice;
+        }
+    }
+}
