@@ -215,11 +215,8 @@ internal sealed unsafe class ControlPage : IDisposable
         // P30 release: what recovery wrote comes first; pairs with P30 acquire in Stage.
         SharedWord.WriteRelease(_region.Word(ControlLayout.RecoveryStageAt), (ulong)stage);
 
-    /// <summary>
-    /// Whether a recovery of the store was finished in this boot: then memory is whole, and no opener has to wait.
-    /// </summary>
-    public bool IsRecovered(Guid storeId, Guid boot) =>
-        Stage == RecoveryStage.Finished && BootId == boot && IsColdBlockValid(storeId);
+    /// <summary>Whether a recovery of the store was finished, in the boot that <see cref="BootId"/> tells.</summary>
+    public bool IsRecovered(Guid storeId) => Stage == RecoveryStage.Finished && IsColdBlockValid(storeId);
 
     /// <summary>
     /// Zeroes every word except the stage, and except the cold block where that stays. Only a lone opener calls it. The cold

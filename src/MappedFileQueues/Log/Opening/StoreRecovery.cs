@@ -50,9 +50,6 @@ internal sealed unsafe class StoreRecovery(
 {
     private readonly FrameChecksum _checksum = new(meta.LogId);
 
-    /// <summary>The boot id as the files hold it; empty where the system has none.</summary>
-    public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
-
     /// <summary>Recovers. The control page records an impossible frame afterwards.</summary>
     /// <returns>What it found.</returns>
     public OpeningRecovery Run()
@@ -71,18 +68,18 @@ internal sealed unsafe class StoreRecovery(
 
     private OpeningRecovery Recover()
     {
-        Guid boot = BootOf(os);
+        Guid boot = os.Boot.Stored;
         checkpoints.Sync();
         CheckpointRecord? checkpoint = checkpoints.Read();
         long removed = ReadRemoved();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = IsPoisoned();
-        Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
+        bool isThisBoot = os.Boot.IsSameAs(isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty);
         SegmentStarts segments = OldestOffset.List(directory, meta);
         bool wasCutting = control.Stage == RecoveryStage.AfterCut;
         bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned && !HasCursors()
             && !(isControlValid && control.Stage == RecoveryStage.Finished);
-        bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned || wasCutting);
+        bool isCut = !isNew && (!isThisBoot || isPoisoned || wasCutting);
         BeginStage(isCut, isNew && !isControlValid ? boot : null);
 
         // When the cold block is not valid, "exclusive at work" counts as set, and the bound as the segment's end.
@@ -96,7 +93,7 @@ internal sealed unsafe class StoreRecovery(
             from = Math.Max(from, *control.TailHint);
 #endif
         // An unfinished cut in the same boot: the evidence of the loss may be gone by now.
-        bool goesOnCutting = wasCutting && boot != Guid.Empty && recoveredIn == boot && !isPoisoned;
+        bool goesOnCutting = wasCutting && isThisBoot && !isPoisoned;
         long uncheckedTo = 0;
         int repairedClaims = 0;
         TailSearchResult tail = default;
