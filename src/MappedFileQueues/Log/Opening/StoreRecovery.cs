@@ -68,13 +68,15 @@ internal sealed unsafe class StoreRecovery(
 
     private OpeningRecovery Recover()
     {
-        Guid boot = os.Boot.Stored;
         checkpoints.Sync();
         CheckpointRecord? checkpoint = checkpoints.Read();
         long removed = ReadRemoved();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = IsPoisoned();
-        bool isThisBoot = os.Boot.IsSameAs(isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty);
+        Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
+        bool isThisBoot = os.Boot.IsSameAs(recoveredIn);
+        // Kept as another process wrote it: the page then stays valid throughout.
+        Guid boot = isThisBoot ? recoveredIn : os.Boot.Stored;
         SegmentStarts segments = OldestOffset.List(directory, meta);
         bool wasCutting = control.Stage == RecoveryStage.AfterCut;
         bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned && !HasCursors()
@@ -317,27 +319,40 @@ internal sealed unsafe class StoreRecovery(
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
         long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments, zeroes: tail.CorruptAt < 0));
-        control.Clear(keepsColdBlock: control.IsColdBlockValid(meta.StoreId));
+        bool keepsColdBlock = control.IsColdBlockValid(meta.StoreId)
+            && control.BootId == cold.Boot && control.Epoch == cold.Epoch;
+        if (keepsColdBlock)
+            RebuildColdWords(tail, cold, dirt);
+        control.Clear(keepsColdBlock);
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = allocated;
-        *control.LowWater = cold.LowWater;
         // A tail on a segment's edge may have no file yet: the process that makes it must flush its name.
         *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
-        control.BootId = cold.Boot;
-        control.Epoch = cold.Epoch;
-        control.FlushedBelow = cold.FlushedBelow;
-        control.CorruptAt = tail.CorruptAt;
+        // A damaged log is left as it is: the next recovery, after the repair of the damage, must still zero these bytes.
         if (dirt.Remains)
-        {
-            // A damaged log is left as it is: the next recovery, after the repair of the damage, must still zero these bytes.
-            *control.ExclusiveAtWork = 1;
             *control.Allocated = Math.Max(*control.Allocated, Math.Min(dirt.AllocatedBefore, segmentStart + meta.SegmentLength));
+        if (!keepsColdBlock)
+        {
+            control.BootId = cold.Boot;
+            control.Epoch = cold.Epoch;
+            control.SealColdBlock(meta.StoreId);
+            RebuildColdWords(tail, cold, dirt);
         }
 
-        control.SealColdBlock(meta.StoreId);
         control.SetStage(RecoveryStage.Finished);
+    }
+
+    /// <summary>
+    /// One by one: an opener that is killed here leaves a valid page, and the next one has no reason for a new epoch.
+    /// </summary>
+    private void RebuildColdWords(TailSearchResult tail, ColdWords cold, Dirt dirt)
+    {
+        control.SetColdWord(ControlLayout.FlushedBelowAt, (ulong)cold.FlushedBelow, meta.StoreId);
+        control.SetColdWord(ControlLayout.LowWaterAt, (ulong)cold.LowWater, meta.StoreId);
+        control.SetColdWord(ControlLayout.ExclusiveAtWorkAt, dirt.Remains ? 1u : 0u, meta.StoreId);
+        control.SetColdWord(ControlLayout.CorruptAtAt, (ulong)(tail.CorruptAt + 1), meta.StoreId);
     }
 
     /// <summary>The new content of the cold block.</summary>

@@ -13,8 +13,8 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 public sealed class ContainerTests
 {
     /// <summary>What LXD and systemd-nspawn do.</summary>
-    private const string OtherBootId =
-        "cat /proc/sys/kernel/random/uuid > /dev/shm/$$ && mount --bind /dev/shm/$$ /proc/sys/kernel/random/boot_id && rm /dev/shm/$$";
+    private const string OtherBootId = "cat /proc/sys/kernel/random/uuid > /dev/shm/$$"
+        + " && mount --bind /dev/shm/$$ /proc/sys/kernel/random/boot_id && rm /dev/shm/$$";
 
     /// <summary>What systemd does for ProcSubset=pid.</summary>
     private const string HiddenBootId = "mount -t proc -o subset=pid proc /proc";
@@ -70,8 +70,8 @@ public sealed class ContainerTests
     }
 
     /// <summary>
-    /// LXD and systemd-nspawn give each container a boot id of its own, and a unit with ProcSubset=pid sees none. A queue that was
-    /// opened there beside a living process of the host waited for 30 s, then said that the control page was damaged.
+    /// LXD and systemd-nspawn give each container a boot id of its own, and a unit with ProcSubset=pid sees none. A queue that
+    /// was opened there beside a living process of the host waited for 30 s, then said that the control page was damaged.
     /// </summary>
     [Theory]
     [InlineData(OtherBootId)]
