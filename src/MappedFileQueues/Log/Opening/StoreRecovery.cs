@@ -124,10 +124,11 @@ internal sealed unsafe class StoreRecovery(
         if (isCut)
             tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, uncheckedTo, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
+        bool isStartThere = IsStartThere(removed, tail.Offset, segments);
         if (isCut && tail.CorruptAt < 0)
         {
             epoch++;
-            RemoveLeftovers(removed, segments);
+            RemoveLeftovers(removed, segments, epoch, isStartThere);
             new CutOff(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
             checkpoints.WriteBoth(tail.Offset, epoch, boot);
             directory.Delete(StoreNames.Poison);
@@ -138,7 +139,7 @@ internal sealed unsafe class StoreRecovery(
         }
 
         if (tail.CorruptAt < 0)
-            RemoveLeftovers(removed, segments);
+            RemoveLeftovers(removed, segments, epoch, isStartThere);
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
         if (!isNew && !isCut && !isControlValid && checkpoint is not null && tail.CorruptAt < 0)
@@ -222,9 +223,17 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>
-    /// Removes spares, and segments of which a deletion that died, or a power cut, left the names.
+    /// Whether the log begins where the record of its start says. In a copy that was made while processes wrote, the record may
+    /// be younger than the segments. The tail hint proves nothing here: it is raised at a segment's start.
     /// </summary>
-    private void RemoveLeftovers(long removed, SegmentStarts segments)
+    private bool IsStartThere(long removed, long tail, SegmentStarts segments) => tail > removed
+        && segments.Contains(removed) && OldestOffset.HasFrame(directory, removed, meta.SegmentLength);
+
+    /// <summary>
+    /// Removes spares, and segments of which a deletion that died, or a power cut, left the names. Where the log's start is not
+    /// there they may be all that is left of the log: they are set aside in `salvage/`.
+    /// </summary>
+    private void RemoveLeftovers(long removed, SegmentStarts segments, long epoch, bool isStartThere)
     {
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.LeftoversKept))
@@ -234,7 +243,10 @@ internal sealed unsafe class StoreRecovery(
         {
             if (start >= removed)
                 break;
-            directory.Delete(StoreNames.Segment(start));
+            if (isStartThere)
+                directory.Delete(StoreNames.Segment(start));
+            else
+                new CutOff(directory, meta, _checksum, epoch).SetAside(start, removed);
             segments.Remove(start);
         }
 
