@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Text.Json;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Crash.Producers;
@@ -103,6 +104,7 @@ public sealed class ContainerTests
     public void Open_AloneAfterAKillWithAnotherBootId_KeepsWhatFollowsADeadClaim(string prepare)
     {
         SkipWithoutNamespaces();
+        SkipWithoutMemoryId();
         using var store = new CrashStore();
         using (PeerAgent holder = PeerAgent.StartInNamespaces(OtherBootId))
         using (PeerAgent other = PeerAgent.StartInNamespaces(prepare))
@@ -131,6 +133,7 @@ public sealed class ContainerTests
     public void Read_ContainerWithABootIdOfItsOwn_StepsOverADeadClaim()
     {
         SkipWithoutNamespaces();
+        SkipWithoutMemoryId();
         using var store = new CrashStore();
         using MappedFileQueue here = store.Open();
         using (PeerAgent dying = store.StartAttached())
@@ -144,6 +147,9 @@ public sealed class ContainerTests
         using PeerAgent there = PeerAgent.StartInNamespaces(OtherBootId);
         Assert.Equal("after", there.Ask($"read path={store.Path}"));
     }
+
+    private static void SkipWithoutMemoryId() =>
+        Assert.SkipUnless(CurrentPlatform.Services.MemoryId != 0, "Linux tells the id of its memory since 5.17.");
 
     private static void SkipWithoutNamespaces() => Assert.SkipUnless(
         OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess && File.Exists("/usr/bin/unshare"),
