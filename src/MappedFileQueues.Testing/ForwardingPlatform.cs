@@ -9,6 +9,8 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override string? BootId => inner.BootId;
 
+    public override ulong MemoryId => inner.MemoryId;
+
     public sealed override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true) =>
         inner.OpenDirectory(path, create, mode, ownerOnly) is { } directory ? Wrap(directory) : null;
 

@@ -29,6 +29,7 @@ internal sealed class Agent
         ["consumer"] = OpenConsumer,
         ["consume"] = Consume,
         ["peek"] = command => Consumer.TryConsume(out ReadOnlySpan<byte> message) ? CrashMessage.Read(message) : "",
+        ["read"] = Read,
         ["watch"] = Watch,
         ["flush"] = command => Queue.Flush().ToString(CultureInfo.InvariantCulture),
         ["trim"] = command => Queue.Trim(command.Number("before", int.MaxValue)).ToString(CultureInfo.InvariantCulture),
@@ -226,6 +227,16 @@ internal sealed class Agent
                 Consumer.Advance();
         }
 
+        return string.Join(' ', texts);
+    }
+
+    /// <summary>What a reader that leaves no trace sees.</summary>
+    private static string Read(AgentCommand command)
+    {
+        using MappedFileReader reader = MappedFileReader.Open(command["path"]);
+        List<string> texts = [];
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            texts.Add(CrashMessage.Read(message));
         return string.Join(' ', texts);
     }
 

@@ -48,7 +48,7 @@ internal sealed class RepairPlan
         (_store, _found) = (store, found);
         _passed = store.PassedTo;
         _epoch = store.GatherInfo().Epoch;
-        _boot = store.IsOfThisBoot ? StoreRecovery.BootOf(CurrentPlatform.Services) : Guid.Empty;
+        _boot = store.IsOfThisBoot ? CurrentPlatform.Services.Boot.Stored : Guid.Empty;
         _segments = OldestOffset.List(store.Directory, store.Meta);
     }
 

@@ -40,6 +40,9 @@ internal static class ControlLayout
     public const int EpochAt = 40;
     public const int ColdChecksumAt = 48;
 
+    /// <summary>The checksum after the change of a word that is under way; 0 between two changes.</summary>
+    public const int NextChecksumAt = 52;
+
     /// <summary>A word of its own, so that one store changes it; the checksum does not cover it.</summary>
     public const int RecoveryStageAt = 56;
 

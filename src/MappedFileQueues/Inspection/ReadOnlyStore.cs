@@ -102,7 +102,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
     private bool IsRecovered => _control is not null
-        && _control.IsRecovered(Meta.StoreId, StoreRecovery.BootOf(CurrentPlatform.Services));
+        && _control.IsRecovered(Meta.StoreId) && IsThisBoot(_control.BootId);
 
     /// <summary>The end of the published messages: where a reader starts that wants only later ones.</summary>
     public long FindLatest() => GatherInfo().PublishedOffset;
@@ -222,7 +222,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     /// Whether the store was recovered in this boot, according to the control page or else the checkpoint. If not, what lies
     /// behind the checkpoint may be cut off by the next opener.
     /// </summary>
-    public bool IsOfThisBoot => RecoveredIn() == StoreRecovery.BootOf(CurrentPlatform.Services);
+    public bool IsOfThisBoot => IsThisBoot(RecoveredIn());
 
     /// <summary>The checkpoint's epoch counts when the control page is missing, damaged or in the middle of a recovery.</summary>
     private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
@@ -235,6 +235,10 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
             return new CheckpointFile(Directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
         return _control.Stage == RecoveryStage.Finished ? _control.BootId : Guid.Empty;
     }
+
+    /// <summary>Off Linux nothing tells the boots apart, and the stored identity is empty.</summary>
+    private static bool IsThisBoot(Guid stored) =>
+        stored == CurrentPlatform.Services.Boot.Stored || CurrentPlatform.Services.Boot.IsSameAs(stored);
 
     private static uint OwnGeneration(ulong claim) => SlotLayout.Generation(FrameHeader.HighHalf(claim));
 

@@ -45,6 +45,7 @@ internal enum ProtocolStep
     OriginCheckpointed,
     RemovalPlanned,
     LowWaterRecorded,
+    LowWaterStored,
     LowWaterRaised,
     SegmentDeleted,
     SegmentInUse,

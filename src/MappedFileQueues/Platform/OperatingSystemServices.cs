@@ -11,11 +11,16 @@ internal abstract class OperatingSystemServices
     /// <summary>True for the implementation that uses nothing but the BCL.</summary>
     public abstract bool IsPortable { get; }
 
-    /// <summary>
-    /// Identifies this boot of the machine; on Linux both implementations give the same value. Null where it is unknown (then
-    /// each lone open counts as one after a power cut).
-    /// </summary>
+    /// <summary>The boot id of the system; on Linux both implementations give the same value. Null where it is unknown.</summary>
     public abstract string? BootId { get; }
+
+    /// <summary>
+    /// Identifies the memory of the running kernel, the same in all containers of a machine; 0 where it is unknown.
+    /// </summary>
+    public abstract ulong MemoryId { get; }
+
+    /// <summary>Both. Where nothing is known, each lone open counts as one after a power cut.</summary>
+    public BootIdentity Boot => new(MemoryId, Guid.TryParse(BootId, out Guid known) ? known : Guid.Empty);
 
     /// <summary>
     /// Opens the directory and holds it. Returns null when it is missing and <paramref name="create"/> is false.

@@ -15,6 +15,19 @@ internal static class ProcFiles
     private const string BootIdVariable = "MFQ_TEST_BOOT_ID";
 
 #endif
+    /// <summary>Whether a test has set another boot.</summary>
+    public static bool IsOtherBoot
+    {
+        get
+        {
+#if MFQ_STEPS
+            return Environment.GetEnvironmentVariable(BootIdVariable) is { Length: > 0 };
+#else
+            return false;
+#endif
+        }
+    }
+
     /// <summary>The boot id; null when it cannot be read.</summary>
     public static string? ReadBootId()
     {

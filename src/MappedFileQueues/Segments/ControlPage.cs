@@ -16,6 +16,10 @@ internal sealed unsafe class ControlPage : IDisposable
 {
     private readonly MappedRegion _region;
 
+    /// <summary>The words outside the cold block that its checksum covers, in this order.</summary>
+    private static ReadOnlySpan<int> ColdWordsBeyond =>
+        [ControlLayout.LowWaterAt, ControlLayout.ExclusiveAtWorkAt, ControlLayout.CorruptAtAt];
+
     private ControlPage(MappedRegion region) => _region = region;
 
     /// <summary>
@@ -158,14 +162,30 @@ internal sealed unsafe class ControlPage : IDisposable
     public bool IsColdBlockValid(Guid storeId) =>
         *_region.Word(ControlLayout.MagicAt) == ControlLayout.Magic
         && MemoryMarshal.Read<Guid>(Bytes(ControlLayout.StoreIdAt, 16)) == storeId
-        && MemoryMarshal.Read<uint>(Bytes(ControlLayout.ColdChecksumAt, 4)) == ColdChecksum();
+        && IsChecksum(ColdChecksum(changedAt: -1, 0));
+
+    /// <summary>
+    /// Announces the next value of one of the four cold words among the hot ones: the block is valid before and after the store,
+    /// so that a process that is killed between the store and the seal leaves a valid page. Only under the `open` lock.
+    /// </summary>
+    public void AnnounceColdWord(int position, ulong value) =>
+        MemoryMarshal.Write(Bytes(ControlLayout.NextChecksumAt, 4), ColdChecksum(position, value));
 
     /// <summary>Writes magic, store id and checksum for the current cold block. Only under the `open` lock.</summary>
     public void SealColdBlock(Guid storeId)
     {
         *_region.Word(ControlLayout.MagicAt) = ControlLayout.Magic;
         MemoryMarshal.Write(Bytes(ControlLayout.StoreIdAt, 16), storeId);
-        MemoryMarshal.Write(Bytes(ControlLayout.ColdChecksumAt, 4), ColdChecksum());
+        MemoryMarshal.Write(Bytes(ControlLayout.ColdChecksumAt, 4), ColdChecksum(changedAt: -1, 0));
+        Bytes(ControlLayout.NextChecksumAt, 4).Clear();
+    }
+
+    /// <summary>Changes one of these words of a valid block. Only a lone opener calls it.</summary>
+    public void SetColdWord(int position, ulong value, Guid storeId)
+    {
+        AnnounceColdWord(position, value);
+        *_region.Word(position) = value;
+        SealColdBlock(storeId);
     }
 
     /// <summary>True while the page says that flushes fail.</summary>
@@ -215,16 +235,11 @@ internal sealed unsafe class ControlPage : IDisposable
         // P30 release: what recovery wrote comes first; pairs with P30 acquire in Stage.
         SharedWord.WriteRelease(_region.Word(ControlLayout.RecoveryStageAt), (ulong)stage);
 
-    /// <summary>
-    /// Whether a recovery of the store was finished in this boot: then memory is whole, and no opener has to wait.
-    /// </summary>
-    public bool IsRecovered(Guid storeId, Guid boot) =>
-        Stage == RecoveryStage.Finished && BootId == boot && IsColdBlockValid(storeId);
+    /// <summary>Whether a recovery of the store was finished, in the boot that <see cref="BootId"/> tells.</summary>
+    public bool IsRecovered(Guid storeId) => Stage == RecoveryStage.Finished && IsColdBlockValid(storeId);
 
     /// <summary>
-    /// Zeroes every word except the stage, and except the cold block where that stays. Only a lone opener calls it. The cold
-    /// words among the hot ones are zeroed too: unless they were zero already, the cold block is invalid until it is sealed
-    /// again.
+    /// Zeroes every word except the stage, and except the cold block and its words where that stays. Only a lone opener calls it.
     /// </summary>
     public void Clear(bool keepsColdBlock)
     {
@@ -235,19 +250,36 @@ internal sealed unsafe class ControlPage : IDisposable
             Bytes(behindStage, ControlLayout.Stride - behindStage).Clear();
         }
 
-        Bytes(ControlLayout.Stride, ControlLayout.Length - ControlLayout.Stride).Clear();
+        int from = ControlLayout.Stride;
+        foreach (int word in keepsColdBlock ? ColdWordsBeyond : [])
+        {
+            Bytes(from, word - from).Clear();
+            from = word + sizeof(ulong);
+        }
+
+        Bytes(from, ControlLayout.Length - from).Clear();
     }
 
     public void Dispose() => _region.Dispose();
 
-    private uint ColdChecksum()
+    private bool IsChecksum(uint checksum)
     {
-        Span<byte> cold = stackalloc byte[ControlLayout.ColdChecksumAt + 32];
+        uint next = MemoryMarshal.Read<uint>(Bytes(ControlLayout.NextChecksumAt, 4));
+        return MemoryMarshal.Read<uint>(Bytes(ControlLayout.ColdChecksumAt, 4)) == checksum || (next != 0 && next == checksum);
+    }
+
+    /// <summary>The checksum of the cold block as it is, or as it will be after the change of one word.</summary>
+    private uint ColdChecksum(int changedAt, ulong value)
+    {
+        Span<byte> cold = stackalloc byte[ControlLayout.ColdChecksumAt + (4 * sizeof(ulong))];
         Bytes(0, ControlLayout.ColdChecksumAt).CopyTo(cold);
-        Bytes(ControlLayout.LowWaterAt, 8).CopyTo(cold[ControlLayout.ColdChecksumAt..]);
-        Bytes(ControlLayout.ExclusiveAtWorkAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 8)..]);
-        Bytes(ControlLayout.CorruptAtAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 16)..]);
-        Bytes(ControlLayout.FlushedBelowAt, 8).CopyTo(cold[(ControlLayout.ColdChecksumAt + 24)..]);
+        Span<byte> words = cold[ControlLayout.ColdChecksumAt..];
+        foreach (int word in (ReadOnlySpan<int>)[.. ColdWordsBeyond, ControlLayout.FlushedBelowAt])
+        {
+            MemoryMarshal.Write(words, word == changedAt ? value : *_region.Word(word));
+            words = words[sizeof(ulong)..];
+        }
+
         return Crc32C.Compute(cold);
     }
 

@@ -29,6 +29,8 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
 
     public override string? BootId => bootId;
 
+    public override ulong MemoryId => 0;
+
     /// <summary>Ends the process as SIGKILL does: the kernel lets go of its locks; what it stored stays.</summary>
     public void Kill()
     {

@@ -152,9 +152,6 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
     /// </summary>
     private void CheckEpoch(MappedFileQueue queue, OperatingSystemServices os)
     {
-        // The control page is not sealed between the mark of an Exclusive producer and the next step: by design the epoch rises.
-        if (model.Where == nameof(ProtocolStep.ExclusiveMarked))
-            return;
         long epoch = queue.GetInfo().Epoch;
         bool isSameBoot = Guid.TryParse(os.BootId, out Guid boot) && boot == model.RecoveredIn;
         if (!isCut && isSameBoot && epoch != model.Epoch)

@@ -42,11 +42,11 @@ internal sealed class PeerAgent : IDisposable
 
     /// <summary>
     /// Starts one in namespaces of its own for process ids, mounts and the rest, as in a container; needs root. The first process
-    /// of such a namespace is deaf to a signal of its own, so that is a shell.
+    /// of such a namespace is deaf to a signal of its own, so that is a shell, which first runs the commands of the caller.
     /// </summary>
-    public static PeerAgent StartInNamespaces()
+    public static PeerAgent StartInNamespaces(string prepare = "true")
     {
-        string[] shell = ["bash", "-c", "\"$@\"; exit $?", "bash"];
+        string[] shell = ["bash", "-c", $"{prepare} && \"$@\"; exit $?", "bash"];
         return new PeerAgent(ChildProcess.Start(
             new ProcessStartInfo("unshare", [.. Namespaces, .. shell, "dotnet", "exec", Repository.TestPeerPath, "agent"]),
             new Dictionary<string, string> { ["DOTNET_TieredPGO"] = "0" }));

@@ -107,6 +107,8 @@ internal sealed class GoldenStore : IDisposable
     {
         public override string? BootId => GoldenStore.BootId.ToString();
 
+        public override ulong MemoryId => 0;
+
         protected override HeldDirectory Wrap(HeldDirectory directory) => directory;
     }
 }

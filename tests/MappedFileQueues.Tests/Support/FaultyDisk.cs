@@ -35,7 +35,13 @@ internal sealed class FaultyDisk : ForwardingServices
 
     public override string? BootId => BootIdOverride ?? base.BootId;
 
+    /// <summary>Makes this another boot, of which nothing more is known.</summary>
     public string? BootIdOverride { get; set; }
+
+    public override ulong MemoryId => MemoryIdOverride ?? (BootIdOverride is null ? base.MemoryId : 0);
+
+    /// <summary>Makes this the memory of another kernel, or of none that tells.</summary>
+    public ulong? MemoryIdOverride { get; set; }
 
     /// <summary>Whether files can have a second name.</summary>
     public bool CanLink { get; set; } = true;

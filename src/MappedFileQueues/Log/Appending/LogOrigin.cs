@@ -149,6 +149,7 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
 
     private void SetLowWater(long offset)
     {
+        store.Control.AnnounceColdWord(ControlLayout.LowWaterAt, (ulong)offset);
         SharedWord.WriteRelease(store.Control.LowWater, offset); // P16 release: pairs with P16 acquire in SegmentRoller.
         store.Control.SealColdBlock(store.Meta.StoreId);
     }

@@ -75,6 +75,7 @@ internal sealed unsafe class ProducerAdmission(
         using PlatformLock? open = TryTakeOpen(store.Directory);
         if (open is null)
             return;
+        store.Control.AnnounceColdWord(ControlLayout.ExclusiveAtWorkAt, 0);
         // P17 release: after the zeroing; pairs with P17 acquire in Prepare.
         SharedWord.WriteRelease(store.Control.ExclusiveAtWork, 0);
         store.Control.SealColdBlock(store.Meta.StoreId);
@@ -101,6 +102,7 @@ internal sealed unsafe class ProducerAdmission(
         if (alone && fences)
             // P8 full: before its first publish; pairs with P8 acquire in WakeSignal.
             SharedWord.SetBits(store.Control.FenceNeeded, 1);
+        store.Control.AnnounceColdWord(ControlLayout.ExclusiveAtWorkAt, alone ? 1u : 0u);
         // P17 release: after the zeroing, and before the first append of this producer; pairs with P17 acquire above.
         SharedWord.WriteRelease(store.Control.ExclusiveAtWork, alone ? 1u : 0u);
         ProtocolSteps.Reach(ProtocolStep.ExclusiveMarked);

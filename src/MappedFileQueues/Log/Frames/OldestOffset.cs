@@ -60,7 +60,7 @@ internal static unsafe class OldestOffset
     /// A file that is too short for a header was complete once and is damaged. It hides nothing that lies before it, and a
     /// reader that comes there gets an error. The same holds for a file whose first header is zero but not all of the rest.
     /// </summary>
-    private static bool HasFrame(HeldDirectory directory, long start, long segmentLength)
+    public static bool HasFrame(HeldDirectory directory, long start, long segmentLength)
     {
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)

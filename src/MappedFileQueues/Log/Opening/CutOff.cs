@@ -32,10 +32,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
             if (PlantedFaults.Has(PlantedFault.LaterSegmentsLeft))
                 continue;
 #endif
-            if (HoldsNothing(later))
-                directory.Delete(StoreNames.Segment(later));
-            else
-                SetAside(later, StoreNames.Cut(later, tail, epoch));
+            SetAside(later, tail);
             segments.Remove(later);
             ProtocolSteps.Reach(ProtocolStep.LaterMoved);
         }
@@ -72,7 +69,18 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
         scanner.Invalidate();
     }
 
-    /// <summary>Otherwise each cut would leave some of these for good. A segment that cannot be read is never deleted.</summary>
+    /// <summary>
+    /// Moves a segment into `salvage/`. One that holds nothing is deleted: otherwise each cut would leave some of these for good.
+    /// </summary>
+    public void SetAside(long start, long tail)
+    {
+        if (HoldsNothing(start))
+            directory.Delete(StoreNames.Segment(start));
+        else
+            SetAside(start, StoreNames.Cut(start, tail, epoch));
+    }
+
+    /// <summary>A segment that cannot be read is never deleted.</summary>
     private bool HoldsNothing(long start)
     {
         try

@@ -18,7 +18,7 @@ namespace MappedFileQueues.Log.Opening;
 /// exclusively       nothing valid                   the same; the checkpoint names the boot
 /// exclusively       another boot, an unknown one,   recover after a cut
 ///                   poison, a cut under way
-/// shared, twice     recovered in this boot          another process is alive, memory is whole: just attach
+/// shared, twice     recovered                       another process is alive, memory is whole: just attach
 /// shared            anything else                   release it, and try exclusively again
 /// </code>
 /// An opener that fails to get it exclusively and then gets it shared need not be beside a live process: a killed opener releases
@@ -58,7 +58,7 @@ internal static unsafe class StoreOpening
             if (meta is null && !request.CreateIfMissing)
                 throw Missing(directory.Path);
             if (meta is null)
-                meta = StoreMetaFile.Create(directory, request, settings, StoreRecovery.BootOf(os), open);
+                meta = StoreMetaFile.Create(directory, request, settings, os.Boot.Stored, open);
             else
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
             directory.AdoptModeOf(StoreNames.Meta);
@@ -81,7 +81,7 @@ internal static unsafe class StoreOpening
         SlotTable? slots = null;
         try
         {
-            attached = TakeAttached(directory, StoreRecovery.BootOf(os), out bool isAlone);
+            attached = TakeAttached(directory, out bool isAlone);
             MakeDirectories(directory);
             control = ControlPage.Open(directory, isAlone);
             slots = new SlotTable(directory, os, isAlone);
@@ -139,7 +139,7 @@ internal static unsafe class StoreOpening
     }
 
     /// <summary>Takes `attached` alone where possible, otherwise beside the processes that have recovered the store.</summary>
-    private static PlatformLock TakeAttached(HeldDirectory directory, Guid boot, out bool isAlone)
+    private static PlatformLock TakeAttached(HeldDirectory directory, out bool isAlone)
     {
         var deadline = new Deadline(OpenLock.Timeout);
         for (bool wasShared = false; ; wasShared = true)
@@ -156,7 +156,7 @@ internal static unsafe class StoreOpening
 #if MFQ_PLANTED
             wasShared |= PlantedFaults.Has(PlantedFault.AttachedUnrecovered);
 #endif
-            if (wasShared && IsRecovered(directory, boot))
+            if (wasShared && IsRecovered(directory))
                 return taken;
             taken.Dispose();
             if (!wasShared)
@@ -170,18 +170,18 @@ internal static unsafe class StoreOpening
     }
 
     /// <summary>
-    /// Uses only the stage and the boot: a process that died while it changed one of the cold words has left a wrong checksum,
-    /// and the others continue regardless. An empty boot: recovery found damage, or this system has no boot id.
+    /// Uses only the stage: a process that died while it changed one of the cold words has left a wrong checksum, and the others
+    /// continue regardless. The boot does not count: the process that holds the lock proves that memory is whole, and recovery
+    /// was finished before it let anybody share the lock.
     /// </summary>
-    private static bool IsRecovered(HeldDirectory directory, Guid boot)
+    private static bool IsRecovered(HeldDirectory directory)
     {
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.AttachedUnrecovered))
             return true;
 #endif
         using ControlPage? control = ControlPage.OpenForReading(directory);
-        return control is not null && control.Stage == RecoveryStage.Finished
-            && (control.BootId == boot || control.BootId == Guid.Empty);
+        return control is not null && control.Stage == RecoveryStage.Finished;
     }
 
     /// <summary>

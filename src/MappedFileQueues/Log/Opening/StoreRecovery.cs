@@ -50,9 +50,6 @@ internal sealed unsafe class StoreRecovery(
 {
     private readonly FrameChecksum _checksum = new(meta.LogId);
 
-    /// <summary>The boot id as the files hold it; empty where the system has none.</summary>
-    public static Guid BootOf(OperatingSystemServices os) => Guid.TryParse(os.BootId, out Guid known) ? known : Guid.Empty;
-
     /// <summary>Recovers. The control page records an impossible frame afterwards.</summary>
     /// <returns>What it found.</returns>
     public OpeningRecovery Run()
@@ -71,18 +68,20 @@ internal sealed unsafe class StoreRecovery(
 
     private OpeningRecovery Recover()
     {
-        Guid boot = BootOf(os);
         checkpoints.Sync();
         CheckpointRecord? checkpoint = checkpoints.Read();
         long removed = ReadRemoved();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
         bool isPoisoned = IsPoisoned();
         Guid recoveredIn = isControlValid ? control.BootId : checkpoint?.BootId ?? Guid.Empty;
+        bool isThisBoot = os.Boot.IsSameAs(recoveredIn);
+        // Kept as another process wrote it: the page then stays valid throughout.
+        Guid boot = isThisBoot ? recoveredIn : os.Boot.Stored;
         SegmentStarts segments = OldestOffset.List(directory, meta);
         bool wasCutting = control.Stage == RecoveryStage.AfterCut;
         bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned && !HasCursors()
             && !(isControlValid && control.Stage == RecoveryStage.Finished);
-        bool isCut = !isNew && (boot == Guid.Empty || recoveredIn != boot || isPoisoned || wasCutting);
+        bool isCut = !isNew && (!isThisBoot || isPoisoned || wasCutting);
         BeginStage(isCut, isNew && !isControlValid ? boot : null);
 
         // When the cold block is not valid, "exclusive at work" counts as set, and the bound as the segment's end.
@@ -96,7 +95,7 @@ internal sealed unsafe class StoreRecovery(
             from = Math.Max(from, *control.TailHint);
 #endif
         // An unfinished cut in the same boot: the evidence of the loss may be gone by now.
-        bool goesOnCutting = wasCutting && boot != Guid.Empty && recoveredIn == boot && !isPoisoned;
+        bool goesOnCutting = wasCutting && isThisBoot && !isPoisoned;
         long uncheckedTo = 0;
         int repairedClaims = 0;
         TailSearchResult tail = default;
@@ -125,10 +124,11 @@ internal sealed unsafe class StoreRecovery(
         if (isCut)
             tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, uncheckedTo, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
+        bool isStartThere = IsStartThere(removed, tail.Offset, segments);
         if (isCut && tail.CorruptAt < 0)
         {
             epoch++;
-            RemoveLeftovers(removed, segments);
+            RemoveLeftovers(removed, segments, epoch, isStartThere);
             new CutOff(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
             checkpoints.WriteBoth(tail.Offset, epoch, boot);
             directory.Delete(StoreNames.Poison);
@@ -139,7 +139,7 @@ internal sealed unsafe class StoreRecovery(
         }
 
         if (tail.CorruptAt < 0)
-            RemoveLeftovers(removed, segments);
+            RemoveLeftovers(removed, segments, epoch, isStartThere);
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
         if (!isNew && !isCut && !isControlValid && checkpoint is not null && tail.CorruptAt < 0)
@@ -223,9 +223,17 @@ internal sealed unsafe class StoreRecovery(
     }
 
     /// <summary>
-    /// Removes spares, and segments of which a deletion that died, or a power cut, left the names.
+    /// Whether the log begins where the record of its start says. In a copy that was made while processes wrote, the record may
+    /// be younger than the segments. The tail hint proves nothing here: it is raised at a segment's start.
     /// </summary>
-    private void RemoveLeftovers(long removed, SegmentStarts segments)
+    private bool IsStartThere(long removed, long tail, SegmentStarts segments) => tail > removed
+        && segments.Contains(removed) && OldestOffset.HasFrame(directory, removed, meta.SegmentLength);
+
+    /// <summary>
+    /// Removes spares, and segments of which a deletion that died, or a power cut, left the names. Where the log's start is not
+    /// there they may be all that is left of the log: they are set aside in `salvage/`.
+    /// </summary>
+    private void RemoveLeftovers(long removed, SegmentStarts segments, long epoch, bool isStartThere)
     {
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.LeftoversKept))
@@ -235,7 +243,10 @@ internal sealed unsafe class StoreRecovery(
         {
             if (start >= removed)
                 break;
-            directory.Delete(StoreNames.Segment(start));
+            if (isStartThere)
+                directory.Delete(StoreNames.Segment(start));
+            else
+                new CutOff(directory, meta, _checksum, epoch).SetAside(start, removed);
             segments.Remove(start);
         }
 
@@ -320,27 +331,40 @@ internal sealed unsafe class StoreRecovery(
     {
         long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
         long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments, zeroes: tail.CorruptAt < 0));
-        control.Clear(keepsColdBlock: control.IsColdBlockValid(meta.StoreId));
+        bool keepsColdBlock = control.IsColdBlockValid(meta.StoreId)
+            && control.BootId == cold.Boot && control.Epoch == cold.Epoch;
+        if (keepsColdBlock)
+            RebuildColdWords(tail, cold, dirt);
+        control.Clear(keepsColdBlock);
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
         *control.Confirmed = Math.Min(confirmed, tail.Offset);
         *control.Allocated = allocated;
-        *control.LowWater = cold.LowWater;
         // A tail on a segment's edge may have no file yet: the process that makes it must flush its name.
         *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
-        control.BootId = cold.Boot;
-        control.Epoch = cold.Epoch;
-        control.FlushedBelow = cold.FlushedBelow;
-        control.CorruptAt = tail.CorruptAt;
+        // A damaged log is left as it is: the next recovery, after the repair of the damage, must still zero these bytes.
         if (dirt.Remains)
-        {
-            // A damaged log is left as it is: the next recovery, after the repair of the damage, must still zero these bytes.
-            *control.ExclusiveAtWork = 1;
             *control.Allocated = Math.Max(*control.Allocated, Math.Min(dirt.AllocatedBefore, segmentStart + meta.SegmentLength));
+        if (!keepsColdBlock)
+        {
+            control.BootId = cold.Boot;
+            control.Epoch = cold.Epoch;
+            control.SealColdBlock(meta.StoreId);
+            RebuildColdWords(tail, cold, dirt);
         }
 
-        control.SealColdBlock(meta.StoreId);
         control.SetStage(RecoveryStage.Finished);
+    }
+
+    /// <summary>
+    /// One by one: an opener that is killed here leaves a valid page, and the next one has no reason for a new epoch.
+    /// </summary>
+    private void RebuildColdWords(TailSearchResult tail, ColdWords cold, Dirt dirt)
+    {
+        control.SetColdWord(ControlLayout.FlushedBelowAt, (ulong)cold.FlushedBelow, meta.StoreId);
+        control.SetColdWord(ControlLayout.LowWaterAt, (ulong)cold.LowWater, meta.StoreId);
+        control.SetColdWord(ControlLayout.ExclusiveAtWorkAt, dirt.Remains ? 1u : 0u, meta.StoreId);
+        control.SetColdWord(ControlLayout.CorruptAtAt, (ulong)(tail.CorruptAt + 1), meta.StoreId);
     }
 
     /// <summary>The new content of the cold block.</summary>

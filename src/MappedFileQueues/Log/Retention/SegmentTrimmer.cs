@@ -256,8 +256,10 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     private void SetLowWater(long offset)
     {
+        store.Control.AnnounceColdWord(ControlLayout.LowWaterAt, (ulong)offset);
         // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and P16 full in LogConsumer.
         SharedWord.Exchange((ulong*)store.Control.LowWater, (ulong)offset);
+        ProtocolSteps.Reach(ProtocolStep.LowWaterStored);
         store.Control.SealColdBlock(store.Meta.StoreId);
         // Consumers before it are dropped: producers do not wait for them any more.
         store.RoomWake.WakeIfAwaited();

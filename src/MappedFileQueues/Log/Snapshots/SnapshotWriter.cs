@@ -64,8 +64,8 @@ internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher, LogOrig
             int consumerCount = CopyCursors(target);
             CopyRetention(target, meta);
             var checkpoints = new CheckpointFile(target.Directory, meta.StoreId);
-            checkpoints.Create(StoreRecovery.BootOf(store.Os));
-            checkpoints.WriteBoth(_end, store.Control.Epoch, StoreRecovery.BootOf(store.Os));
+            checkpoints.Create(store.Os.Boot.Stored);
+            checkpoints.WriteBoth(_end, store.Control.Epoch, store.Os.Boot.Stored);
             target.Finish();
             return new SnapshotResult(path, meta.StoreId, _first, _end, _linkedCount, _copiedCount, consumerCount);
         }

@@ -22,16 +22,15 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
 
     private static ReadOnlySpan<byte> Magic => "MFQPSYN1"u8;
 
-    /// <summary>The id of the current boot of the machine; empty if it cannot be determined.</summary>
-    public static Guid CurrentBoot =>
-        Guid.TryParse(CurrentPlatform.Services.BootId, out Guid known) ? known : Guid.Empty;
+    /// <summary>The current boot of the machine; empty if it cannot be determined.</summary>
+    public static Guid CurrentBoot => CurrentPlatform.Services.Boot.Stored;
 
     /// <summary>
     /// Whether the machine has had power since the writer began, so everything that processes wrote is still there. False after a
     /// failed sync, which may have lost data in the same boot.
     /// </summary>
     public bool IsMemoryWhole(HeldDirectory directory) =>
-        Boot != Guid.Empty && Boot == CurrentBoot && directory.Identify(PackNames.Poison) is null;
+        CurrentPlatform.Services.Boot.IsSameAs(Boot) && directory.Identify(PackNames.Poison) is null;
 
     /// <summary>Up to which position this volume was on disk, as far as the mark knows.</summary>
     public long SyncedOf(VolumeName volume) => volume.Generation == 0 && volume.Last == VolumeNumber ? Position : 0;

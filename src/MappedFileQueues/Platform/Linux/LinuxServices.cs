@@ -8,6 +8,8 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
 {
     private readonly Lazy<string?> _bootId = new(ProcFiles.ReadBootId);
 
+    private readonly Lazy<ulong> _memoryId = new(() => ProcFiles.IsOtherBoot ? 0 : LinuxKernelMemory.ReadId());
+
     private readonly Lazy<bool> _waitsOnMany = new(CanWaitOnMany);
 
     // Registration lasts for the life of the process and may be repeated; once is enough.
@@ -18,6 +20,9 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
 
     /// <inheritdoc/>
     public override string? BootId => _bootId.Value;
+
+    /// <inheritdoc/>
+    public override ulong MemoryId => _memoryId.Value;
 
     /// <inheritdoc/>
     public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)

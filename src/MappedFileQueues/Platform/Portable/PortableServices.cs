@@ -14,6 +14,9 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override string? BootId => _bootId.Value;
 
     /// <inheritdoc/>
+    public override ulong MemoryId => 0;
+
+    /// <inheritdoc/>
     public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
         string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));

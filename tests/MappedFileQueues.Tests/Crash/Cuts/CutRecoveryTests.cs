@@ -50,6 +50,27 @@ public sealed class CutRecoveryTests
         Assert.Equal("new-0", opener.Ask("consume"));
     }
 
+    /// <summary>
+    /// A small machine without a clock and without entropy had the same boot id in each of its boots: a store was recovered as if
+    /// its processes had only been killed. The id of the kernel's memory is another one.
+    /// </summary>
+    [Fact]
+    public void Recover_SameBootIdAfterAPowerLoss_IsACut()
+    {
+        using var store = new CrashStore();
+        var disk = new FaultyDisk { MemoryIdOverride = 0x1111_1111_2222_2222 };
+        using (MappedFileQueue queue = store.Open())
+            CrashStore.Append(queue, "whole");
+        using (MappedFileQueue queue = store.Open())
+            Assert.Equal(0, queue.GetInfo().Epoch);
+        disk.MemoryIdOverride = 0x3333_3333_4444_4444;
+
+        using MappedFileQueue again = store.Open();
+
+        Assert.Equal(1, again.GetInfo().Epoch);
+        Assert.Equal(["whole"], CrashStore.ReadAll(again, "all"));
+    }
+
     [Theory]
     [InlineData(1)]
     [InlineData(8)]

@@ -182,11 +182,10 @@ public sealed unsafe class OpeningRuleTests
     }
 
     /// <summary>
-    /// Whatever the locks say: beside others only a store is used whose control page was written to its end in this boot.
+    /// Whatever the locks say: beside others only a store is used whose control page was written to its end.
     /// </summary>
     [Theory]
     [InlineData("stage")]
-    [InlineData("boot")]
     [InlineData("missing")]
     public void Open_AttachedButNotRecovered_WaitsUntilItIsAlone(string damage)
     {
@@ -196,8 +195,6 @@ public sealed unsafe class OpeningRuleTests
         SharedWord.WriteRelease(words.Control.RepairCount, Mark);
         if (damage == "stage")
             words.Control.SetStage(RecoveryStage.AfterDeaths);
-        else if (damage == "boot")
-            words.Control.BootId = Guid.NewGuid();
         else
             File.Delete(Path.Combine(store.Path, StoreNames.Control));
         PlatformLock other = words.TryLock(StoreNames.AttachedLock, LockKind.Shared)!;
@@ -215,6 +212,26 @@ public sealed unsafe class OpeningRuleTests
         Assert.True(tries >= 10);
         Assert.Equal(0u, SharedWord.ReadAcquire(after.Control.RepairCount));
         Assert.Equal(RecoveryStage.Finished, after.Control.Stage);
+    }
+
+    /// <summary>
+    /// A process that knows no more of the boot than that it is another one waited 30 s for the living to go, and then failed.
+    /// Their lock says that memory is whole, whatever the boot is called.
+    /// </summary>
+    [Fact]
+    public void Open_OthersAttachedInAnotherBoot_JoinsAtOnce()
+    {
+        using var store = new CrashStore();
+        using PeerAgent other = store.StartAttached(Guid.NewGuid());
+        other.Ask("append prefix=m size=64 count=1");
+        int tries = 0;
+        var disk = new FaultyDisk { BootIdOverride = Guid.NewGuid().ToString() };
+        disk.Before = (call, name) => tries += call == DiskCall.Lock && name == StoreNames.AttachedLock ? 1 : 0;
+
+        using MappedFileQueue queue = store.Open();
+
+        Assert.InRange(tries, 1, 4);
+        Assert.Equal(["m-0"], CrashStore.ReadAll(queue, "all"));
     }
 
     /// <summary>The same by a real death, whose order of closing nobody chooses; the waiter is there already.</summary>

@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Text.Json;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Crash.Producers;
@@ -12,6 +13,13 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 [Trait("Category", "Slow")]
 public sealed class ContainerTests
 {
+    /// <summary>What LXD and systemd-nspawn do.</summary>
+    private const string OtherBootId = "cat /proc/sys/kernel/random/uuid > /dev/shm/$$"
+        + " && mount --bind /dev/shm/$$ /proc/sys/kernel/random/boot_id && rm /dev/shm/$$";
+
+    /// <summary>What systemd does for ProcSubset=pid.</summary>
+    private const string HiddenBootId = "mount -t proc -o subset=pid proc /proc";
+
     [Fact]
     public void Produce_KilledInAnotherNamespace_ItsClaimIsGivenUpAndItsMessagesStay()
     {
@@ -61,6 +69,87 @@ public sealed class ContainerTests
         using MappedFileConsumer mine = here.OpenConsumer("");
         Assert.Equal("second", CrashMessage.Read(mine.Consume()));
     }
+
+    /// <summary>
+    /// LXD and systemd-nspawn give each container a boot id of its own, and a unit with ProcSubset=pid sees none. A queue that
+    /// was opened there beside a living process of the host waited for 30 s, then said that the control page was damaged.
+    /// </summary>
+    [Theory]
+    [InlineData(OtherBootId)]
+    [InlineData(HiddenBootId)]
+    public void Open_ContainerWithABootIdOfItsOwn_JoinsTheLivingAtOnce(string prepare)
+    {
+        SkipWithoutNamespaces();
+        using var store = new CrashStore();
+        using MappedFileQueue here = store.Open();
+        CrashStore.Append(here, "here");
+        using PeerAgent there = PeerAgent.StartInNamespaces(prepare);
+        var watch = Stopwatch.StartNew();
+
+        there.Ask($"open path={store.Path}");
+
+        Assert.InRange(watch.Elapsed, TimeSpan.Zero, TimeSpan.FromSeconds(10));
+        Assert.Equal("here", there.Ask("consume count=1"));
+        there.Ask("append prefix=there size=64 count=1");
+        Assert.Equal(["here", "there-0"], CrashStore.ReadAll(here, "reader"));
+    }
+
+    /// <summary>
+    /// After a kill of everybody the next opener saw another boot id than the last one, took the kill for a power cut, and moved
+    /// what was published after a dead producer's claim to `salvage/`.
+    /// </summary>
+    [Theory]
+    [InlineData(OtherBootId)]
+    [InlineData(HiddenBootId)]
+    public void Open_AloneAfterAKillWithAnotherBootId_KeepsWhatFollowsADeadClaim(string prepare)
+    {
+        SkipWithoutNamespaces();
+        SkipWithoutMemoryId();
+        using var store = new CrashStore();
+        using (PeerAgent holder = PeerAgent.StartInNamespaces(OtherBootId))
+        using (PeerAgent other = PeerAgent.StartInNamespaces(prepare))
+        {
+            holder.Ask($"open path={store.Path}");
+            other.Ask($"open path={store.Path}");
+            other.Ask("append prefix=before size=64 count=1");
+            other.Trap("Claimed", hit: 1);
+            other.Send("append prefix=never size=64 count=1");
+            other.ExpectKilled();
+            holder.Ask("append prefix=after size=64 count=5");
+            holder.Kill();
+        }
+
+        using (PeerAgent next = PeerAgent.StartInNamespaces(prepare))
+            next.Ask($"open path={store.Path}");
+
+        using MappedFileQueue here = store.Open();
+        Assert.Equal(["before-0", .. Enumerable.Range(0, 5).Select(i => $"after-{i}")], CrashStore.ReadAll(here, "reader"));
+        Assert.Equal(0, here.GetInfo().Epoch);
+        Assert.False(Directory.Exists(Path.Combine(store.Path, "salvage")));
+    }
+
+    /// <summary>A reader that leaves no trace believed the checkpoint alone there, and waited at a dead claim for ever.</summary>
+    [Fact]
+    public void Read_ContainerWithABootIdOfItsOwn_StepsOverADeadClaim()
+    {
+        SkipWithoutNamespaces();
+        SkipWithoutMemoryId();
+        using var store = new CrashStore();
+        using MappedFileQueue here = store.Open();
+        using (PeerAgent dying = store.StartAttached())
+        {
+            dying.Trap("Claimed", hit: 1);
+            dying.Send("append prefix=never size=64 count=1");
+            dying.ExpectKilled();
+        }
+
+        CrashStore.Append(here, "after");
+        using PeerAgent there = PeerAgent.StartInNamespaces(OtherBootId);
+        Assert.Equal("after", there.Ask($"read path={store.Path}"));
+    }
+
+    private static void SkipWithoutMemoryId() =>
+        Assert.SkipUnless(CurrentPlatform.Services.MemoryId != 0, "Linux tells the id of its memory since 5.17.");
 
     private static void SkipWithoutNamespaces() => Assert.SkipUnless(
         OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess && File.Exists("/usr/bin/unshare"),

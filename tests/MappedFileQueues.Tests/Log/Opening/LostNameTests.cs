@@ -78,7 +78,7 @@ public sealed class LostNameTests : IDisposable
         using HeldDirectory directory =
             CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
         new CheckpointFile(directory, StoreMetaFile.Read(directory)!.StoreId)
-            .Create(StoreRecovery.BootOf(CurrentPlatform.Services));
+            .Create(CurrentPlatform.Services.Boot.Stored);
     }
 
     private MappedFileQueue Open() => new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 4096 });

@@ -106,6 +106,14 @@ public abstract partial class PlatformContractTests
         Assert.Equal(Other.BootId, Services.BootId);
     }
 
+    /// <summary>Both may open the same store, although only one of them can ask the kernel for the id of its memory.</summary>
+    [Fact]
+    public void Boot_OfEitherPlatform_IsTheSame()
+    {
+        Assert.True(Services.Boot.IsSameAs(Other.Boot.Stored));
+        Assert.True(Other.Boot.IsSameAs(Services.Boot.Stored));
+    }
+
     [Fact]
     public void ProcessStartTime_LivingAndDead_TellsThem()
     {

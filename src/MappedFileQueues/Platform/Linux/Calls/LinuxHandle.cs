@@ -27,6 +27,10 @@ internal sealed class LinuxHandle : SafeHandle
     public static LinuxHandle Open(LinuxHandle directory, string name, int flags, uint mode = 0) =>
         new(LinuxNative.openat(directory, name, flags, mode));
 
+    /// <summary>memfd_create(2): a file that has no name.</summary>
+    public static LinuxHandle OfMemory(nint flags) =>
+        new((int)LinuxNative.memfd_create(LinuxNative.SYS_memfd_create, "", flags));
+
     /// <summary>
     /// pread(2) until the buffer is full or the file ends. Returns the number of bytes read; errno is that of a read that failed
     /// after them, or 0.

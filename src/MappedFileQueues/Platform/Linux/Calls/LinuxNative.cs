@@ -63,6 +63,9 @@ internal static unsafe partial class LinuxNative
 
     public const int CLOCK_MONOTONIC = 1;
 
+    public const int MFD_CLOEXEC = 1;
+    public const int MFD_NOEXEC_SEAL = 8;
+
     public const int MEMBARRIER_CMD_QUERY = 0;
     public const int MEMBARRIER_CMD_GLOBAL = 1 << 0;
     public const int MEMBARRIER_CMD_GLOBAL_EXPEDITED = 1 << 1;
@@ -92,6 +95,8 @@ internal static unsafe partial class LinuxNative
     public static nint SYS_renameat2 => s_arm64 ? 276 : 316;
 
     public static nint SYS_statx => s_arm64 ? 291 : 332;
+
+    public static nint SYS_memfd_create => s_arm64 ? 279 : 319;
 
     public static nint SYS_getdents64 => s_arm64 ? 61 : 217;
 
@@ -131,6 +136,9 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint statx(nint number, LinuxHandle directory, string path, nint flags, nint mask, LinuxStatx* result);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint memfd_create(nint number, string name, nint flags);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
     public static partial nint getdents64(nint number, LinuxHandle directory, byte* buffer, nint length);

@@ -1,0 +1,53 @@
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Tests.Platform;
+
+public sealed class BootIdentityTests
+{
+    private const ulong Memory = 0xf0c3_3874_5914_7b46;
+    private const ulong OtherMemory = 0x1b2d_0000_0000_0001;
+
+    private static readonly Guid s_boot = Guid.NewGuid();
+    private static readonly Guid s_otherBoot = Guid.NewGuid();
+
+    /// <summary>
+    /// Containers have boot ids of their own in one kernel, and a machine without entropy has one boot id in all of its boots.
+    /// Stores of earlier versions, and of Portable, hold the boot id alone.
+    /// </summary>
+    [Fact]
+    public void IsSameAs_KernelKnown_DecidesByItsMemory()
+    {
+        var now = new BootIdentity(Memory, s_boot);
+
+        Assert.True(now.IsSameAs(now.Stored));
+        Assert.True(now.IsSameAs(new BootIdentity(Memory, s_otherBoot).Stored));
+        Assert.True(now.IsSameAs(new BootIdentity(Memory, Guid.Empty).Stored));
+        Assert.True(now.IsSameAs(s_boot));
+        Assert.False(now.IsSameAs(new BootIdentity(OtherMemory, s_boot).Stored));
+        Assert.False(now.IsSameAs(s_otherBoot));
+        Assert.False(now.IsSameAs(Guid.Empty));
+    }
+
+    [Fact]
+    public void IsSameAs_KernelUnknown_DecidesByTheBootId()
+    {
+        var now = new BootIdentity(0, s_boot);
+
+        Assert.Equal(s_boot, now.Stored);
+        Assert.True(now.IsSameAs(s_boot));
+        Assert.True(now.IsSameAs(new BootIdentity(Memory, s_boot).Stored));
+        Assert.False(now.IsSameAs(new BootIdentity(Memory, s_otherBoot).Stored));
+        Assert.False(now.IsSameAs(s_otherBoot));
+    }
+
+    [Fact]
+    public void IsSameAs_NothingKnown_IsNever()
+    {
+        var now = new BootIdentity(0, Guid.Empty);
+
+        Assert.Equal(Guid.Empty, now.Stored);
+        Assert.False(now.IsSameAs(Guid.Empty));
+        Assert.False(now.IsSameAs(new BootIdentity(Memory, Guid.Empty).Stored));
+        Assert.False(now.IsSameAs(s_boot));
+    }
+}
