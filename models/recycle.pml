@@ -11,7 +11,8 @@ Reader:  1 open X by its name; none: X is gone; 2 take the shared lock; not give
          lock goes.
 Trimmer: rename X to SPARE.
 Makers (two): 1 rename SPARE to their TEMPORARY: one succeeds; 2 take the exclusive lock without waiting; not given: unlink;
-         3 a second name: unlink; 4 zero; 5 let the lock go; 6 rename to Y. Then a producer writes into Y.
+         3 a second name: unlink; 4 zero; 5 let the lock go; 6 rename to Y. Then a producer writes into Y. May be killed between
+         1 and 2: TEMPORARY stays. No other maker has that name, so nobody takes the file for its own new one.
 Archiver: gives X a second name at some time before it is removed; its bytes must stay.
 
 Zeroing (in Y, once it has its name): two threads of any processes extend `allocated` by one place each: 1 lock, 2 read the
@@ -33,6 +34,7 @@ variant hard-link-ignored            fails:archive         -DLINK_IGNORED
 variant zeroing-without-lock         fails:zeroed          -DZERO_UNLOCKED
 variant bound-raised-first           fails:old             -DRAISED_EARLY
 variant old-bytes-not-zeroed         fails:old             -DNOT_ZEROED
+variant temporary-name-shared        fails:old             -DNAME_SHARED
 */
 
 #ifndef READERS
@@ -47,6 +49,7 @@ byte sharing;
 bool exclusive;
 bool holdsX = true;             /* the file holds X's bytes in its first part */
 bool archived;
+bool isLeft;                    /* the file is TEMPORARY, and its maker is dead */
 
 byte cell[PLACES] = 2;          /* behind the first part: 2 old bytes, 0 zeros, 1 a message */
 byte allocated = 0;
@@ -101,7 +104,14 @@ active [2] proctype Maker()
 {
     if
     :: atomic { name == SPARE -> name = TEMPORARY }
+#ifdef NAME_SHARED
+    :: atomic { name == TEMPORARY && isLeft -> name = Y; goto done }    /* opened instead of created, and renamed as it is */
+#endif
     :: atomic { name == TEMPORARY || name == Y || name == NONE -> goto done }
+    fi;
+    if
+    :: skip
+    :: isLeft = true; goto done                                         /* killed */
     fi;
 #ifdef NOT_EXCLUSIVE
     exclusive = true;
@@ -128,7 +138,7 @@ done:
 active [2] proctype Extender()
 {
     byte from;
-    atomic { name == Y || name == NONE -> if :: name == NONE -> goto done :: else fi };
+    atomic { name == Y || name == NONE || isLeft -> if :: name != Y -> goto done :: else fi };
 #ifndef ZERO_UNLOCKED
     atomic { !zeroing -> zeroing = true };
 #endif
@@ -155,6 +165,7 @@ active proctype Producer()
 {
     byte next = 0;
     do
+    :: atomic { name == Y && holdsX -> old = true; assert(!old) }
     :: atomic { next < allocated -> old = (cell[next] == 2); assert(!old); cell[next] = 1; next++ }
     :: next >= 2 ->
 #ifdef WITNESS

@@ -30,6 +30,7 @@ internal static class PlantedTable
         [PlantedFault.CursorsNotSynced] = "retain",
         [PlantedFault.ConfirmedNotRaised] = "retain",
         [PlantedFault.RecycledNameNotFlushed] = "retain",
+        [PlantedFault.TemporaryNameShared] = "again",
         [PlantedFault.LowWaterNotReadAgain] = "retain",
         [PlantedFault.LeftoversKept] = "retain",
         [PlantedFault.UnrecordedLowWaterKept] = "retain",

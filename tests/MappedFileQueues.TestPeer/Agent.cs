@@ -19,6 +19,7 @@ internal sealed class Agent
 
     public Agent() => _commands = new(StringComparer.Ordinal)
     {
+        ["still"] = StartNoThreads,
         ["open"] = Open,
         ["close"] = Close,
         ["trap"] = Trap,
@@ -86,6 +87,13 @@ internal sealed class Agent
             FlushInterval = Timeout.InfiniteTimeSpan,
             Durability = Enum.Parse<DurabilityLevel>(command.Text("level", nameof(DurabilityLevel.PageCache))),
         });
+        return "";
+    }
+
+    /// <summary>Nothing happens here from now on that no command asked for: neither preparer nor retention.</summary>
+    private static string StartNoThreads(AgentCommand command)
+    {
+        ProtocolSteps.Background = static _ => { };
         return "";
     }
 

@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
@@ -103,7 +102,6 @@ internal sealed class LogAttachment : IDisposable
             try
             {
                 OwnerSlot slot = Store.Producers.Slot!;
-                Store.Maker.Owner = slot.Index.ToString("D4", CultureInfo.InvariantCulture) + "-" + slot.Generation;
                 if (Store.Producers.Preparer is null)
                     StartPreparer();
                 LogAppender appender = Store.Settings.Exclusive

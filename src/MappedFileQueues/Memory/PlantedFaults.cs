@@ -42,6 +42,9 @@ internal enum PlantedFault
     /// <summary>The names of recycled segments are not made durable.</summary>
     RecycledNameNotFlushed,
 
+    /// <summary>All makers use one temporary name, and open the file of a dead one instead of creating their own.</summary>
+    TemporaryNameShared,
+
     /// <summary>A producer enters a segment without a look at low water.</summary>
     LowWaterNotReadAgain,
 

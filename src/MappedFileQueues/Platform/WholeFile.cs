@@ -19,11 +19,14 @@ internal static class WholeFile
         HeldDirectory directory, string name, Action<PlatformFile> fill, string suffix = TemporarySuffix)
     {
         _ = directory.Delete(name + suffix);
+        PlatformFile file = Create(directory, name + suffix);
         try
         {
-            using PlatformFile file = directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!;
-            fill(file);
-            file.Sync();
+            using (file)
+            {
+                fill(file);
+                file.Sync();
+            }
         }
         catch
         {
@@ -31,6 +34,15 @@ internal static class WholeFile
             throw;
         }
     }
+
+    /// <summary>
+    /// Creates a file under a temporary name. A file that is there already is an error: opened instead, it would bring its old
+    /// bytes along, and another maker may be writing into it.
+    /// </summary>
+    public static PlatformFile Create(HeldDirectory directory, string temporary) =>
+        directory.Open(temporary, FileOpening.CreateNew)
+            ?? throw DiskErrors.Make("Cannot make the file", Path.Combine(directory.Path, temporary), DiskErrors.EEXIST,
+                "File exists");
 
     /// <summary>Gives the temporary file its final name, replacing the former file, and syncs the directory's entries.</summary>
     /// <param name="directory">The directory of the file.</param>

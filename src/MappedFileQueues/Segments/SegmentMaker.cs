@@ -64,10 +64,16 @@ internal sealed unsafe class SegmentMaker(
     private readonly HashSet<long> _whole = [];
     private readonly SegmentRecycler _recycler = new(directory, window.SegmentLength, control);
     private volatile bool _allocatesInPlace = allocatesInPlace;
+
+    /// <summary>No other maker has it, dead or alive: a temporary file that is there already is never taken for an own one.</summary>
+    private readonly string _id = Guid.NewGuid().ToString("N");
     private long _made;
 
-    /// <summary>Names temporary files: the slot of this queue's producers, or "open" under the `open` lock.</summary>
-    public string Owner { get; set; } = "open";
+    /// <summary>
+    /// Names the slot of this queue's producers, for temporary files; null while it holds none. What is made without a slot is
+    /// made under the `open` lock, and its name says "open".
+    /// </summary>
+    public Func<string?>? SlotName { get; init; }
 
     /// <summary>
     /// Called when the disk failed to take the names, before anything else happens: the next flush of them would succeed.
@@ -142,22 +148,31 @@ internal sealed unsafe class SegmentMaker(
     /// <param name="start">Where it starts.</param>
     /// <param name="firstBlocks">How many bytes of blocks it needs.</param>
     /// <param name="look">As <see cref="LookWhileWaiting"/>, for this call alone.</param>
-    /// <returns>The position up to which the segment certainly has blocks.</returns>
+    /// <returns>
+    /// The position up to which the segment certainly has blocks; 0 when it was removed meanwhile, as is everything before it.
+    /// </returns>
     /// <exception cref="QueueCorruptException">A file with this name is too short.</exception>
     /// <exception cref="QueueDiskException">Also when the name exists and leads to no file.</exception>
     /// <exception cref="QueueInUseException">Another process keeps the lock of renames.</exception>
     public long Make(long start, long firstBlocks, Action? look = null)
     {
-        // Twice: a segment of another maker may be removed before it is opened here.
-        const int TriesMax = 2;
-        for (int tries = 0; tries < TriesMax; tries++)
+        while (true)
         {
             if ((TryUseExisting(start, firstBlocks, look) ?? TryMake(start, firstBlocks, look)) is { } blocks)
                 return blocks;
+            // Another maker was faster. Its segment may be full and removed before it is opened here, and any number of such
+            // makers may follow: only the log's start tells when to give up.
+            if (IsRemoved(start))
+                return 0;
+            ThrowIfLeadsNowhere(start);
+            (LookWhileWaiting + look)?.Invoke();
         }
-
-        return TryUseExisting(start, firstBlocks, look) ?? throw LeadsNowhere(start);
     }
+
+    /// <summary>The log has begun after it. A move of the log's origin raises low water before anybody has come there.</summary>
+    // P16 acquire: pairs with P16 full in SegmentTrimmer. P20 acquire: pairs with P20 full in TryEnsureAllocated.
+    private bool IsRemoved(long start) =>
+        start < SharedWord.ReadAcquire(control.LowWater) && start < SharedWord.ReadAcquire(control.Allocated);
 
     /// <summary>Flushes the directory entries unless that happened after the segment that starts there was made.</summary>
     public void EnsureDirectoryFlushed(long start) => FlushNames(start, start);
@@ -240,7 +255,12 @@ internal sealed unsafe class SegmentMaker(
     {
         // P22 full: a unique number for each group in this process; pairs with P22 full in SegmentMaker.TryMakeGroup.
         long number = Interlocked.Increment(ref _made);
-        string suffix = string.Create(CultureInfo.InvariantCulture, $".{Owner}-{number}{WholeFile.TemporarySuffix}");
+        string suffix = string.Create(
+            CultureInfo.InvariantCulture, $".{SlotName?.Invoke() ?? "open"}-{_id}-{number}{WholeFile.TemporarySuffix}");
+#if MFQ_PLANTED
+        if (PlantedFaults.Has(PlantedFault.TemporaryNameShared))
+            suffix = ".open-1" + WholeFile.TemporarySuffix;
+#endif
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
         bool isOwn;
         try
@@ -291,7 +311,13 @@ internal sealed unsafe class SegmentMaker(
                     break;
                 }
 
-                PlatformFile file = directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!;
+#if MFQ_PLANTED
+                PlatformFile file = PlantedFaults.Has(PlantedFault.TemporaryNameShared)
+                    ? directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!
+                    : WholeFile.Create(directory, name + suffix);
+#else
+                PlatformFile file = WholeFile.Create(directory, name + suffix);
+#endif
                 files.Add(file);
                 file.SetLength(window.SegmentLength);
                 if (!TryAllocate(file, 0, FirstLength(firstBlocks)))
@@ -413,10 +439,14 @@ internal sealed unsafe class SegmentMaker(
         }
     }
 
-    private QueueDiskException LeadsNowhere(long start)
+    /// <summary>The directory lists the name, but no file can be found by it, and retention has not removed it meanwhile.</summary>
+    private void ThrowIfLeadsNowhere(long start)
     {
         string file = StoreNames.Segment(start);
-        return new QueueDiskException($"The name of the next segment exists but leads to no file; it may be a broken link: "
+        bool isListed = directory.List(StoreNames.CommitLog).Any(name => StoreNames.TryParseSegment(name, out long at) && at == start);
+        if (!isListed || directory.Identify(file) is not null || IsRemoved(start))
+            return;
+        throw new QueueDiskException($"The name of the next segment exists but leads to no file; it may be a broken link: "
             + $"file={file}, offset={start}, path={directory.Path}. Move it away, or restore its target.",
             DiskErrors.ENOENT, file);
     }

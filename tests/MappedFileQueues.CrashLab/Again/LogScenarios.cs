@@ -110,6 +110,9 @@ internal sealed class TrimAgain : RepeatScenario
     /// <summary>As in a snapshot, or a store of an earlier version.</summary>
     public bool HasNoRecord { get; init; }
 
+    /// <summary>The process that dies appends too, and may leave a file that was to become its next segment.</summary>
+    public bool AppendsBefore { get; init; }
+
     /// <summary>Nothing is appended: an append flushes names too.</summary>
     public bool EndsThere { get; init; }
 
@@ -134,7 +137,12 @@ internal sealed class TrimAgain : RepeatScenario
         disk.FlushFolder(StoreNames.Offsets);
     }
 
-    protected override void Begin(MappedFileQueue queue) => queue.Trim(long.MaxValue);
+    protected override void Begin(MappedFileQueue queue)
+    {
+        queue.Trim(long.MaxValue);
+        if (AppendsBefore)
+            AppendUnnumbered(queue, 12);
+    }
 
     public override void Again(MappedFileQueue queue)
     {

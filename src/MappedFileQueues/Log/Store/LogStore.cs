@@ -36,6 +36,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
+            SlotName = () => Producers.Slot?.Name,
             NamesLost = Poison,
             LookWhileWaiting = ThrowIfClosing,
             LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,

@@ -1,3 +1,4 @@
+using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -94,6 +95,9 @@ internal sealed class OwnerSlot(int index, uint generation, PlatformLock held) :
     public int Index => index;
 
     public uint Generation => generation;
+
+    /// <summary>Marks the holder's temporary files: no later holder of the slot has the same name.</summary>
+    public string Name => string.Create(CultureInfo.InvariantCulture, $"{index:D4}-{generation}");
 
     /// <summary>The high half of this queue's claimed headers.</summary>
     public uint Owner => SlotLayout.Owner(index, generation);
