@@ -45,6 +45,11 @@ internal static class ControlLayout
 
     public const int FlushedBelowAt = 64;
 
+    // Which file `queue.meta` was: its inode and creation time. Not covered by the checksum: a wrong value raises the epoch, no
+    // more.
+    public const int MetaInodeAt = 112;
+    public const int MetaBirthAt = 120;
+
     public const int TailHintAt = 1 * Stride;
     public const int ConfirmedAt = 2 * Stride;
     public const int AllocatedAt = 3 * Stride;
