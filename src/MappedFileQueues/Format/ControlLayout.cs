@@ -45,11 +45,6 @@ internal static class ControlLayout
 
     public const int FlushedBelowAt = 64;
 
-    // Which file `queue.meta` was: its inode and creation time. Not covered by the checksum: a wrong value raises the epoch, no
-    // more.
-    public const int MetaInodeAt = 112;
-    public const int MetaBirthAt = 120;
-
     public const int TailHintAt = 1 * Stride;
     public const int ConfirmedAt = 2 * Stride;
     public const int AllocatedAt = 3 * Stride;
@@ -80,6 +75,11 @@ internal static class ControlLayout
     public const int RoomWakeSequenceAt = 24 * Stride;
     public const int RoomWaiterFlagAt = 25 * Stride;
     public const int ConsumersChangedAt = 26 * Stride;
+
+    // Which file `queue.meta` was at the last recovery: its inode and creation time. Not covered by the checksum: a wrong value
+    // raises the epoch, no more.
+    public const int MetaInodeAt = 30 * Stride;
+    public const int MetaBirthAt = MetaInodeAt + 8;
 
     /// <summary>The top bit of the waiter flag: an earlier flush failed.</summary>
     public const ulong PoisonBit = 1UL << 63;

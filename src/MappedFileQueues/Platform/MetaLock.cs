@@ -48,7 +48,7 @@ internal static class MetaLock
         meta, "Lock files were removed while other processes have the store open, so no process can join them",
         "Close it in every process, then open it again.");
 
-    /// <summary>The error for a queue under which lock files were removed: it keeps what it holds, and can take nothing.</summary>
+    /// <summary>The error for a queue under which lock files were removed; it keeps what it holds.</summary>
     public static QueueDeletedException LocksRemoved(HeldDirectory directory) => new(
         $"Lock files were removed while the store was open: path={directory.Path}. Nothing is lost: close every queue on the "
         + "store, in all processes, then open it again.");

@@ -144,7 +144,8 @@ internal sealed unsafe class StoreRecovery(
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
         FileOrigin origin = FindMetaOrigin();
-        bool isUnknown = !isControlValid || origin.DiffersFrom(control.MetaOrigin);
+        FileOrigin originBefore = control.MetaOrigin;
+        bool isUnknown = !isControlValid || origin.DiffersFrom(originBefore);
         if (!isNew && !isCut && isUnknown && checkpoint is not null && tail.CorruptAt < 0)
             checkpoints.WriteBoth(checkpoint.Offset, ++epoch, boot);
         if (segments.Count == 0)
@@ -161,8 +162,7 @@ internal sealed unsafe class StoreRecovery(
         var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
         long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, lowWater);
         Rebuild(tail, confirmed, words, dirt, segments);
-        if (isWholeAgain && origin != default)
-            control.MetaOrigin = origin;
+        control.MetaOrigin = isWholeAgain && origin != default ? origin : originBefore;
         return new OpeningRecovery(isCut && isWholeAgain, repairedClaims);
     }
 

@@ -13,8 +13,8 @@ public sealed class CopiedStoreTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// A copy by `cp -al` has the files of the original. Both opened, and each appended into the other's segments, with offsets of
-    /// its own.
+    /// A copy by `cp -al` has the files of the original. Both opened, and each appended into the other's segments, with offsets
+    /// of its own.
     /// </summary>
     [Fact]
     public void Open_CopyOfHardLinks_IsRefusedAndCanBeRead()
