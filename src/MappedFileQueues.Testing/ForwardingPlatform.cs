@@ -68,7 +68,10 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public override void FlushEntries(string subdirectory) => inner.FlushEntries(subdirectory);
 
-    public override PlatformLock? TryLock(string name, LockKind kind) => inner.TryLock(name, kind);
+    public override PlatformLock? TryLock(string name, LockKind kind, bool create = true) =>
+        inner.TryLock(name, kind, create);
+
+    public sealed override void KeepFromCleaners() => inner.KeepFromCleaners();
 
     public override RepeatedLock OpenRepeatedLock(string name) => inner.OpenRepeatedLock(name);
 

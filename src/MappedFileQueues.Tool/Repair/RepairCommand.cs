@@ -81,6 +81,7 @@ internal static class RepairCommand
         using (LockWait.TryTake(directory, StoreNames.AttachedLock, LockKind.Exclusive, lockTimeout, look: null)
             ?? throw directory.InUse(
                 StoreNames.AttachedLock, "The store is open, so it cannot be repaired", "End the programs that use it first."))
+        using (MetaLock.Take(directory, StoreNames.Meta, isAlone: true))
         {
             StoreVerification found = VerifyCommand.Run(path, stopped);
             using (var store = ReadOnlyStore.Open(path, verifiesChecksum: true))

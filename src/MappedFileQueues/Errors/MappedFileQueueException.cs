@@ -100,7 +100,7 @@ public sealed class QueueDiskException : MappedFileQueueException
 /// <param name="inner">The flush's own error, if this process led the flush.</param>
 public sealed class QueuePoisonedException(string message, Exception? inner = null) : MappedFileQueueException(message, inner);
 
-/// <summary>The store was deleted or replaced while a queue had it open.</summary>
+/// <summary>The store was deleted or replaced, or its lock files were removed, while a queue had it open.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueueDeletedException(string message) : MappedFileQueueException(message);
 

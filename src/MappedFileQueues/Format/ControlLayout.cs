@@ -79,6 +79,11 @@ internal static class ControlLayout
     public const int RoomWaiterFlagAt = 25 * Stride;
     public const int ConsumersChangedAt = 26 * Stride;
 
+    // Which file `queue.meta` was at the last recovery: its inode and creation time. Not covered by the checksum: a wrong value
+    // raises the epoch, no more.
+    public const int MetaInodeAt = 30 * Stride;
+    public const int MetaBirthAt = MetaInodeAt + 8;
+
     /// <summary>The top bit of the waiter flag: an earlier flush failed.</summary>
     public const ulong PoisonBit = 1UL << 63;
 }

@@ -106,12 +106,23 @@ internal abstract class HeldDirectory : IDisposable
     }
 
     /// <summary>
-    /// Takes a kernel lock on the file without waiting. The file is created when missing; its content means nothing. Null when
-    /// another open of it, in this process or any other, holds the lock against this kind. The system drops the lock when the
-    /// process dies. Linux then compares the inodes of descriptor and path and tries again when they differ. A file that cannot
-    /// be opened at all (EMFILE, EACCES, ...) is a <see cref="QueueDiskException"/>: unknown, never "free".
+    /// Takes a kernel lock on the file without waiting. Null when another open of it, in this process or any other, holds the
+    /// lock against this kind. The system drops the lock when the process dies. Linux then compares the inodes of descriptor and
+    /// path and tries again when they differ. A file that cannot be opened at all (EMFILE, EACCES, ...) is a
+    /// <see cref="QueueDiskException"/>: unknown, never "free".
     /// </summary>
-    public abstract PlatformLock? TryLock(string name, LockKind kind);
+    /// <param name="name">The file; its content means nothing.</param>
+    /// <param name="kind">Shared or exclusive.</param>
+    /// <param name="create">Creates the file when it is missing; otherwise null then, too.</param>
+    public abstract PlatformLock? TryLock(string name, LockKind kind, bool create = true);
+
+    /// <summary>
+    /// Marks the directory as in use (flock(2), shared), until this object is disposed: systemd-tmpfiles leaves everything below
+    /// such a directory alone. A hint; no decision depends on it. Portable: nothing.
+    /// </summary>
+    public virtual void KeepFromCleaners()
+    {
+    }
 
     /// <summary>A lock that will be taken often; created without taking it.</summary>
     public virtual RepeatedLock OpenRepeatedLock(string name) => new(this, name);
@@ -212,6 +223,22 @@ internal static class CreateModes
 /// <param name="Inode">The inode.</param>
 internal readonly record struct FileIdentity(ulong Device, ulong Inode);
 
+/// <summary>Distinguishes a file from its copies, as far as the system can.</summary>
+/// <param name="Inode">The inode; 0 where it is unknown.</param>
+/// <param name="Birth">The creation time in ticks; 0 where it is unknown.</param>
+internal readonly record struct FileOrigin(ulong Inode, long Birth)
+{
+    public static FileOrigin Of(PlatformFile file) => new(file.Identity.Inode, file.Birth?.UtcTicks ?? 0);
+
+    /// <summary>
+    /// True if the two are certainly different files. The creation times decide where both are known: some file systems give a
+    /// file another inode number at each mount.
+    /// </summary>
+    public bool DiffersFrom(FileOrigin other) => Birth != 0 && other.Birth != 0
+        ? Birth != other.Birth
+        : Inode != 0 && other.Inode != 0 && Inode != other.Inode;
+}
+
 /// <summary>A held kernel lock. Disposing releases it; a second dispose does nothing.</summary>
 internal abstract class PlatformLock : IDisposable
 {
@@ -223,11 +250,11 @@ internal abstract class PlatformLock : IDisposable
     public abstract void Downgrade();
 
     /// <summary>
-    /// True while the lock's name still means the locked file, which it does until the whole store is deleted. Portable: while
-    /// any file has that name.
+    /// True while the lock's name still means the locked file: until the store is deleted, or somebody removes the lock's file.
+    /// Portable: while any file has that name.
     /// </summary>
     public virtual bool IsInPlace => true;
 
-    /// <summary>Releases the lock; the file stays (only the deletion of the store unlinks lock files).</summary>
+    /// <summary>Releases the lock; the file stays.</summary>
     public abstract void Dispose();
 }

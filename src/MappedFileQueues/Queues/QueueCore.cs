@@ -473,6 +473,8 @@ internal sealed class QueueCore : IDisposable
             return null;
         try
         {
+            // With the name held: its lock may be a new file.
+            Store.ThrowIfLocksRemoved();
             CorruptionPolicy policy = options.Corruption ?? Corruption;
             AsyncWaiter waits = options.DurableOnly ? Attachment.DurableAsyncWaits : Attachment.AsyncWaits;
             bool isNew = isReset || !cursor.HasOffset;

@@ -106,6 +106,20 @@ internal sealed unsafe class ControlPage : IDisposable
         set => MemoryMarshal.Write(Bytes(ControlLayout.FlushedBelowAt, 8), value);
     }
 
+    /// <summary>
+    /// Which file `queue.meta` was at the last recovery. This page is copied with the store, so another file tells a copy.
+    /// </summary>
+    public FileOrigin MetaOrigin
+    {
+        get => new(MemoryMarshal.Read<ulong>(Bytes(ControlLayout.MetaInodeAt, 8)),
+            MemoryMarshal.Read<long>(Bytes(ControlLayout.MetaBirthAt, 8)));
+        set
+        {
+            MemoryMarshal.Write(Bytes(ControlLayout.MetaInodeAt, 8), value.Inode);
+            MemoryMarshal.Write(Bytes(ControlLayout.MetaBirthAt, 8), value.Birth);
+        }
+    }
+
     /// <summary>How far recovery has come. The lone opener writes it; a process that attaches beside others reads it.</summary>
     // P30 acquire: what recovery wrote is seen; pairs with P30 release in SetStage.
     public RecoveryStage Stage => (RecoveryStage)SharedWord.ReadAcquire(_region.Word(ControlLayout.RecoveryStageAt));

@@ -394,10 +394,17 @@ internal sealed unsafe class SegmentMaker(
     private PlatformLock TakePrepareLock(Action? look)
     {
         LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
-        return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look, LockWaits)
-            ?? throw directory.InUse(
-                StoreNames.PrepareLock, "Another process has been making a segment for too long",
-                "Check that process; nothing was appended.", waited: LockTimeout);
+        try
+        {
+            return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look, LockWaits)
+                ?? throw directory.InUse(
+                    StoreNames.PrepareLock, "Another process has been making a segment for too long",
+                    "Check that process; nothing was appended.", waited: LockTimeout);
+        }
+        catch (QueueDiskException) when (directory.IsStillInPlace && directory.Identify(StoreNames.AttachedLock) is null)
+        {
+            throw MetaLock.LocksRemoved(directory);
+        }
     }
 
     /// <summary>Null when there is no such segment; otherwise the position up to which it certainly has blocks.</summary>

@@ -114,7 +114,7 @@ internal sealed class SimDirectory(SimServices os) : HeldDirectory
         _disk.Point?.Invoke($"flushed folder {subdirectory}");
     }
 
-    public override PlatformLock? TryLock(string name, LockKind kind)
+    public override PlatformLock? TryLock(string name, LockKind kind, bool create = true)
     {
         ThrowIfNoHandle(name);
         lock (_disk.Gate)
@@ -123,6 +123,8 @@ internal sealed class SimDirectory(SimServices os) : HeldDirectory
                 return new SimLock(_disk.Locks, os, "");
             if (_disk.Find(name) is null)
             {
+                if (!create)
+                    return null;
                 ThrowIfNoFolder(name);
                 _disk.Create(name);
             }

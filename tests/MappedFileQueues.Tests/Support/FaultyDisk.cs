@@ -143,10 +143,10 @@ internal sealed class FaultyDisk : ForwardingServices
             base.FlushEntries(subdirectory);
         }
 
-        public override PlatformLock? TryLock(string name, LockKind kind)
+        public override PlatformLock? TryLock(string name, LockKind kind, bool create = true)
         {
             disk.Reach(DiskCall.Lock, name);
-            return base.TryLock(name, kind);
+            return base.TryLock(name, kind, create);
         }
 
         // Which takes its lock by TryLock above.

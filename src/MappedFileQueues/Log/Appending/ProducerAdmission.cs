@@ -40,7 +40,7 @@ internal sealed unsafe class ProducerAdmission(
             using (store.TakeOpenLock())
             {
                 PlatformLock? taken = store.Directory.TryLock(
-                    StoreNames.ProducersLock, alone ? LockKind.Exclusive : LockKind.Shared);
+                    StoreNames.ProducersLock, alone ? LockKind.Exclusive : LockKind.Shared, create: false);
                 if (taken is not null)
                 {
                     try
@@ -60,6 +60,7 @@ internal sealed unsafe class ProducerAdmission(
                 }
             }
 
+            store.ThrowIfLocksRemoved();
             if (deadline.IsOver)
                 throw InUse(alone ? "Another producer is attached" : "An Exclusive producer is attached");
             Thread.Sleep(RetryPause);

@@ -112,8 +112,9 @@ internal sealed unsafe class FlushLead(LogStore store) : IDisposable
         }
         catch (QueueDiskException)
         {
-            // The lock's file is gone, for example because the store is.
+            // The lock's folder is gone, perhaps with the store.
             store.ThrowIfReplaced();
+            store.ThrowIfLocksRemoved();
             throw;
         }
     }

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Log.Opening;
 /// step                                                    killed after it
 /// 1 under `open` and alone: rename `queue.meta`, flush    no store any more; no process creates one here, and the next
 ///   the directory                                         deletion goes on
-/// 2 remove everything except `locks` and that file        the same
+/// 2 remove everything except `locks` and that file        the same; the next deletion makes `locks` again if step 3 was begun
 /// 3 release the locks (Windows deletes no file that is    the same
 ///   held), remove `locks`, flush the directory
 /// 4 remove the renamed file, flush the directory          an empty folder
@@ -41,6 +41,11 @@ internal static class StoreDeletion
             directory.FlushEntries("");
             RemoveFolder(directory);
         }
+        catch (QueueDiskException error) when (
+            error.Errno == DiskErrors.ENOENT && (IsGone(directory) || directory.Identify(StoreNames.Locks) is null))
+        {
+            throw Gone(directory);
+        }
         catch (Exception error) when (error is (IOException and not MappedFileQueueException) or UnauthorizedAccessException)
         {
             throw new QueueDiskException(
@@ -50,17 +55,30 @@ internal static class StoreDeletion
 
     private static void Empty(HeldDirectory directory)
     {
+        if (directory.Identify(StoreNames.DeletedMeta) is not null)
+            directory.CreateSubdirectory(StoreNames.Locks);
         using PlatformLock open = OpenLock.Take(directory, TimeSpan.Zero);
         using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
             ?? throw directory.InUse(
                 StoreNames.AttachedLock, "The store is open, so it cannot be deleted", "Close every queue on it first.");
         // Another process may have deleted the store meanwhile, and a third one may have put something else in its place.
-        ThrowIfNoStore(directory);
+        if (IsGone(directory))
+        {
+            // The locks are those that this call has just made: they go with the folder.
+            if (directory.List("") is [StoreNames.Locks])
+                return;
+            throw Gone(directory);
+        }
+
         if (!directory.IsStillInPlace)
             throw new QueueDeletedException($"The store was moved away while it was being deleted: path={directory.Path}. "
                 + "Nothing was deleted.");
         if (directory.Identify(StoreNames.Meta) is not null)
+        {
+            MetaLock.Take(directory, StoreNames.Meta, isAlone: true)?.Dispose();
             directory.Rename(StoreNames.Meta, StoreNames.DeletedMeta);
+        }
+
         // Each time: the process that renamed it may have died before this.
         directory.FlushEntries("");
         foreach (string name in directory.List(""))
@@ -78,6 +96,10 @@ internal static class StoreDeletion
         try
         {
             System.IO.Directory.Delete(directory.Path, recursive: false);
+        }
+        catch (DirectoryNotFoundException)
+        {
+            // Another deletion was quicker.
         }
         catch (IOException) when (directory.List("").Count > 0)
         {
@@ -112,6 +134,13 @@ internal static class StoreDeletion
         if (directory.Identify(StoreNames.DeletedMeta) is null && StoreMetaFile.Read(directory) is null)
             throw new QueueFormatException($"The folder holds no store: path={directory.Path}. Nothing was deleted.");
     }
+
+    private static bool IsGone(HeldDirectory directory) =>
+        directory.Identify(StoreNames.Meta) is null && directory.Identify(StoreNames.DeletedMeta) is null;
+
+    private static QueueDeletedException Gone(HeldDirectory directory) =>
+        new($"Another process has deleted the store, or is about to: path={directory.Path}. "
+            + "If the folder stays, delete it again.");
 
     /// <summary>Removes a file, or a folder with its content; a link, but not its target.</summary>
     private static void Remove(HeldDirectory directory, string name)

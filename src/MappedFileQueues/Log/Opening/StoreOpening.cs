@@ -24,6 +24,9 @@ namespace MappedFileQueues.Log.Opening;
 /// An opener that fails to get it exclusively and then gets it shared need not be beside a live process: a killed opener releases
 /// its locks one after the other, perhaps `open` first, and may have caused the failure. Only when both happen a second time,
 /// with `open` held all the while, does a process hold it shared that attached by these rules.
+/// <para>Lock files can be removed while they are held. So `queue.meta` carries the same lock (<see cref="MetaLock"/>), and the
+/// files whose names are taken later, beside others, are made by a lone opener alone: one that is missing then was removed.
+/// </para>
 /// </summary>
 internal static unsafe class StoreOpening
 {
@@ -45,6 +48,7 @@ internal static unsafe class StoreOpening
             else
             {
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
+                WholeFile.ThrowIfLinked(directory, StoreNames.Meta);
                 // It holds only locks and generations, so copies of a store may lack it.
                 directory.CreateSubdirectory(StoreNames.Locks);
             }
@@ -64,6 +68,12 @@ internal static unsafe class StoreOpening
             directory.AdoptModeOf(StoreNames.Meta);
             return Attach(os, directory, meta);
         }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOENT && IsDeleted(directory))
+        {
+            directory.Dispose();
+            throw new QueueDeletedException(
+                $"The store was deleted while this call waited to open it: path={directory.Path}. Open it again.");
+        }
         catch
         {
             directory.Dispose();
@@ -74,15 +84,25 @@ internal static unsafe class StoreOpening
     private static QueueNotFoundException Missing(string path) =>
         new($"There is no store: path={path}. Set CreateIfMissing, or correct StorePath.", path);
 
+    /// <summary>A deletion is under way, or has ended: the locks go after the store, and before the folder.</summary>
+    private static bool IsDeleted(HeldDirectory directory) => !directory.IsStillInPlace
+        || directory.Identify(StoreNames.Locks) is null || directory.Identify(StoreNames.DeletedMeta) is not null;
+
     private static OpenedStore Attach(OperatingSystemServices os, HeldDirectory directory, StoreMeta meta)
     {
         PlatformLock? attached = null;
+        PlatformLock? metaLock = null;
         ControlPage? control = null;
         SlotTable? slots = null;
         try
         {
             attached = TakeAttached(directory, out bool isAlone);
+            metaLock = MetaLock.Take(directory, StoreNames.Meta, isAlone);
+            directory.KeepFromCleaners();
             MakeDirectories(directory);
+            // A producer that made it would not see who holds the lock of a file that was removed.
+            if (isAlone)
+                directory.Open(StoreNames.ProducersLock, FileOpening.ReadWriteOrCreate)!.Dispose();
             control = ControlPage.Open(directory, isAlone);
             slots = new SlotTable(directory, os, isAlone);
             var checkpoints = new CheckpointFile(directory, meta.StoreId);
@@ -101,12 +121,13 @@ internal static unsafe class StoreOpening
             RemoveDeadTemporaries(directory, slots);
             // Last: nothing after it can fail.
             return new OpenedStore(
-                os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached, recovery);
+                os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached, metaLock, recovery);
         }
         catch
         {
             slots?.Dispose();
             control?.Dispose();
+            metaLock?.Dispose();
             attached?.Dispose();
             throw;
         }

@@ -36,7 +36,8 @@ namespace MappedFileQueues.Log.Opening;
 /// </code>
 /// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse to start,
 /// readers read up to it, nothing is cut off. Without a valid control page only the checkpoint is known, and the epoch is raised
-/// even so: an end of the log may be lost without a trace.
+/// even so: an end of the log may be lost without a trace. It is raised, too, in a copy of a store (a backup that was restored),
+/// where nothing is cut: the other store, or the one that was here before, gives the same offsets to other messages.
 /// If it is killed at any point and run again, it finds the same tail: until the last step it changes only what lies at or beyond
 /// the tail. From before its first change to after its last, the stage in the control page says that the store is not recovered.
 /// </summary>
@@ -142,7 +143,10 @@ internal sealed unsafe class StoreRecovery(
             RemoveLeftovers(removed, segments, epoch, isStartThere);
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
-        if (!isNew && !isCut && !isControlValid && checkpoint is not null && tail.CorruptAt < 0)
+        FileOrigin origin = FindMetaOrigin();
+        FileOrigin originBefore = control.MetaOrigin;
+        bool isUnknown = !isControlValid || origin.DiffersFrom(originBefore);
+        if (!isNew && !isCut && isUnknown && checkpoint is not null && tail.CorruptAt < 0)
             checkpoints.WriteBoth(checkpoint.Offset, ++epoch, boot);
         if (segments.Count == 0)
             segments.Add(MakeFirstSegment(from));
@@ -158,6 +162,7 @@ internal sealed unsafe class StoreRecovery(
         var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
         long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, lowWater);
         Rebuild(tail, confirmed, words, dirt, segments);
+        control.MetaOrigin = isWholeAgain && origin != default ? origin : originBefore;
         return new OpeningRecovery(isCut && isWholeAgain, repairedClaims);
     }
 
@@ -184,6 +189,12 @@ internal sealed unsafe class StoreRecovery(
         control.SetStage(RecoveryStage.AfterCut);
         using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.ReadWrite);
         file?.Sync();
+    }
+
+    private FileOrigin FindMetaOrigin()
+    {
+        using PlatformFile? file = directory.Open(StoreNames.Meta, FileOpening.Read);
+        return file is null ? default : FileOrigin.Of(file);
     }
 
     /// <summary>

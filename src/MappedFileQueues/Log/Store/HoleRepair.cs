@@ -11,8 +11,8 @@ namespace MappedFileQueues.Log.Store;
 /// The one routine for a claimed frame in the way; readers, the flush walk, seeking and the start of an Exclusive producer use
 /// it. A claim is dead when its slot's generation has moved on or its slot's lock is free, never by time-out and never by
 /// process id. A dead claim becomes padding by one compare-and-swap: a repairer that dies has done it or has not. The repair
-/// wakes sleepers as a publish does. Errors of the probe (EMFILE, EACCES) mean "unknown": they are thrown, and nothing is
-/// changed.
+/// wakes sleepers as a publish does. Errors of the probe (EMFILE, EACCES), and a lock file that was removed, mean "unknown": they
+/// are thrown, and nothing is changed.
 /// </summary>
 internal sealed unsafe class HoleRepair(
     HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, WakeSignal roomWake, ControlPage control)
@@ -32,6 +32,9 @@ internal sealed unsafe class HoleRepair(
 
         // The header was read before the probe and is changed under it: no process can take over the slot in between.
         using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
+        // The owner made it, and may be alive.
+        if (probe is not null && directory.Identify(StoreNames.SlotLock(slot)) is null)
+            throw MetaLock.LocksRemoved(directory);
         ProtocolSteps.Reach(ProtocolStep.RepairProbed);
 #if MFQ_PLANTED
         if (probe is null && PlantedFaults.Has(PlantedFault.StoppedOwnerIsDead) && ProcFiles.IsStopped(slots.ProcessId(slot)))

@@ -14,6 +14,7 @@ namespace MappedFileQueues.Log.Store;
 internal sealed unsafe class LogStore : LogView, IDisposable
 {
     private readonly PlatformLock _attached;
+    private readonly PlatformLock? _metaLock;
     private readonly MetaWatch _metaWatch;
     private volatile bool _keepsLittle;
     private volatile bool _closing;
@@ -29,6 +30,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         Checkpoints = opened.Checkpoints;
         Recovery = opened.Recovery;
         _attached = opened.Attached;
+        _metaLock = opened.MetaLock;
         _metaWatch = opened.MetaWatch;
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
@@ -248,13 +250,32 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// <inheritdoc cref="MetaWatch.ThrowIfSeenReplaced"/>
     public void ThrowIfSeenReplaced() => _metaWatch.ThrowIfSeenReplaced();
 
+    /// <summary>Throws when lock files were removed under this queue.</summary>
+    public void ThrowIfLocksRemoved()
+    {
+        if (!_attached.IsInPlace || Directory.Identify(StoreNames.ProducersLock) is null)
+            throw MetaLock.LocksRemoved(Directory);
+    }
+
     public QueuePoisonedException Poisoned(Exception? cause = null) => new(
         $"A flush of this store failed, so nothing is confirmed any more: path={Path}. Close every queue on it, in all "
         + "processes, then open it again: opening checks what the disk really holds.", cause);
 
     /// <summary>Takes the `open` lock for a call of this queue; the end of the queue ends the wait.</summary>
-    public PlatformLock TakeOpenLock() => OpenLock.Take(
-        Directory, Settings.LockTimeout, ThrowIfClosing, Settings.LockWaits);
+    public PlatformLock TakeOpenLock()
+    {
+        try
+        {
+            return OpenLock.Take(Directory, Settings.LockTimeout, ThrowIfClosing, Settings.LockWaits);
+        }
+        catch (QueueDiskException)
+        {
+            // The lock's folder is gone, perhaps with the store.
+            ThrowIfReplaced();
+            ThrowIfLocksRemoved();
+            throw;
+        }
+    }
 
     /// <summary>
     /// Closes the files and releases the locks. A thread that still holds a span, or memory of a claim that was taken away,
@@ -273,6 +294,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         }
         finally
         {
+            // In this order: an opener that gets `attached` alone has to get the other as well.
+            _metaLock?.Dispose();
             _attached.Dispose();
             Directory.Dispose();
         }

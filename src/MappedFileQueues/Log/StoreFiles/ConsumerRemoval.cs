@@ -42,6 +42,12 @@ internal static unsafe class ConsumerRemoval
     {
         // An opening or a reset that failed may have left a cursor without an offset: that is no consumer yet.
         bool existed = CursorFile.Read(directory, StoreNames.Cursor(name)) is not null;
+        using (PlatformFile? cursor = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWrite))
+        {
+            if (cursor is not null)
+                CursorFile.TakeAlone(directory, cursor);
+        }
+
         _ = directory.Delete(StoreNames.Cursor(name));
         ConsumerCursors.NoteChange(control);
         ProtocolSteps.Reach(ProtocolStep.CursorDeleted);

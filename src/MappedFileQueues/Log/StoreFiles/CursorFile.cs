@@ -90,6 +90,7 @@ internal sealed unsafe class CursorFile : IDisposable
             file = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWriteOrCreate)!;
             if (file.Length < CursorWord.FileLength)
                 file.WriteAt(new byte[CursorWord.FileLength - file.Length], file.Length);
+            TakeAlone(directory, file);
             // Each time, and before an offset is stored: the process that made the file may have died before it said so.
             ConsumerCursors.NoteChange(control);
             return new CursorFile(directory, folder, held, file);
@@ -99,6 +100,22 @@ internal sealed unsafe class CursorFile : IDisposable
             file?.Dispose();
             held.Dispose();
             throw;
+        }
+    }
+
+    /// <summary>
+    /// Takes the cursor itself, for a caller that holds its name. A consumer holds both, so that a second one is refused when the
+    /// file of the name's lock was removed under the first. Portable knows no such lock.
+    /// </summary>
+    public static void TakeAlone(HeldDirectory directory, PlatformFile cursor)
+    {
+        // A process that is being killed may release the name first.
+        var pause = new LockWait.Pause(TimeSpan.FromSeconds(5));
+        while (!cursor.TryTakeAlone())
+        {
+            if (pause.IsOver)
+                throw MetaLock.LocksRemoved(directory);
+            pause.Sleep();
         }
     }
 

@@ -14,6 +14,7 @@ internal sealed record OpenedStore(
     CheckpointFile Checkpoints,
     MetaWatch MetaWatch,
     PlatformLock Attached,
+    PlatformLock? MetaLock,
     OpeningRecovery Recovery);
 
 /// <summary>What opening a store found.</summary>

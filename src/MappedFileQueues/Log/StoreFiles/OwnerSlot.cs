@@ -17,14 +17,17 @@ internal sealed unsafe class SlotTable : IDisposable
     private readonly MappedRegion _region;
 
     /// <summary>
-    /// Maps the table and creates the file when it is missing or short. A lone opener always asks for its blocks, because an
-    /// earlier opener may have created the file on a full disk without getting any.
+    /// Maps the table. A lone opener creates the file when it is missing or short, and always asks for its blocks, because an
+    /// earlier opener may have created the file on a full disk without getting any. It also makes the missing files of slots that
+    /// were used: beside others, such a file is missing because it was removed, perhaps while it was held.
     /// </summary>
     public SlotTable(HeldDirectory directory, OperatingSystemServices os, bool isAlone)
     {
         _directory = directory;
         _os = os;
-        using PlatformFile file = directory.Open(StoreNames.Slots, FileOpening.ReadWriteOrCreate)!;
+        using PlatformFile file = directory.Open(
+            StoreNames.Slots, isAlone ? FileOpening.ReadWriteOrCreate : FileOpening.ReadWrite)
+            ?? throw MetaLock.CannotJoin(directory, StoreNames.Meta);
         bool isShort = file.Length < SlotLayout.FileLength;
         if (isShort)
             file.SetLength(SlotLayout.FileLength);
@@ -32,6 +35,11 @@ internal sealed unsafe class SlotTable : IDisposable
             file.Allocate(0, SlotLayout.FileLength);
 
         _region = MappedRegion.MapWhole(file, SlotLayout.FileLength, writable: true);
+        for (int slot = 0; isAlone && slot < SlotLayout.SlotCount; slot++)
+        {
+            if (Generation(slot) > 0 && directory.Identify(StoreNames.SlotLock(slot)) is null)
+                directory.Open(StoreNames.SlotLock(slot), FileOpening.ReadWriteOrCreate)!.Dispose();
+        }
     }
 
     /// <summary>Takes a free slot; <see cref="QueueInUseException"/> when all 4,096 are held or worn out.</summary>
@@ -39,7 +47,8 @@ internal sealed unsafe class SlotTable : IDisposable
     {
         for (int slot = 0; slot < SlotLayout.SlotCount; slot++)
         {
-            PlatformLock? held = _directory.TryLock(StoreNames.SlotLock(slot), LockKind.Exclusive);
+            PlatformLock? held = _directory.TryLock(
+                StoreNames.SlotLock(slot), LockKind.Exclusive, create: Generation(slot) == 0);
             if (held is null)
                 continue;
             ProtocolSteps.Reach(ProtocolStep.SlotTaken);

@@ -14,7 +14,9 @@ namespace MappedFileQueues.Packs.Writing;
 /// <param name="Active">The volume that takes the next needle; null if a new one has to be made.</param>
 /// <param name="Mark">What is known to be on disk of the last volume.</param>
 /// <param name="WriterLock">The lock that keeps other writers out.</param>
-internal sealed record OpenedPack(LoadedPack Loaded, Volume? Active, SyncedMark Mark, PlatformLock WriterLock);
+/// <param name="MetaLock">The same, where somebody removes the lock's file.</param>
+internal sealed record OpenedPack(
+    LoadedPack Loaded, Volume? Active, SyncedMark Mark, PlatformLock WriterLock, PlatformLock? MetaLock);
 
 /// <summary>
 /// Opens a pack for writing: creates it if it is missing, takes the writer's lock, loads the pack, and repairs what a crash left.
@@ -28,9 +30,11 @@ internal static class PackOpening
     {
         HeldDirectory directory = OpenDirectory(path, options);
         PlatformLock? writerLock = null;
+        PlatformLock? metaLock = null;
         try
         {
             RefuseForeign(directory, options.CreateIfMissing);
+            WholeFile.ThrowIfLinked(directory, PackNames.Meta);
             directory.AdoptModeOf(PackNames.Meta);
             directory.CreateSubdirectory(PackNames.Locks);
             writerLock = directory.TryLock(PackNames.WriterLock, LockKind.Exclusive)
@@ -39,6 +43,8 @@ internal static class PackOpening
             CheckBound(directory, found?.VolumeLength ?? options.VolumeSize, options);
             PackMeta meta = found ?? Create(directory, options);
             directory.AdoptModeOf(PackNames.Meta);
+            metaLock = MetaLock.Take(directory, PackNames.Meta, isAlone: true);
+            directory.KeepFromCleaners();
             RemoveTemporaries(directory);
             var access = new PackAccess
             {
@@ -50,7 +56,7 @@ internal static class PackOpening
             try
             {
                 Volume? active = PutInOrder(loaded);
-                return new OpenedPack(loaded, active, MarkOf(loaded), writerLock);
+                return new OpenedPack(loaded, active, MarkOf(loaded), writerLock, metaLock);
             }
             catch
             {
@@ -60,6 +66,7 @@ internal static class PackOpening
         }
         catch
         {
+            metaLock?.Dispose();
             writerLock?.Dispose();
             directory.Dispose();
             throw;

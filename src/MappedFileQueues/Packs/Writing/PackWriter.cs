@@ -192,6 +192,7 @@ internal sealed class PackWriter : IDisposable
             TryCheckpoint();
             Appender.Dispose();
             Core.Dispose();
+            _opened.MetaLock?.Dispose();
             _opened.WriterLock.Dispose();
             Core.Directory.Dispose();
         }

@@ -159,8 +159,15 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <inheritdoc/>
-    public override PlatformLock? TryLock(string name, LockKind kind) =>
-        LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.ReadWriteOrCreate));
+    public override PlatformLock? TryLock(string name, LockKind kind, bool create = true)
+    {
+        FileOpening opening = create ? FileOpening.ReadWriteOrCreate : FileOpening.Read;
+        LinuxLock? taken = LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, opening));
+        return taken is { IsOfMissingFile: true } ? null : taken;
+    }
+
+    /// <inheritdoc/>
+    public override void KeepFromCleaners() => _ = LinuxNative.flock(handle, LinuxNative.LOCK_SH | LinuxNative.LOCK_NB);
 
     /// <inheritdoc/>
     public override RepeatedLock OpenRepeatedLock(string name) => new LinuxRepeatedLock(this, name);

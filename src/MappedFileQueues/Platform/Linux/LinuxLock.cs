@@ -60,6 +60,9 @@ internal sealed class LinuxLock : PlatformLock
         throw LinuxErrors.Make("Cannot lock the file, which is replaced each time", path, DiskErrors.EAGAIN);
     }
 
+    /// <summary>Nothing is locked, because there is no file.</summary>
+    public bool IsOfMissingFile => _handle is null;
+
     private string FullName => _directory.FullName(_name);
 
     /// <inheritdoc/>

@@ -1,3 +1,4 @@
+using MappedFileQueues.Threads;
 using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Platform.Portable;
@@ -10,6 +11,9 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// processes the caller's `prepare` lock does.
     /// </summary>
     private static readonly Lock s_rename = new();
+
+    /// <summary>An opener holds the meta page exclusively for a moment (<see cref="MetaLock"/>).</summary>
+    private static readonly TimeSpan s_exclusiveMax = TimeSpan.FromSeconds(1);
 
     private UnixFileMode? _adoptedMode;
 
@@ -78,11 +82,12 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     {
         string full = FullName(name);
         const int RemovedTriesMax = 1000;
+        var deadline = new Deadline(s_exclusiveMax);
         try
         {
             for (int tries = 0; tries < RemovedTriesMax; tries++)
             {
-                SafeFileHandle? handle = opening == FileOpening.CreateNew ? null : OpenExisting(full, opening);
+                SafeFileHandle? handle = opening == FileOpening.CreateNew ? null : OpenExisting(full, opening, deadline);
                 if (handle is null && opening is FileOpening.CreateNew or FileOpening.ReadWriteOrCreate)
                     handle = TryMakeFile(full, FileShare.ReadWrite | FileShare.Delete);
                 if (handle is not null)
@@ -220,8 +225,8 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     }
 
     /// <inheritdoc/>
-    public override PlatformLock? TryLock(string name, LockKind kind) =>
-        PortableLock.TryTake(FullName(name), kind, () => TryMakeFile(FullName(name), FileShare.None));
+    public override PlatformLock? TryLock(string name, LockKind kind, bool create = true) =>
+        PortableLock.TryTake(FullName(name), kind, create ? () => TryMakeFile(FullName(name), FileShare.None) : null);
 
     /// <inheritdoc/>
     public override PlatformLock? Probe(string name) => PortableLock.Probe(FullName(name));
@@ -265,12 +270,22 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
         }
     }
 
-    private static SafeFileHandle? OpenExisting(string full, FileOpening opening)
+    private static SafeFileHandle? OpenExisting(string full, FileOpening opening, Deadline deadline)
     {
+        FileAccess access = opening == FileOpening.Read ? FileAccess.Read : FileAccess.ReadWrite;
         try
         {
-            FileAccess access = opening == FileOpening.Read ? FileAccess.Read : FileAccess.ReadWrite;
-            return File.OpenHandle(full, FileMode.Open, access, FileShare.ReadWrite | FileShare.Delete);
+            while (true)
+            {
+                try
+                {
+                    return File.OpenHandle(full, FileMode.Open, access, FileShare.ReadWrite | FileShare.Delete);
+                }
+                catch (IOException error) when (PortableErrors.IsSharingViolation(error) && !deadline.IsOver)
+                {
+                    Thread.Sleep(1);
+                }
+            }
         }
         catch (FileNotFoundException)
         {

@@ -14,10 +14,10 @@ internal sealed class PortableLock : PlatformLock
     private static readonly RootedObjects s_held = new();
 
     private readonly string _path;
-    private readonly Func<SafeFileHandle?> _make;
+    private readonly Func<SafeFileHandle?>? _make;
     private SafeFileHandle? _handle;
 
-    private PortableLock(string path, Func<SafeFileHandle?> make, SafeFileHandle? handle)
+    private PortableLock(string path, Func<SafeFileHandle?>? make, SafeFileHandle? handle)
     {
         _path = path;
         _make = make;
@@ -27,10 +27,10 @@ internal sealed class PortableLock : PlatformLock
     }
 
     /// <summary>
-    /// Takes the lock; null when another open holds it. <paramref name="make"/> creates the missing file and opens it alone; null
-    /// when the file is there by then.
+    /// Takes the lock; null when another open holds it. <paramref name="make"/> creates the missing file and opens it alone, or
+    /// returns null when the file is there by then; without it the lock of a missing file is null.
     /// </summary>
-    public static PortableLock? TryTake(string path, LockKind kind, Func<SafeFileHandle?> make)
+    public static PortableLock? TryTake(string path, LockKind kind, Func<SafeFileHandle?>? make)
     {
         SafeFileHandle? handle = TryOpen(path, kind, make);
         return handle is null ? null : new PortableLock(path, make, handle);
@@ -43,11 +43,11 @@ internal sealed class PortableLock : PlatformLock
     {
         try
         {
-            return new PortableLock(path, NeverMake, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read));
+            return new PortableLock(path, null, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read));
         }
         catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
         {
-            return new PortableLock(path, NeverMake, null);
+            return new PortableLock(path, null, null);
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
@@ -92,17 +92,17 @@ internal sealed class PortableLock : PlatformLock
             _handle!.Dispose();
     }
 
-    private static SafeFileHandle? NeverMake() => null;
-
-    private static SafeFileHandle? TryOpen(string path, LockKind kind, Func<SafeFileHandle?> make)
+    private static SafeFileHandle? TryOpen(string path, LockKind kind, Func<SafeFileHandle?>? make)
     {
         const int RemovedTriesMax = 1000;
         try
         {
             for (int tries = 0; tries < RemovedTriesMax; tries++)
             {
-                SafeFileHandle? handle = OpenExisting(path, kind) ?? Make(kind, make);
-                if (handle is not null)
+                SafeFileHandle? handle = OpenExisting(path, kind);
+                if (handle is null && make is not null)
+                    handle = Make(kind, make);
+                if (handle is not null || make is null)
                     return handle;
             }
         }

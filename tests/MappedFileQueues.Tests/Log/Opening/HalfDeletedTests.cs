@@ -86,6 +86,62 @@ public sealed class HalfDeletedTests : IDisposable
     }
 
     /// <summary>
+    /// Killed, or failed by the disk, after it had removed the locks and before the mark went: every later deletion wanted a lock
+    /// in the folder that was gone, and opening said "Call Delete again".
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Delete_CutShortAfterTheLocksWent_CanBeRepeated(bool portable)
+    {
+        PlatformScope.Use(portable);
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if ((call, name) == (DiskCall.SyncEntries, "") && !Directory.Exists(_temp.PathOf("locks")))
+                throw FaultyDisk.Broken(name);
+        };
+        Assert.Throws<QueueDiskException>(() => MappedFileQueue.Delete(_temp.StorePath));
+        disk.Before = null;
+        Assert.Equal(["queue.meta.deleted"], Directory.GetFileSystemEntries(_temp.StorePath).Select(Path.GetFileName));
+        Assert.Throws<QueueDeletedException>(() => Refusal.Attach(_temp.StorePath));
+
+        MappedFileQueue.Delete(_temp.StorePath);
+
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    /// <summary>Whoever wanted a lock when the folder of the locks went was told "No such file or directory".</summary>
+    [Theory]
+    [InlineData(false, false)]
+    [InlineData(false, true)]
+    [InlineData(true, false)]
+    [InlineData(true, true)]
+    public void OpenOrDelete_AnotherDeletionIsQuicker_SaysSo(bool portable, bool deletes)
+    {
+        PlatformScope.Use(portable);
+        Refusal.MakeStore(_temp.StorePath);
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            if ((call, name) != (DiskCall.Lock, "locks/open"))
+                return;
+            disk.Before = null;
+            MappedFileQueue.Delete(_temp.StorePath);
+        };
+
+        Assert.Throws<QueueDeletedException>(() =>
+        {
+            if (deletes)
+                MappedFileQueue.Delete(_temp.StorePath);
+            else
+                Refusal.Attach(_temp.StorePath);
+        });
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    /// <summary>
     /// The process that renamed `queue.meta` may have died before it flushed that. The next deletion removed the rest without it,
     /// and a power cut could bring back a store whose files were partly gone. The mark too could go for good before the rest.
     /// </summary>

@@ -1,0 +1,85 @@
+using System.Diagnostics;
+using MappedFileQueues.Packs;
+
+namespace MappedFileQueues.Tests.Log.Opening;
+
+/// <summary>Copies of a store that was closed, in the boot in which it was used.</summary>
+public sealed class CopiedStoreTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    private string Copy => Path.Combine(_temp.Root, "copy");
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// A copy by `cp -al` has the files of the original. Both opened, and each appended into the other's segments, with offsets
+    /// of its own.
+    /// </summary>
+    [Fact]
+    public void Open_CopyOfHardLinks_IsRefusedAndCanBeRead()
+    {
+        Refusal.MakeStore(_temp.StorePath);
+        CopyWith("-al");
+
+        foreach (string path in new[] { Copy, _temp.StorePath })
+            Refusal.Of<QueueFormatException>(_temp, path, () => Refusal.Attach(path), "cp -a");
+
+        Assert.Equal(3, Refusal.CountMessages(Copy));
+        Directory.Delete(Copy, recursive: true);
+        Refusal.Attach(_temp.StorePath);
+        Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
+    }
+
+    [Fact]
+    public void OpenPack_CopyOfHardLinks_IsRefusedAndCanBeRead()
+    {
+        var options = new PackOptions { CreateIfMissing = true };
+        using (PackStore pack = PackStore.Open(_temp.StorePath, options))
+            pack.Put("one", [1]);
+        CopyWith("-al");
+
+        Assert.Throws<QueueFormatException>(() => PackStore.Open(Copy, options));
+        using PackReader reader = PackStore.OpenReader(Copy);
+        Assert.Equal(1, reader.GetInfo().Count);
+    }
+
+    /// <summary>
+    /// A backup that was restored in the same boot used (store id, epoch, offset) again for other messages: whoever had stored
+    /// those of the original took them for the same.
+    /// </summary>
+    [Fact]
+    public void Open_RestoredCopy_RaisesTheEpochOnceAndCutsNothing()
+    {
+        Refusal.MakeStore(_temp.StorePath);
+        Refusal.Attach(_temp.StorePath);
+        long before = EpochOf(_temp.StorePath);
+        Assert.Equal(before, EpochOf(_temp.StorePath));
+        CopyWith("-a");
+
+        long after = EpochOf(Copy);
+
+        Assert.Equal(before + 1, after);
+        Assert.Equal(after, EpochOf(Copy));
+        Assert.Equal(3, Refusal.CountMessages(Copy));
+        Assert.False(Directory.Exists(Path.Combine(Copy, "salvage")));
+        Assert.Equal(before, EpochOf(_temp.StorePath));
+        string moved = Path.Combine(_temp.Root, "moved");
+        Directory.Move(_temp.StorePath, moved);
+        Assert.Equal(before, EpochOf(moved));
+    }
+
+    private static long EpochOf(string path)
+    {
+        using MappedFileQueue queue = new(Refusal.Options(path));
+        return queue.GetInfo().Epoch;
+    }
+
+    private void CopyWith(string option)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "cp is a tool of Linux");
+        using var copying = Process.Start("cp", [option, _temp.StorePath, Copy]);
+        copying.WaitForExit();
+        Assert.Equal(0, copying.ExitCode);
+    }
+}
