@@ -42,12 +42,7 @@ internal static unsafe class ConsumerRemoval
     {
         // An opening or a reset that failed may have left a cursor without an offset: that is no consumer yet.
         bool existed = CursorFile.Read(directory, StoreNames.Cursor(name)) is not null;
-        using (PlatformFile? cursor = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWrite))
-        {
-            if (cursor is not null)
-                CursorFile.TakeAlone(directory, cursor);
-        }
-
+        ThrowIfHeld(directory, name);
         _ = directory.Delete(StoreNames.Cursor(name));
         ConsumerCursors.NoteChange(control);
         ProtocolSteps.Reach(ProtocolStep.CursorDeleted);
@@ -57,6 +52,21 @@ internal static unsafe class ConsumerRemoval
         if (!isPortable)
             TryRemoveLock(directory, control, name);
         return existed;
+    }
+
+    /// <summary>The lock of the name may be a new file, while a consumer holds the one that was removed.</summary>
+    private static void ThrowIfHeld(HeldDirectory directory, string name)
+    {
+        try
+        {
+            using PlatformFile? cursor = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWrite);
+            if (cursor is not null)
+                CursorFile.TakeAlone(directory, cursor);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.EACCES)
+        {
+            // Another user's cursor in a folder that is shared: whoever may remove it may do so.
+        }
     }
 
     private static void TryRemoveLock(HeldDirectory directory, ControlPage control, string name)

@@ -161,7 +161,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// <inheritdoc/>
     public override PlatformLock? TryLock(string name, LockKind kind, bool create = true)
     {
-        FileOpening opening = create ? FileOpening.ReadWriteOrCreate : FileOpening.Read;
+        FileOpening opening = create ? FileOpening.ReadWriteOrCreate : FileOpening.ReadWrite;
         LinuxLock? taken = LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, opening));
         return taken is { IsOfMissingFile: true } ? null : taken;
     }
