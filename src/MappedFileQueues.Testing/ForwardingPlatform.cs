@@ -64,7 +64,7 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override bool CreateSubdirectory(string name) => inner.CreateSubdirectory(name);
 
-    public sealed override IReadOnlyList<string> List(string subdirectory) => inner.List(subdirectory);
+    public override IReadOnlyList<string> List(string subdirectory) => inner.List(subdirectory);
 
     public override void FlushEntries(string subdirectory) => inner.FlushEntries(subdirectory);
 
@@ -108,6 +108,8 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
     public sealed override void NoteWritten() => inner.NoteWritten();
 
     public sealed override bool TryTakeAlone() => inner.TryTakeAlone();
+
+    public override bool IsTakenAlone => inner.IsTakenAlone;
 
     public sealed override void EndAlone() => inner.EndAlone();
 

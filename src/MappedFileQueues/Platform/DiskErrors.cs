@@ -103,7 +103,8 @@ internal static class DiskErrors
     {
         ENOSPC => "Free space on that file system, then try again; nothing that was published is lost.",
         EDQUOT => "Free space or raise the quota of this user, then try again; nothing that was published is lost.",
-        EACCES or EPERM => "Give this user read and write rights to the store directory and its contents, or run as its owner.",
+        EACCES => "Give this user read and write rights to the store directory and its contents, or run as its owner.",
+        EPERM => "Run as the owner of the store directory and its contents; in a sandbox, let its seccomp profile allow the call.",
         EROFS => "Mount the file system writable, or only read the store (MappedFileReader.Open needs no write).",
         EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer queues and readers open.",
         ENFILE => "The whole system has too many open files: close some, or raise fs.file-max.",
@@ -116,7 +117,8 @@ internal static class DiskErrors
         ELOOP => "The path contains a loop of symbolic links: repair the links.",
         EIO => "The device failed: check the kernel's log, close every user of the store, check the disk, then open again.",
         ENOMEM => "Use a smaller SegmentSize, free memory, or raise vm.max_map_count and the memory limit.",
-        ENOLCK or ENODEV or EINVAL or ENOSYS or EOPNOTSUPP =>
+        ENOSYS => "The kernel does not know the call, or a sandbox denies it: let its seccomp profile allow the call.",
+        ENOLCK or ENODEV or EINVAL or EOPNOTSUPP =>
             "The file system may lack what a store needs: put it on a local one (ext4, xfs, btrfs, tmpfs).",
         _ => "Look up the error number for this system, and check the file system that holds the path.",
     };

@@ -48,7 +48,8 @@ internal abstract class HeldDirectory : IDisposable
     /// Gives everything created here from now on the mode of this file, unless
     /// <see cref="OperatingSystemServices.OpenDirectory"/> was given another one. The process that created that file has decided
     /// for all processes that share the directory: a file created under a narrower umask would lock the others out (SQLite does
-    /// the same for the journal of a database). Does nothing when the file is missing.
+    /// the same for the journal of a database). On Linux the same holds for the group, and for the user of what root creates.
+    /// While the file is missing, only what root creates is changed: it gets the directory's owner.
     /// </summary>
     public virtual void AdoptModeOf(string name)
     {

@@ -45,6 +45,11 @@ internal abstract class PlatformFile : IDisposable
     /// </summary>
     public virtual bool TryTakeAlone() => true;
 
+    /// <summary>
+    /// Whether <see cref="TryTakeAlone"/> has really taken it. Who would destroy something beside another one must ask.
+    /// </summary>
+    public virtual bool IsTakenAlone => true;
+
     /// <summary>Ends what <see cref="TryTakeAlone"/> began.</summary>
     public virtual void EndAlone()
     {

@@ -38,7 +38,8 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
     /// <param name="firstLength">How much is zeroed.</param>
     public bool TryTakeSpare(string temporary, long firstLength)
     {
-        if (HasUnmarked)
+        // Without a policy nothing was removed: a store may have very many segments, and a list of them takes milliseconds.
+        if (HasUnmarked || directory.Identify(StoreNames.Retention) is null)
             return false;
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
@@ -64,7 +65,7 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
         lock (_zeroing)
         {
             var deadline = new Deadline(ZeroingWaitMax);
-            while (!segment.File.TryTakeAlone())
+            while (!TryTakeAlone(segment.File))
             {
                 if (deadline.IsOver)
                     return false;
@@ -99,6 +100,17 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
         }
     }
 
+    /// <summary>Without a lock of the file two threads could zero, and the slower one would zero messages.</summary>
+    private static bool TryTakeAlone(PlatformFile file) => file.TryTakeAlone() && file.IsTakenAlone;
+
+    /// <summary>Whether the file's next part can be zeroed later on; where it cannot, a new file serves better.</summary>
+    private static bool CanTakeAlone(PlatformFile file)
+    {
+        bool isTaken = TryTakeAlone(file);
+        file.EndAlone();
+        return isTaken;
+    }
+
     /// <summary>A process that cannot mark what it maps is, or was, attached.</summary>
     // P35 acquire: pairs with P35 release in StoreOpening.
     private bool HasUnmarked => SharedWord.ReadAcquire(control.HasPollers) != 0;
@@ -126,7 +138,7 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
             using PlatformFile? file = directory.Open(temporary, FileOpening.ReadWrite);
             // Once more after the renames: a Portable process that attached since the first look may have mapped the file by the
             // segment's name. One that attaches later finds no such name.
-            isPrepared = file is not null && file.TryTakeUnused() && !HasUnmarked && !HasOtherNames(file)
+            isPrepared = file is not null && file.TryTakeUnused() && !HasUnmarked && !HasOtherNames(file) && CanTakeAlone(file)
                 && file.Length >= segmentLength && file.TryAllocate(0, firstLength);
             if (isPrepared)
             {

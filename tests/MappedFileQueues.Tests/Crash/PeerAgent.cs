@@ -52,6 +52,11 @@ internal sealed class PeerAgent : IDisposable
             new Dictionary<string, string> { ["DOTNET_TieredPGO"] = "0" }));
     }
 
+    /// <summary>Starts one by another program, which gets its command line behind its own arguments.</summary>
+    public static PeerAgent StartUnder(params string[] program) => new(ChildProcess.Start(
+        new ProcessStartInfo(program[0], [.. program[1..], "dotnet", "exec", Repository.TestPeerPath, "agent"]),
+        new Dictionary<string, string> { ["DOTNET_TieredPGO"] = "0" }));
+
     /// <summary>Sends a command and returns what the child answers; fails when that is an error.</summary>
     public string Ask(string command)
     {

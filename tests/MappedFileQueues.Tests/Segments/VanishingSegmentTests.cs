@@ -20,7 +20,8 @@ public sealed class VanishingSegmentTests
         using var store = new CrashStore(Segment);
         var disk = new FaultyDisk();
         using MappedFileQueue queue = store.Open();
-        string name = StoreNames.Segment(Segment);
+        // The first of a group that is made at once, after the group that the store began with.
+        string name = StoreNames.Segment(4 * Segment);
         string path = Path.Combine(store.Path, name);
         int left = 10;
         disk.Before = (call, reached) =>
@@ -33,7 +34,7 @@ public sealed class VanishingSegmentTests
                 File.Delete(path);
         };
 
-        List<string> texts = [.. Enumerable.Range(0, 3 * Segment / 1000).Select(i => $"m-{i}")];
+        List<string> texts = [.. Enumerable.Range(0, 8 * Segment / 1000).Select(i => $"m-{i}")];
         using (MappedFileProducer producer = queue.OpenProducer())
         {
             foreach (string text in texts)

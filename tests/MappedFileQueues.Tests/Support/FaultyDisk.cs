@@ -16,6 +16,7 @@ internal enum DiskCall
     Renamed,
     Deleted,
     Lock,
+    List,
 }
 
 /// <summary>
@@ -45,6 +46,12 @@ internal sealed class FaultyDisk : ForwardingServices
 
     /// <summary>Whether files can have a second name.</summary>
     public bool CanLink { get; set; } = true;
+
+    /// <summary>Whether an open file can be locked against others (fcntl).</summary>
+    public bool CanTakeAlone { get; set; } = true;
+
+    /// <summary>Whether anybody wanted to know that.</summary>
+    public bool WasAskedWhetherTaken { get; private set; }
 
     /// <summary>What a failed disk says.</summary>
     public static QueueDiskException Broken(string name) => new($"The disk fails: {name}.", DiskErrors.EIO, name);
@@ -137,6 +144,12 @@ internal sealed class FaultyDisk : ForwardingServices
             return isDeleted;
         }
 
+        public override IReadOnlyList<string> List(string subdirectory)
+        {
+            disk.Reach(DiskCall.List, subdirectory);
+            return base.List(subdirectory);
+        }
+
         public override void FlushEntries(string subdirectory)
         {
             disk.Reach(DiskCall.SyncEntries, subdirectory);
@@ -158,6 +171,15 @@ internal sealed class FaultyDisk : ForwardingServices
     private sealed class FaultyFile(FaultyDisk disk, PlatformFile inner, string name) : ForwardingFile(inner)
     {
         private bool _knows = disk.WasToldBeforeOpening(name);
+
+        public override bool IsTakenAlone
+        {
+            get
+            {
+                disk.WasAskedWhetherTaken = true;
+                return disk.CanTakeAlone && base.IsTakenAlone;
+            }
+        }
 
         public override void WriteAt(ReadOnlySpan<byte> source, long position)
         {

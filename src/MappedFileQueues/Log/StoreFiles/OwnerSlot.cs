@@ -45,10 +45,21 @@ internal sealed unsafe class SlotTable : IDisposable
     /// <summary>Takes a free slot; <see cref="QueueInUseException"/> when all 4,096 are held or worn out.</summary>
     public OwnerSlot Take()
     {
+        QueueDiskException? denied = null;
         for (int slot = 0; slot < SlotLayout.SlotCount; slot++)
         {
-            PlatformLock? held = _directory.TryLock(
-                StoreNames.SlotLock(slot), LockKind.Exclusive, create: Generation(slot) == 0);
+            PlatformLock? held = null;
+            try
+            {
+                held = _directory.TryLock(
+                    StoreNames.SlotLock(slot), LockKind.Exclusive, create: Generation(slot) == 0);
+            }
+            catch (QueueDiskException error) when (error.Errno == DiskErrors.EACCES)
+            {
+                // Another user's file that this one may not open: the next slot is as good.
+                denied ??= error;
+            }
+
             if (held is null)
                 continue;
             ProtocolSteps.Reach(ProtocolStep.SlotTaken);
@@ -71,7 +82,7 @@ internal sealed unsafe class SlotTable : IDisposable
             return new OwnerSlot(slot, generation + 1, held);
         }
 
-        throw new QueueInUseException($"No free producer slot: path={_directory.Path}, slots={SlotLayout.SlotCount}. "
+        throw denied as Exception ?? new QueueInUseException($"No free producer slot: path={_directory.Path}, slots={SlotLayout.SlotCount}. "
             + "Close some producers, or close every queue on the store once so that worn-out slots are reset.");
     }
 

@@ -11,7 +11,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     private const uint RightsBits = (uint)CreateModes.DirectoryBits;
     private const uint SpecialBits = 0xE00;     // octal 7000: set-user-ID, set-group-ID, sticky
 
-    private UnixFileMode? _adoptedMode;
+    private string? _modelName;
+    private volatile Model? _model;
 
     /// <inheritdoc/>
     public override string Path => path;
@@ -27,8 +28,6 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
 
     private LinuxHandle Handle => handle;
-
-    private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;
 
     private static int DirectoryFlags => LinuxNative.O_RDONLY | LinuxNative.O_DIRECTORY | LinuxNative.O_CLOEXEC;
 
@@ -66,8 +65,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// <inheritdoc/>
     public override void AdoptModeOf(string name)
     {
-        if (TryIdentify(name, out LinuxStatx found))
-            _adoptedMode = (UnixFileMode)found.Mode & CreateModes.FileBits;
+        _modelName = name;
+        _ = LookAtModel();
     }
 
     /// <inheritdoc/>
@@ -80,6 +79,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         {
             DiskErrors.EEXIST => false,
             DiskErrors.EINVAL or DiskErrors.ENOSYS => RenameByLink(from, to),
+            DiskErrors.EPERM when IsDenied() => RenameByLink(from, to),
             _ => throw LinuxErrors.Make($"Cannot rename the file to {to}", FullName(from), errno),
         };
     }
@@ -120,7 +120,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// <inheritdoc/>
     public override bool CreateSubdirectory(string name)
     {
-        UnixFileMode? files = ModeOfFiles;
+        Model? model = LookAtModel();
+        UnixFileMode? files = ModeOfFiles(model);
         UnixFileMode wanted =
             files is { } exact ? CreateModes.DirectoryOf(exact) : CreateModes.DirectoryIn((UnixFileMode)Stat(handle, path).Mode);
         if (LinuxNative.mkdirat(handle, name, (uint)wanted) != 0)
@@ -132,6 +133,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         }
 
         using LinuxHandle? made = OpenSubdirectory(name);
+        if (made is not null && model is not null)
+            GiveToOwner(made, model, FullName(name));
         if (made is not null && files is not null)
             SetMode(made, wanted, isRequired: askedMode is not null, FullName(name));
         return true;
@@ -200,7 +203,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     internal static LinuxStatx Stat(LinuxHandle file, string path)
     {
         LinuxStatx result;
-        if (LinuxNative.statx(LinuxNative.SYS_statx, file, "", LinuxNative.AT_EMPTY_PATH, LinuxStatx.Wanted, &result) == 0)
+        if (LinuxStat.Read(file, "", LinuxNative.AT_EMPTY_PATH, &result) == 0)
             return result;
         int errno = LinuxErrors.Last;
         throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno);
@@ -223,10 +226,53 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         throw LinuxErrors.Make("Cannot set the mode", path, errno);
     }
 
+    /// <summary>
+    /// What root makes belongs to the store's owner, whose processes could not open it otherwise; what a member of the store's
+    /// group makes belongs to that group. Where the system refuses, the file stays as it is.
+    /// </summary>
+    private static void GiveToOwner(LinuxHandle made, Model model, string path)
+    {
+        const uint Root = 0;
+        const uint Unchanged = uint.MaxValue;
+        LinuxStatx now = Stat(made, path);
+        uint user = now.UserId == Root && model.UserId != Root ? model.UserId : Unchanged;
+        // Of a file that is not there yet only root takes the group too: the folder's says nothing about who shares the store.
+        uint group = now.GroupId != model.GroupId && (model.Mode is not null || user != Unchanged) ? model.GroupId : Unchanged;
+        if (user != Unchanged || group != Unchanged)
+            _ = LinuxNative.fchown(made, user, group);
+    }
+
+    /// <summary>
+    /// Whether a sandbox denies the rename that never replaces; then EPERM says nothing about the file. The kernel finds no file
+    /// of an empty name.
+    /// </summary>
+    private static bool IsDenied() =>
+        LinuxNative.renameat2(LinuxNative.SYS_renameat2, LinuxNative.AT_FDCWD, "", LinuxNative.AT_FDCWD, "",
+            LinuxNative.RENAME_NOREPLACE) != 0
+        && LinuxErrors.Last == DiskErrors.EPERM;
+
+    private UnixFileMode? ModeOfFiles(Model? model) => (askedMode & CreateModes.FileBits) ?? model?.Mode;
+
+    /// <summary>
+    /// Looks each time: a `chmod` or `chown` of a store that is open counts for what is made afterwards. Until the file is there,
+    /// the directory's owner is the store's.
+    /// </summary>
+    private Model? LookAtModel()
+    {
+        if (_modelName is null)
+            return null;
+        if (TryIdentify(_modelName, out LinuxStatx found))
+            _model = new Model((UnixFileMode)found.Mode & CreateModes.FileBits, found.UserId, found.GroupId);
+        if (_model is not null)
+            return _model;
+        LinuxStatx folder = Stat(handle, path);
+        return new Model(null, folder.UserId, folder.GroupId);
+    }
+
     private static bool TryStat(string path, out LinuxStatx result)
     {
         LinuxStatx found;
-        nint code = LinuxNative.statx(LinuxNative.SYS_statx, LinuxNative.AT_FDCWD, path, 0, LinuxStatx.Wanted, &found);
+        nint code = LinuxStat.Read(path, &found);
         int errno = LinuxErrors.Last;
         result = found;
         return FoundOrThrow(code, errno, path);
@@ -235,7 +281,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     private bool TryIdentify(string name, out LinuxStatx result)
     {
         LinuxStatx found;
-        nint code = LinuxNative.statx(LinuxNative.SYS_statx, handle, name, 0, LinuxStatx.Wanted, &found);
+        nint code = LinuxStat.Read(handle, name, 0, &found);
         int errno = LinuxErrors.Last;
         result = found;
         // This runs before each flush, so the full path is built only for an error.
@@ -349,7 +395,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
 
     private LinuxHandle? CreateHandle(string name)
     {
-        UnixFileMode? exact = ModeOfFiles;
+        Model? model = LookAtModel();
+        UnixFileMode? exact = ModeOfFiles(model);
         UnixFileMode wanted = exact ?? CreateModes.FileIn((UnixFileMode)Stat(handle, path).Mode);
         LinuxHandle opened = LinuxHandle.Open(
             handle, name, LinuxNative.O_RDWR | LinuxNative.O_CREAT | LinuxNative.O_EXCL | OpenFlags, (uint)wanted);
@@ -360,6 +407,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
             return errno == DiskErrors.EEXIST ? null : throw LinuxErrors.Make("Cannot make the file", FullName(name), errno);
         }
 
+        if (model is not null)
+            GiveToOwner(opened, model, FullName(name));
         if (exact is not null)
             SetMode(opened, wanted, isRequired: askedMode is not null, FullName(name));
         return opened;
@@ -381,4 +430,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         _ = Delete(from);
         return true;
     }
+
+    /// <summary>Whose store it is, and what mode its files have; no mode before the first file decides it.</summary>
+    private sealed record Model(UnixFileMode? Mode, uint UserId, uint GroupId);
 }

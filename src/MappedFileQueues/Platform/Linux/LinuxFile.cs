@@ -7,6 +7,12 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 {
     private const int StatBlockLength = 512;
 
+    /// <summary>
+    /// `ulimit -f`, as it was when this process began. A call that goes beyond it would end the process by SIGXFSZ, which the
+    /// runtime leaves at its default; to ignore the signal would be the application's decision. So no such call is made.
+    /// </summary>
+    private static readonly long s_lengthMax = ReadLengthMax();
+
     private bool _isTaken;
 
     private LinuxHandle Handle => handle;
@@ -57,6 +63,9 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     }
 
     /// <inheritdoc/>
+    public override bool IsTakenAlone => _isTaken;
+
+    /// <inheritdoc/>
     public override void EndAlone()
     {
         _ = TrySetRange(LinuxNative.F_UNLCK, out _);
@@ -76,6 +85,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     public override void SetLength(long length)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(length);
+        if (length > s_lengthMax && length > Length)
+            throw LinuxErrors.Make($"Cannot set the length of the file to {length} bytes", path, DiskErrors.EFBIG);
         while (LinuxNative.ftruncate(handle, length) != 0)
         {
             int errno = LinuxErrors.Last;
@@ -157,6 +168,8 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         {
             while (done < source.Length)
             {
+                if (position + done >= s_lengthMax)
+                    throw LinuxErrors.Make($"Cannot write at {position + done}", path, DiskErrors.EFBIG);
                 nint count = LinuxNative.pwrite(handle, start + done, source.Length - done, position + done);
                 int errno = LinuxErrors.Last;
                 if (count > 0)
@@ -319,16 +332,30 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 
     private bool TryFallocate(int mode, long offset, long length)
     {
+        // tmpfs looks at the limit also where the file's length stays as it is.
+        if (offset + length > s_lengthMax && offset + length > Length)
+            throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, DiskErrors.EFBIG);
         while (LinuxNative.fallocate(handle, mode, offset, length) != 0)
         {
             int errno = LinuxErrors.Last;
-            if (errno == DiskErrors.EOPNOTSUPP)
+
+            // EOPNOTSUPP of the file system. A sandbox that denies the call says one of the other two; of a file that is open for
+            // writing the kernel does not.
+            if (errno is DiskErrors.EOPNOTSUPP or DiskErrors.ENOSYS or DiskErrors.EPERM)
                 return false;
             if (errno != DiskErrors.EINTR)
                 throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, errno);
         }
 
         return true;
+    }
+
+    private static long ReadLengthMax()
+    {
+        ulong* limits = stackalloc ulong[2];
+        return LinuxNative.getrlimit(LinuxNative.RLIMIT_FSIZE, limits) == 0 && limits[0] < long.MaxValue
+            ? (long)limits[0]
+            : long.MaxValue;
     }
 
     private long Seek(long from, int whence)

@@ -15,6 +15,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// <summary>An opener holds the meta page exclusively for a moment (<see cref="MetaLock"/>).</summary>
     private static readonly TimeSpan s_exclusiveMax = TimeSpan.FromSeconds(1);
 
+    private string? _modelName;
     private UnixFileMode? _adoptedMode;
 
     /// <inheritdoc/>
@@ -42,7 +43,16 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// <inheritdoc/>
     public override bool IsStillInPlace => Directory.Exists(path);
 
-    private UnixFileMode? ModeOfFiles => (askedMode & CreateModes.FileBits) ?? _adoptedMode;
+    /// <summary>Looks each time: a `chmod` of a store that is open counts for what is made afterwards.</summary>
+    private UnixFileMode? ModeOfFiles
+    {
+        get
+        {
+            if (_modelName is not null)
+                AdoptModeOf(_modelName);
+            return (askedMode & CreateModes.FileBits) ?? _adoptedMode;
+        }
+    }
 
     /// <summary>The attributes of what is at a path; null when nothing is. Missing rights are an error, not "nothing".</summary>
     public static FileAttributes? AttributesOf(string path)
@@ -109,6 +119,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// <inheritdoc/>
     public override void AdoptModeOf(string name)
     {
+        _modelName = name;
         if (OperatingSystem.IsWindows() || Identify(name) is null)
             return;
         try

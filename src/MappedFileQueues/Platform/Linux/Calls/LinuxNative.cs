@@ -20,6 +20,8 @@ internal static unsafe partial class LinuxNative
     public const int AT_EMPTY_PATH = 0x1000;
     public const int AT_SYMLINK_FOLLOW = 0x400;
 
+    public const int RLIMIT_FSIZE = 1;
+
     /// <summary>_IOW(0x94, 9, int), for ioctl(2): the file becomes a clone of another one.</summary>
     public const nuint FICLONE = 0x40049409;
 
@@ -98,6 +100,8 @@ internal static unsafe partial class LinuxNative
 
     public static nint SYS_memfd_create => s_arm64 ? 279 : 319;
 
+    public static nint SYS_newfstatat => s_arm64 ? 79 : 262;
+
     public static nint SYS_getdents64 => s_arm64 ? 61 : 217;
 
     [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
@@ -118,6 +122,13 @@ internal static unsafe partial class LinuxNative
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fchmod(LinuxHandle file, uint mode);
 
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int fchown(LinuxHandle file, uint user, uint group);
+
+    /// <summary>The soft limit comes first, then the hard one.</summary>
+    [LibraryImport(Libc)]
+    public static partial int getrlimit(int resource, ulong* limits);
+
     [LibraryImport(Libc, SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial int renameat(LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to);
 
@@ -132,6 +143,10 @@ internal static unsafe partial class LinuxNative
         nint number, LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to, nint flags);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint renameat2(
+        nint number, nint fromDirectory, string from, nint toDirectory, string to, nint flags);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint statx(nint number, nint directory, string path, nint flags, nint mask, LinuxStatx* result);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
@@ -139,6 +154,11 @@ internal static unsafe partial class LinuxNative
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint memfd_create(nint number, string name, nint flags);
+
+    public static partial nint newfstatat(nint number, nint directory, string path, byte* result, nint flags);
+
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    public static partial nint newfstatat(nint number, LinuxHandle directory, string path, byte* result, nint flags);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
     public static partial nint getdents64(nint number, LinuxHandle directory, byte* buffer, nint length);
@@ -265,8 +285,8 @@ internal struct LinuxCacheState
 [StructLayout(LayoutKind.Explicit, Size = 256)]
 internal struct LinuxStatx
 {
-    /// <summary>STATX_TYPE, MODE, NLINK, MTIME, INO, SIZE, BLOCKS, BTIME.</summary>
-    public const int Wanted = 0xF47;
+    /// <summary>STATX_TYPE, MODE, NLINK, UID, GID, MTIME, INO, SIZE, BLOCKS, BTIME.</summary>
+    public const int Wanted = 0xF5F;
 
     private const uint HasBirth = 0x800;
     private const long NanosecondsPerSecond = 1_000_000_000;
@@ -276,6 +296,12 @@ internal struct LinuxStatx
 
     [FieldOffset(16)]
     public uint LinkCount;
+
+    [FieldOffset(20)]
+    public uint UserId;
+
+    [FieldOffset(24)]
+    public uint GroupId;
 
     [FieldOffset(28)]
     public ushort Mode;

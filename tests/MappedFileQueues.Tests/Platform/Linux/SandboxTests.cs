@@ -1,0 +1,61 @@
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Platform.Linux;
+
+/// <summary>Limits that the system sets to a process: the length of files (ulimit -f), and calls that a sandbox denies.</summary>
+[Collection(ProcessCollection.Name)]
+public sealed class SandboxTests : IDisposable
+{
+    private const int Limit = 512 * 1024;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// SIGXFSZ ended the process before any error could be reported: with a limit below the segment's length at once, with
+    /// exactly that length as soon as a segment was used again, because such a file is a little longer.
+    /// </summary>
+    [Fact]
+    public void Open_LimitOfFileLengths_IsAnError()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The limit is set by the shell.");
+        using PeerAgent agent = PeerAgent.StartUnder(
+            "bash", "-c", $"ulimit -c 0; ulimit -f {Limit / 1024}; exec \"$@\"", "bash");
+
+        string error = agent.AskForError($"open path={_temp.PathOf("long")} segment={2 * Limit}");
+        Assert.Contains("errno=27", error, StringComparison.Ordinal);
+        Assert.Contains("ulimit -f", error, StringComparison.Ordinal);
+
+        agent.Ask($"open path={_temp.PathOf("fits")} segment={Limit}");
+        agent.Ask($"retain bytes={2 * Limit}");
+        agent.Ask($"pour prefix=m size=1000 count={12 * Limit / 1000}");
+        agent.Ask("close");
+    }
+
+    /// <summary>
+    /// Profiles of seccomp that are older than a call, or stricter than needed, answer it with EPERM or ENOSYS. There is another
+    /// way for each of these, and it was taken only where the file system, not the sandbox, lacked the call.
+    /// </summary>
+    [Theory]
+    [InlineData("fallocate", "EPERM")]
+    [InlineData("fallocate", "ENOSYS")]
+    [InlineData("renameat2", "EPERM")]
+    [InlineData("renameat2", "ENOSYS")]
+    [InlineData("statx", "EPERM")]
+    [InlineData("statx", "ENOSYS")]
+    public void Open_CallIsDenied_ThereIsAnotherWay(string call, string error)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && File.Exists("/usr/bin/strace"), "strace is not installed.");
+        using PeerAgent agent = PeerAgent.StartUnder(
+            "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", $"trace={call}", "-e", $"inject={call}:error={error}");
+
+        agent.Ask($"open path={_temp.StorePath} segment={Limit}");
+        agent.Ask($"retain bytes={2 * Limit}");
+        agent.Ask($"pour prefix=m size=1000 count={6 * Limit / 1000}");
+        agent.Ask("append prefix=last");
+        agent.Ask("close");
+        agent.Ask($"open path={_temp.StorePath} segment={Limit}");
+        Assert.EndsWith("last-0", agent.Ask("consume count=10000"), StringComparison.Ordinal);
+    }
+}
