@@ -64,14 +64,14 @@ public sealed class MappedFileLoggerOptions
     public TimeSpan RetryInterval { get; set; } = TimeSpan.FromSeconds(5);
 
     /// <summary>
-    /// Called with each error of the file, outside all locks. Default: writes a line to standard error. An error that ends writing
-    /// is reported by the thread that met it, after the file is closed. A <see cref="QueueInUseException"/> says that the file is
-    /// in use and lines go to another one (<see cref="MappedFileLoggerProvider.CurrentPath"/>). An <see cref="ArgumentException"/>
-    /// or <see cref="InvalidOperationException"/> says that the configuration has changed to something that cannot be used, and
-    /// the former settings stay. What <see cref="AppendFileOptions.OnError"/> tells comes here too: the file cannot be rolled, or
-    /// a closed one not deleted, and lines are written all the same. The handler may log: while the file cannot be written, its
-    /// lines are dropped without another call. Exceptions of the handler are dropped too, so that the program that logs never
-    /// gets them.
+    /// Called with each error of the file, outside all locks. Default: writes a line to standard error. An error that ends
+    /// writing is reported by the thread that met it, after the file is closed. A <see cref="QueueInUseException"/> says that the
+    /// file is in use and lines go to another one (<see cref="MappedFileLoggerProvider.CurrentPath"/>). An
+    /// <see cref="ArgumentException"/> or <see cref="InvalidOperationException"/> says that the configuration has changed to
+    /// something that cannot be used, and the former settings stay. What <see cref="AppendFileOptions.OnError"/> tells comes here
+    /// too: the file cannot be rolled, or a closed one not deleted, and lines are written all the same. The handler may log:
+    /// while the file cannot be written, its lines are dropped without another call. Exceptions of the handler are dropped too,
+    /// so that the program that logs never gets them.
     /// </summary>
     public Action<Exception>? OnError { get; set; }
 

@@ -71,7 +71,9 @@ public sealed class LogDataTests : IDisposable
         using (MappedFileLoggerProvider provider = Open(LogLineFormat.Text))
         {
             provider.CreateLogger("Cat\negory\u001b").LogInformation(
-                "{Value}", "tab\tESC\u001b[2J CR\r CRLF\r\nLF\nNEL\u0085 LS\u2028 CSI\u009b RLO\u202e NUL\0 DEL\u007f SHY\u00ad ALM\u061c WJ\u2060 BOM\ufeff · ، é … 😀");
+                "{Value}",
+                "tab\tESC\u001b[2J CR\r CRLF\r\nLF\nNEL\u0085 LS\u2028 CSI\u009b RLO\u202e NUL\0 DEL\u007f"
+                    + " SHY\u00ad ALM\u061c WJ\u2060 BOM\ufeff · ، é … 😀");
         }
 
         Assert.Equal(

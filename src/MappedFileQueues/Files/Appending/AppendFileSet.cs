@@ -203,7 +203,8 @@ internal sealed class AppendFileSet : IDisposable
         DateTimeOffset now = ReadClock();
         if (_begun > now)
             _begun = now;
-        Volatile.Write(ref _dueTicks, Math.Min(Volatile.Read(ref _dueTicks), DueAfter(_begun, now)));
+        long due = IsRollPutOff ? (now + s_rollRetry).UtcTicks : DueAfter(_begun, now);
+        Volatile.Write(ref _dueTicks, Math.Min(Volatile.Read(ref _dueTicks), due));
         return true;
     }
 

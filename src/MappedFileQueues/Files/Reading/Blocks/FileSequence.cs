@@ -123,20 +123,32 @@ internal sealed class FileSequence
     {
         if (_watched == current && _reuse != Reuse.Possible)
             return _reuse == Reuse.Happened;
-        using HeldDirectory? folder = OpenFolder(out string name);
-        if (folder is null)
-            return false;
+        try
+        {
+            using HeldDirectory? folder = OpenFolder(out string name);
+            if (folder is not null)
+                Look(current, folder, name);
+        }
+        catch (QueueDiskException)
+        {
+            // A reader may open the file where it may not list the folder. Then nothing is known of the names.
+        }
+
+        return IsKnownAsReused(current);
+    }
+
+    private void Look(ReadableFile current, HeldDirectory folder, string name)
+    {
+        RolledNames rolled = new(name);
         if (_watched != current)
-            Watch(current, folder, new RolledNames(name));
+            Watch(current, folder, rolled);
         ulong inode = MarkOf(current).Inode;
         if (_reuse == Reuse.Impossible || folder.Identify(_closedName ?? name)?.Inode == inode)
-            return false;
+            return;
 
         // It has lost the name that it had at the last look.
-        RolledNames rolled = new(name);
-        IReadOnlyList<string> names = folder.List("");
-        string? now = names.FirstOrDefault(other => (other == name || other == rolled.Next || rolled.NumberOf(other) > 0)
-            && folder.Identify(other)?.Inode == inode);
+        IReadOnlyList<string> names = [];
+        string? now = FindName() ?? FindName();
         if (now is null)
         {
             _reuse = Reuse.Impossible;
@@ -157,7 +169,10 @@ internal sealed class FileSequence
             (_reuse, _closedName) = (wasTakenBack ? Reuse.Possible : Reuse.Happened, null);
         }
 
-        return _reuse == Reuse.Happened;
+        // A file may get another name while the names are looked at, and so be missed once.
+        string? FindName() => (names = folder.List("")).FirstOrDefault(
+            other => (other == name || other == rolled.Next || rolled.NumberOf(other) > 0)
+                && folder.Identify(other)?.Inode == inode);
     }
 
     /// <summary>
@@ -224,7 +239,7 @@ internal sealed class FileSequence
         int place = closed.FindIndex(file => file.Inode == MarkOf(current).Inode);
 
         // The oldest file is the one that is written again: those that are left come after it.
-        Closed? found = IsKnownAsReused(current) ? closed.Where(file => file.Naming == Naming.Rolled).Cast<Closed?>().FirstOrDefault()
+        Closed? found = IsKnownAsReused(current) ? OldestRolled(closed)
             : place < 0 ? OldestBehind(folder, closed, current)
             : place + 1 < closed.Count && closed[place + 1].Naming == closed[place].Naming ? closed[place + 1] : null;
         if (found is not { } file)
@@ -235,6 +250,12 @@ internal sealed class FileSequence
 
         next = OpenIfSame(Path.Combine(folder.Path, file.Name), file.Inode);
         return next is not null;
+    }
+
+    private static Closed? OldestRolled(List<Closed> closed)
+    {
+        int place = closed.FindIndex(file => file.Naming == Naming.Rolled);
+        return place < 0 ? null : closed[place];
     }
 
     /// <summary>
