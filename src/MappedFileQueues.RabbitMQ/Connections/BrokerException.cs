@@ -42,7 +42,7 @@ internal sealed class BrokerException(string message, Exception? inner = null) :
     /// </summary>
     public static bool IsDenied(Exception? error) => error is not null
         && (error is AuthenticationFailureException
-            || (error is OperationInterruptedException { ShutdownReason: { } reason } && IsDenial(reason.ReplyCode, reason.ReplyText))
+            || (error is OperationInterruptedException { ShutdownReason: { } end } && IsDenial(end.ReplyCode, end.ReplyText))
             || (error.Data["code"] is int code && IsDenial(code, error.Message))
             || (error is QueueDiskException disk && s_rightErrors.Contains(disk.Errno))
             || (error is AggregateException many ? many.InnerExceptions.Any(IsDenied) : IsDenied(error.InnerException)));

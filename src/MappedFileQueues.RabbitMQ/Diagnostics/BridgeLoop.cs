@@ -242,7 +242,7 @@ internal abstract class BridgeLoop
             Exception last = !isDenied ? error : new BridgeException(
                 BridgeFault.Denied,
                 $"The broker denies the account, its virtual host or a right: broker={Addresses.Shown}, "
-                + $"stream={_options.Stream}. {BrokerException.Describe(error)} Correct the account, or grant it what is missing.",
+                + $"stream={_options.Stream}. {BrokerException.Describe(error)} Correct the account, or grant what is missing.",
                 error);
             lock (_lock)
                 _error = last.Message;

@@ -52,7 +52,7 @@ public sealed class BridgeCommandTests(BrokerFixture broker) : IDisposable
             ["bridge", "fetch", broker.Node.Address, "--stream", _scene.Stream, path, "--segment-size", segmentSize];
     }
 
-    /// <summary>The error spoke of a stream that was deleted, and of an option of the library, and of no second consumer.</summary>
+    /// <summary>The error spoke of a stream that was deleted, and of an option of the library, not of a consumer.</summary>
     [Fact]
     public void Forward_IntoASecondStream_NamesTheOptionWhichHelps()
     {

@@ -291,8 +291,8 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         bool isBeginKnown =
             !volume.HasHeader || volume.Tail > VolumeHeader.Length || volume.SequenceBefore > 0 || volume.Name.First == 1;
         bool isShort = Math.Max(_core.Sequence, volume.SequenceBefore) < next.SequenceBefore;
-        if (isComparable && isBeginKnown && isShort)
-            HideEnd(volume, volume.Tail);
+        if (isComparable && isBeginKnown && isShort && !HiddenUpTo(volume, volume.Tail).Any())
+            _core.Hide(new HiddenStretch(volume.Name, volume.Tail, 0, Trace: null));
     }
 
     /// <summary>
@@ -310,18 +310,16 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         long from = Math.Max(length, covered);
         if (from >= known && !isHeaderLost)
             return false;
-        HideEnd(volume, from);
+
+        // A stretch of one needle hides one key, and not what followed.
+        if (!HiddenUpTo(volume, from).Any(stretch => stretch.Trace is null))
+            _core.Hide(new HiddenStretch(volume.Name, from, 0, Trace: null));
         return true;
     }
 
-    /// <summary>Hides what followed a position up to the end of a volume, unless the scan has hidden it already.</summary>
-    private void HideEnd(Volume volume, long position)
-    {
-        bool isHidden = _core.Hidden.Stretches.Any(stretch => stretch.Name == volume.Name && stretch.Trace is null
-            && stretch.Position + stretch.Length == position);
-        if (!isHidden)
-            _core.Hide(new HiddenStretch(volume.Name, position, 0, Trace: null));
-    }
+    /// <summary>What the scan has hidden of a volume right before a position.</summary>
+    private IEnumerable<HiddenStretch> HiddenUpTo(Volume volume, long position) => _core.Hidden.Stretches.Where(stretch =>
+        stretch.Name == volume.Name && stretch.Position + stretch.Length == position);
 
     /// <summary>Detects volumes at the end of the pack that the mark names and that are missing now.</summary>
     private bool CheckMark(uint lastNumber)

@@ -152,6 +152,30 @@ public sealed class PackShortVolumeTests : IDisposable
         Assert.Equal([1], reader.Get("second 0"));
     }
 
+    /// <summary>The next volume knows a higher sequence than what is left. That needle is not gone, but damaged.</summary>
+    [Fact]
+    public void LastNeedleDamaged_AnotherVolumeFollows_OnlyItsKeyIsDoubtful()
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath, s_small))
+        {
+            for (int i = 0; i < 8; i++)
+                pack.Put($"key {i}", PackBytes.Make(500, i));
+        }
+
+        File.Delete(_temp.PathOf("index.checkpoint"));
+        string file = _temp.PathOf("volumes", "00000001-00000001-0000.pack");
+        byte[] bytes = File.ReadAllBytes(file);
+        bytes[NeedleOf(file, "key 6") + 9] ^= 4;
+        File.WriteAllBytes(file, bytes);
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Assert.Single(reader.Damages);
+        Assert.Throws<QueueCorruptException>(() => reader.Get("key 6"));
+        Assert.Equal(PackBytes.Make(500, 0), reader.Get("key 0"));
+        Assert.Equal(PackBytes.Make(500, 7), reader.Get("key 7"));
+        Assert.False(reader.Contains("never there"));
+    }
+
     private static int NeedleOf(string file, string key) =>
         PackBytes.IndexOf(File.ReadAllBytes(file), key, last: true) - NeedleLayout.HeaderLength;
 
