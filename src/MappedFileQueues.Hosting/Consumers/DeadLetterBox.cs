@@ -10,6 +10,9 @@ internal sealed class DeadLetterBox(string path, HostedQueueOptions queueOptions
 {
     private const long SegmentSizeMin = 64L * 1024 * 1024;
 
+    /// <summary>No message is longer, whatever the segments.</summary>
+    private const long SegmentSizeMax = 256L * 1024 * 1024;
+
     private MappedFileQueue? _queue;
 
     public string Path => path;
@@ -32,7 +35,8 @@ internal sealed class DeadLetterBox(string path, HostedQueueOptions queueOptions
                     $"The letter is too long for its store: length={bytes.Length}, limit={producer.MessageLengthMax}, "
                     + $"path={path}. "
                     + "Move that store away, and a new one is made with segments that are long enough for this queue's letters. "
-                    + "No store takes a letter of more than 256 MiB.");
+                    + "No store takes a letter of more than 256 MiB: correct the handler for such a message, and start the "
+                    + "application again.");
             producer.Produce(bytes, new ProduceOptions { Durability = DurabilityLevel.Group });
         }
         catch
@@ -55,7 +59,7 @@ internal sealed class DeadLetterBox(string path, HostedQueueOptions queueOptions
         {
             StorePath = path,
             // Any message of the source has room with all that a letter adds.
-            SegmentSize = Math.Max(SegmentSizeMin, segmentSize + DeadLetter.OverheadMax),
+            SegmentSize = Math.Clamp(segmentSize + DeadLetter.OverheadMax, SegmentSizeMin, SegmentSizeMax),
             Durability = DurabilityLevel.PageCache,
             UnixCreateMode = queueOptions.UnixCreateMode,
             DangerouslyAllowFileSystem = queueOptions.DangerouslyAllowFileSystem,

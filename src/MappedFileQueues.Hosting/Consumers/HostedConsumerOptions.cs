@@ -13,8 +13,9 @@ public enum HandlerFailureAction
     StopApplication,
 
     /// <summary>
-    /// The message goes to a store of its own and is on disk there before the consumer goes on. After a crash in between it may
-    /// be there twice: its origin tells.
+    /// The message goes to a store of its own and is on disk there before the consumer continues. When that fails, on a full disk
+    /// for example, the consumer tries again until it succeeds, and health says so. After a crash in between the message may be
+    /// there twice: its origin tells.
     /// </summary>
     DeadLetter,
 }
