@@ -155,6 +155,7 @@ internal static unsafe partial class LinuxNative
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint memfd_create(nint number, string name, nint flags);
 
+    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint newfstatat(nint number, nint directory, string path, byte* result, nint flags);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
