@@ -46,7 +46,7 @@ internal abstract class PlatformFile : IDisposable
     public virtual bool TryTakeAlone() => true;
 
     /// <summary>
-    /// Whether <see cref="TryTakeAlone"/> has really taken it. Who would destroy something beside another one must ask.
+    /// Whether <see cref="TryTakeAlone"/> has really taken it. A caller that would destroy data beside another one must ask.
     /// </summary>
     public virtual bool IsTakenAlone => true;
 

@@ -65,7 +65,7 @@ internal sealed unsafe class SegmentMaker(
     private readonly SegmentRecycler _recycler = new(directory, window.SegmentLength, control);
     private volatile bool _allocatesInPlace = allocatesInPlace;
 
-    /// <summary>No other maker has it, dead or alive: a temporary file that is there already is never taken for an own one.</summary>
+    /// <summary>No other maker has it, dead or alive: none takes another's temporary file for its own.</summary>
     private readonly string _id = Guid.NewGuid().ToString("N");
     private long _made;
 
@@ -446,17 +446,23 @@ internal sealed unsafe class SegmentMaker(
         }
     }
 
-    /// <summary>The directory lists the name, but no file can be found by it, and retention has not removed it meanwhile.</summary>
+    /// <summary>
+    /// The directory lists the name before and after no file was found by it, and retention has not removed it meanwhile.
+    /// </summary>
     private void ThrowIfLeadsNowhere(long start)
     {
         string file = StoreNames.Segment(start);
-        bool isListed = directory.List(StoreNames.CommitLog).Any(name => StoreNames.TryParseSegment(name, out long at) && at == start);
-        if (!isListed || directory.Identify(file) is not null || IsRemoved(start))
+        bool wasListed = IsListed(start);
+        using PlatformFile? found = directory.Open(file, FileOpening.Read);
+        if (!wasListed || found is not null || IsRemoved(start) || !IsListed(start))
             return;
         throw new QueueDiskException($"The name of the next segment exists but leads to no file; it may be a broken link: "
             + $"file={file}, offset={start}, path={directory.Path}. Move it away, or restore its target.",
             DiskErrors.ENOENT, file);
     }
+
+    private bool IsListed(long start) => directory.List(StoreNames.CommitLog)
+        .Any(name => StoreNames.TryParseSegment(name, out long listed) && listed == start);
 
     private QueueCorruptException TooShort(long start, long length)
     {

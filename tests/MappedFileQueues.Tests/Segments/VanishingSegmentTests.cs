@@ -47,11 +47,13 @@ public sealed class VanishingSegmentTests
     }
 
     /// <summary>A link that does lead nowhere is still named.</summary>
-    [Fact]
-    public void Produce_NextSegmentIsABrokenLink_SaysSo()
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Produce_NextSegmentIsABrokenLink_SaysSo(bool portable)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "Links are made on Linux only");
-        PlatformScope.Use(portable: false);
+        PlatformScope.Use(portable);
         using var store = new CrashStore(Segment);
         using (MappedFileQueue made = store.Open())
             CrashStore.Append(made, "first");

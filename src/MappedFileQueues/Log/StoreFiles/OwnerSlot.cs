@@ -82,7 +82,8 @@ internal sealed unsafe class SlotTable : IDisposable
             return new OwnerSlot(slot, generation + 1, held);
         }
 
-        throw denied as Exception ?? new QueueInUseException($"No free producer slot: path={_directory.Path}, slots={SlotLayout.SlotCount}. "
+        throw denied as Exception ?? new QueueInUseException(
+            $"No free producer slot: path={_directory.Path}, slots={SlotLayout.SlotCount}. "
             + "Close some producers, or close every queue on the store once so that worn-out slots are reset.");
     }
 

@@ -70,7 +70,7 @@ public sealed class OtherUsersTests : IDisposable
         Assert.Equal("", NotOf("uid", Nobody));
     }
 
-    /// <summary>A slot that an earlier version left to root ended every producer of the service, with 4,095 others free.</summary>
+    /// <summary>A slot that root had made ended every producer of the service, with 4,095 others free.</summary>
     [Fact]
     public void OpenProducer_FirstSlotIsAnotherUsers_TakesTheNext()
     {

@@ -48,7 +48,8 @@ public sealed class SandboxTests : IDisposable
     {
         Assert.SkipUnless(OperatingSystem.IsLinux() && File.Exists("/usr/bin/strace"), "strace is not installed.");
         using PeerAgent agent = PeerAgent.StartUnder(
-            "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", $"trace={call}", "-e", $"inject={call}:error={error}");
+            "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null",
+            "-e", $"trace={call}", "-e", $"inject={call}:error={error}");
 
         agent.Ask($"open path={_temp.StorePath} segment={Limit}");
         agent.Ask($"retain bytes={2 * Limit}");

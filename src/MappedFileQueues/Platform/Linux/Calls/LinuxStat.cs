@@ -9,6 +9,9 @@ namespace MappedFileQueues.Platform.Linux.Calls;
 /// </summary>
 internal static unsafe class LinuxStat
 {
+    /// <summary>The length of struct stat: 144 on x64, 128 on arm64.</summary>
+    private const int OldLength = 144;
+
     /// <summary>Like statx: 0, or an error that is this thread's last P/Invoke error.</summary>
     public static nint Read(LinuxHandle directory, string path, int flags, LinuxStatx* result)
     {
@@ -33,9 +36,6 @@ internal static unsafe class LinuxStat
         return code;
     }
 
-    /// <summary>The length of struct stat: 144 on x64, 128 on arm64.</summary>
-    private const int OldLength = 144;
-
     private static bool IsDenied(int errno) => errno is DiskErrors.EPERM or DiskErrors.ENOSYS;
 
     /// <summary>
@@ -44,12 +44,10 @@ internal static unsafe class LinuxStat
     private static void Convert(ReadOnlySpan<byte> old, LinuxStatx* result)
     {
         bool isArm64 = RuntimeInformation.ProcessArchitecture == Architecture.Arm64;
-        uint WordAt(ReadOnlySpan<byte> bytes, int position) => BinaryPrimitives.ReadUInt32LittleEndian(bytes[position..]);
-        ulong LongAt(ReadOnlySpan<byte> bytes, int position) => BinaryPrimitives.ReadUInt64LittleEndian(bytes[position..]);
-        // As makedev(3) has put them together.
         ulong device = LongAt(old, 0);
         *result = new LinuxStatx
         {
+            // As makedev(3) has put them together.
             DeviceMajor = (uint)((device >> 8) & 0xFFF),
             DeviceMinor = (uint)((device & 0xFF) | ((device >> 12) & 0xFFF00)),
             Inode = LongAt(old, 8),
@@ -63,4 +61,10 @@ internal static unsafe class LinuxStat
             ModifiedNanoseconds = (uint)LongAt(old, 96),
         };
     }
+
+    private static uint WordAt(ReadOnlySpan<byte> bytes, int position) =>
+        BinaryPrimitives.ReadUInt32LittleEndian(bytes[position..]);
+
+    private static ulong LongAt(ReadOnlySpan<byte> bytes, int position) =>
+        BinaryPrimitives.ReadUInt64LittleEndian(bytes[position..]);
 }
