@@ -36,6 +36,11 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
                 + $"processes ({string.Join(", ", info.AttachedProcesses)}), then open it again.");
         if (info.FlushFailingSince is { } since)
             findings.Unhealthy($"Flushes fail since {since:O} in process {info.FlushFailingProcessId}: {info.LastFlushError}.");
+        if (info.RetentionFailingSince is { } failing)
+            findings.Degraded($"Retention fails since {failing:O} in process {info.RetentionFailingProcessId}: "
+                + $"{info.LastRetentionError}");
+        foreach (string problem in info.CursorProblems)
+            findings.Degraded(problem);
         if (queue.Options.Durability != DurabilityLevel.PageCache && look.UnflushedAge > options.UnflushedTimeMax)
             findings.Unhealthy($"Messages have not been flushed for {look.UnflushedAge}: "
                 + $"unflushed={info.PublishedOffset - info.ConfirmedOffset}.");

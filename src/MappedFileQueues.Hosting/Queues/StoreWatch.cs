@@ -110,6 +110,10 @@ internal sealed class StoreWatch(NamedQueue queue)
             Logger.FlushFailing(queue.Name, since, info.FlushFailingProcessId, info.LastFlushError);
         if (info.FlushFailingSince is null && last?.FlushFailingSince is not null)
             Logger.FlushSucceeds(queue.Name);
+        if (info.RetentionFailingSince is { } failing && last?.RetentionFailingSince is null)
+            Logger.RetentionFailing(queue.Name, failing, info.RetentionFailingProcessId, info.LastRetentionError);
+        if (info.RetentionFailingSince is null && last?.RetentionFailingSince is not null)
+            Logger.RetentionSucceeds(queue.Name);
         long waits = now.Statistics!.LongLockWaitCount;
         if (waits > (before?.Statistics?.LongLockWaitCount ?? 0))
             Logger.WaitedForLock(queue.Name, now.Statistics.LastLongLockWait, now.Statistics.LongLockWaitMax, waits);

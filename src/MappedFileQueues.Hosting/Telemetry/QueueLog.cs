@@ -64,6 +64,13 @@ internal static partial class QueueLog
     [LoggerMessage(114, LogLevel.Warning, "Queue {Queue} cannot be looked at")]
     public static partial void LookFailed(this ILogger logger, Exception error, string queue);
 
+    [LoggerMessage(115, LogLevel.Error, "Queue {Queue}: retention fails since {Since:O} in process {ProcessId}: {Error}")]
+    public static partial void RetentionFailing(
+        this ILogger logger, string queue, DateTimeOffset since, int? processId, string? error);
+
+    [LoggerMessage(116, LogLevel.Information, "Queue {Queue}: retention succeeds again")]
+    public static partial void RetentionSucceeds(this ILogger logger, string queue);
+
     [LoggerMessage(201, LogLevel.Information, "Queue {Queue}, consumer \"{Consumer}\": {Handler} begins at offset {Offset}")]
     public static partial void ConsumerStarted(this ILogger logger, string queue, string consumer, string handler, long offset);
 

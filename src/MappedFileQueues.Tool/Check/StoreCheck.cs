@@ -37,6 +37,10 @@ internal sealed class StoreCheck
             Critical($"damaged at offset {at}, so producers are refused: `mfq repair`");
         if (_info.FlushFailingSince is { } since)
             Critical(string.Create(CultureInfo.InvariantCulture, $"flushes fail since {since:u}: {_info.LastFlushError}"));
+        if (_info.RetentionFailingSince is { } failing)
+            Warn(string.Create(CultureInfo.InvariantCulture, $"retention fails since {failing:u}: {_info.LastRetentionError}"));
+        foreach (string problem in _info.CursorProblems)
+            Warn(problem);
         CheckClaims();
         MappedFileConsumerInfo[] consumers = FindConsumers();
         MappedFileConsumerInfo? last = consumers.MaxBy(consumer => consumer.Lag);

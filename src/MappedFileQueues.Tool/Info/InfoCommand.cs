@@ -46,6 +46,15 @@ internal static class InfoCommand
             store.Add("retention", PolicyText.Of(info));
         if (PolicyText.HeldBack(info) is { } held)
             store.Add("held back", held);
+        if (info.RetentionFailingSince is { } failing)
+        {
+            store.Add("retention fails", string.Create(
+                CultureInfo.InvariantCulture,
+                $"since {failing:u}, pid {info.RetentionFailingProcessId}: {info.LastRetentionError}"));
+        }
+
+        foreach (string problem in info.CursorProblems)
+            store.Add("cursor", problem);
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));
         store.Add("published", Report.Number(info.PublishedOffset));
         store.Add("messages", ListCommand.Count(info.MessageCount));

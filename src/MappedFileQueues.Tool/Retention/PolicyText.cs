@@ -34,8 +34,10 @@ internal static class PolicyText
     {
         if (info.RetentionHeldBy is not { } name)
             return null;
-        long lag = info.Consumers.FirstOrDefault(consumer => consumer.Name == name)?.Lag ?? 0;
         string who = name.Length == 0 ? "the default consumer" : $"consumer {name}";
-        return $"{Report.Size(info.RetentionHeldBytes)} by {who}, {Report.Size(lag)} behind";
+        string why = info.Consumers.FirstOrDefault(consumer => consumer.Name == name) is { } found
+            ? $"{Report.Size(found.Lag)} behind"
+            : "whose cursor cannot be read";
+        return $"{Report.Size(info.RetentionHeldBytes)} by {who}, {why}";
     }
 }

@@ -81,7 +81,12 @@ internal sealed class StoreFolder(string root)
 
         MappedFileClaimInfo? claim = now.OpenClaims.FirstOrDefault(
             one => before?.OpenClaims.Any(other => other.Offset == one.Offset && other.Slot == one.Slot) == true);
-        return claim is null ? "ok" : $"BLOCKED by slot {claim.Slot}, pid {claim.ProcessId}, at {claim.Offset}";
+        if (claim is not null)
+            return $"BLOCKED by slot {claim.Slot}, pid {claim.ProcessId}, at {claim.Offset}";
+        return now.RetentionFailingSince is { } failing
+            ? string.Create(
+                CultureInfo.InvariantCulture, $"RETENTION FAILS since {failing:HH:mm:ss}, pid {now.RetentionFailingProcessId}")
+            : "ok";
     }
 
     private static IEnumerable<string> FindStores(string folder, int depth)

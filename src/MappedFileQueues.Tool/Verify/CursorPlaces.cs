@@ -13,12 +13,12 @@ internal sealed class CursorPlaces
     private readonly List<(string File, long Offset)> _lost = [];
     private int _next;
 
-    /// <summary>Reads them. A cursor without a valid offset is left out.</summary>
+    /// <summary>Reads them. One without a valid offset, or that cannot be read, is left out.</summary>
     public CursorPlaces(HeldDirectory directory)
     {
         foreach (string file in CursorFile.Names(directory))
         {
-            if (CursorFile.Read(directory, file) is { } offset)
+            if (CursorFile.TryRead(directory, file).Offset is { } offset)
                 _ahead.Add((file, offset));
         }
 

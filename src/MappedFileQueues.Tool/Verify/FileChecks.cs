@@ -84,9 +84,12 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
 
     private void CheckCursors(CursorPlaces cursors)
     {
-        foreach (string name in CursorFile.Names(store.Directory))
+        foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
-            if (ReadUnmarked(name) is { } value)
+            string name = cursor.File;
+            if (cursor.Problem is { } problem)
+                Note(name, problem, cursor.IsUnknown ? "Verify as a user who may read it." : "Move it away.");
+            else if (ReadUnmarked(name) is { } value)
                 Damage(name, $"Its offset lacks the mark that makes it count: offset={value}.", ResetOrRepair(name), value);
         }
 

@@ -67,21 +67,27 @@ internal static class ControlLayout
     public const int HasPollersAt = 14 * Stride;
     public const int CorruptAtAt = 15 * Stride;
 
-    // Why flushes fail, for information: since when (milliseconds since 1970 UTC; 0 while they succeed), which process reports
-    // it, and its text in UTF-8.
+    // Why work in the background fails, for information: since when (milliseconds since 1970 UTC; 0 while it succeeds), which
+    // process reports it, and its text in UTF-8.
+    public const int FailureProcessIn = 8;
+    public const int FailureLengthIn = 12;
+    public const int FailureTextIn = 16;
+
+    /// <summary>Flushes.</summary>
     public const int FlushFailureAt = 16 * Stride;
-    public const int FlushFailureProcessAt = FlushFailureAt + 8;
-    public const int FlushFailureLengthAt = FlushFailureAt + 12;
-    public const int FlushFailureTextAt = FlushFailureAt + 16;
     public const int FlushFailureTextMax = 1008;
 
     public const int RoomWakeSequenceAt = 24 * Stride;
     public const int RoomWaiterFlagAt = 25 * Stride;
     public const int ConsumersChangedAt = 26 * Stride;
 
+    /// <summary>Retention; as for flushes.</summary>
+    public const int RetentionFailureAt = 27 * Stride;
+    public const int RetentionFailureTextMax = 496;
+
     // Which file `queue.meta` was at the last recovery: its inode and creation time. Not covered by the checksum: a wrong value
     // raises the epoch, no more.
-    public const int MetaInodeAt = 30 * Stride;
+    public const int MetaInodeAt = 31 * Stride;
     public const int MetaBirthAt = MetaInodeAt + 8;
 
     /// <summary>The top bit of the waiter flag: an earlier flush failed.</summary>

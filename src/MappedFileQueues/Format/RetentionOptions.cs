@@ -16,13 +16,15 @@ public sealed record RetentionOptions
 
     /// <summary>
     /// How long a segment is kept after it was completed. The time is that of the last write to its file; the producer that
-    /// goes on in the next segment sets it. A file that was copied without its time counts from the copy.
+    /// goes on in the next segment sets it. A file that was copied without its time counts from the copy. One with a time to
+    /// come goes with the first after it that is old.
     /// </summary>
     public TimeSpan? MaxAge { get; init; }
 
     /// <summary>
     /// The least bytes that stay free on the file system that holds the store. While there are fewer, no file is kept to be used
-    /// again. A file that a process still maps, or that a snapshot shares, gives no room when it is removed.
+    /// again. A file that a process still maps gives no room when it is removed. One that a snapshot shares gives none either,
+    /// so it goes only with a later one that does.
     /// </summary>
     public long? MinFreeBytes { get; init; }
 

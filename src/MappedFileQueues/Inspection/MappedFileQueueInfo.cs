@@ -80,6 +80,28 @@ public sealed class MappedFileQueueInfo
     /// </summary>
     public string? RetentionHeldBy { get; init; }
 
+    /// <summary>
+    /// The time in UTC since which retention has failed in some process: less than the policy says is removed, or nothing. Null
+    /// while it succeeds, or none was tried. It is tried again each second; a success in any process clears it.
+    /// </summary>
+    public DateTimeOffset? RetentionFailingSince { get; init; }
+
+    /// <summary>
+    /// The error, shortened to 496 bytes; null when <see cref="RetentionFailingSince"/> is.
+    /// </summary>
+    public string? LastRetentionError { get; init; }
+
+    /// <summary>
+    /// The process whose retention fails; of several, the last to report it. Null when <see cref="RetentionFailingSince"/> is.
+    /// </summary>
+    public int? RetentionFailingProcessId { get; init; }
+
+    /// <summary>
+    /// For each cursor that cannot be read: which file it is, why, and what follows from it. Its consumer is not among <see
+    /// cref="Consumers"/>.
+    /// </summary>
+    public IReadOnlyList<string> CursorProblems { get; init; } = [];
+
     /// <summary>The end of what readers can read.</summary>
     public long PublishedOffset { get; init; }
 
@@ -121,7 +143,7 @@ public sealed class MappedFileQueueInfo
     /// <summary>The number of segment files, including those created ahead.</summary>
     public int SegmentCount { get; init; }
 
-    /// <summary>The disk space allocated to all files of the store, in bytes.</summary>
+    /// <summary>The disk space allocated to all files of the store that this user may open, in bytes.</summary>
     public long BytesOnDisk { get; init; }
 
     /// <summary>The consumers that have a stored offset.</summary>

@@ -47,19 +47,21 @@ internal static unsafe class StoreStatus
             return null; // Retention has overtaken the walk.
         MessageCounter? counter = countsMessages ? new MessageCounter(directory, meta, new FrameChecksum(meta.LogId)) : null;
         counter?.Count(oldest, published);
-        List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, counter, oldest);
+        List<string> problems = [];
+        List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, counter, oldest, problems);
         while (counter is not null && OldestOffset.Find(directory, meta, control) is var now && now != oldest)
         {
             // A segment that was removed during the count may have been another one when it was read.
             oldest = now;
             if (published < oldest)
                 return null;
-            consumers = FindConsumers(directory, published, counter, oldest);
+            consumers = FindConsumers(directory, published, counter, oldest, problems);
         }
 
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
-        FlushFailureText? failure = control?.ReadFlushFailure();
+        FailureText? failure = control?.FlushFailure.Read();
+        FailureText? retentionFailure = control?.RetentionFailure.Read();
         RetentionOptions? policy = ReadPolicy(directory, meta, out bool isPolicyDamaged);
         RetentionPlan plan = policy is null
             ? default
@@ -77,6 +79,10 @@ internal static unsafe class StoreStatus
             IsRetentionDamaged = isPolicyDamaged,
             RetentionHeldBytes = plan.Goal - plan.Limit,
             RetentionHeldBy = plan.HeldBy is { } file ? CursorFile.NameOf(file) : null,
+            RetentionFailingSince = retentionFailure?.Since,
+            LastRetentionError = retentionFailure?.Text,
+            RetentionFailingProcessId = retentionFailure?.ProcessId,
+            CursorProblems = problems,
             PublishedOffset = published,
             MessageCount = counter?.CountFrom(oldest, oldest),
             TailOffset = tail,
@@ -163,20 +169,18 @@ internal static unsafe class StoreStatus
     }
 
     private static List<MappedFileConsumerInfo> FindConsumers(
-        HeldDirectory directory, long published, MessageCounter? counter, long oldest)
+        HeldDirectory directory, long published, MessageCounter? counter, long oldest, List<string> problems)
     {
         List<MappedFileConsumerInfo> consumers = [];
-        IEnumerable<string> names = directory.List(StoreNames.Consumers)
-            .Where(name => name.EndsWith(".cursor", StringComparison.Ordinal))
-            .Select(name => name[..^".cursor".Length]).Prepend("");
-        Span<byte> word = stackalloc byte[8];
-        foreach (string name in names)
+        problems.Clear();
+        foreach (StoredCursor cursor in CursorFile.ReadAll(directory))
         {
-            using PlatformFile? file = directory.Open(StoreNames.Cursor(name), FileOpening.Read);
-            if (file is null || file.ReadAt(word, 0) < 8 || !CursorWord.IsValid(BitConverter.ToUInt64(word)))
+            if (cursor.Problem is { } problem)
+                problems.Add(problem);
+            if (cursor.Offset is not { } offset)
                 continue;
+            string name = CursorFile.NameOf(cursor.File);
             using PlatformLock? probe = directory.Probe(StoreNames.ConsumerLock(name));
-            long offset = CursorWord.Offset(BitConverter.ToUInt64(word));
             consumers.Add(new MappedFileConsumerInfo
             {
                 Name = name,
@@ -206,11 +210,24 @@ internal static unsafe class StoreStatus
                 // Lock files are empty. Where a lock is a file opened without sharing, even this look would conflict with it.
                 if (folders.Contains(path) || (folder == StoreNames.Locks && path != StoreNames.Slots))
                     continue;
-                using PlatformFile? file = directory.Open(path, FileOpening.Read);
-                bytes += file?.AllocatedLength ?? 0;
+                bytes += Measure(directory, path);
             }
         }
 
         return bytes;
+    }
+
+    private static long Measure(HeldDirectory directory, string path)
+    {
+        try
+        {
+            using PlatformFile? file = directory.Open(path, FileOpening.Read);
+            return file?.AllocatedLength ?? 0;
+        }
+        catch (QueueDiskException)
+        {
+            // One file that this user may not open, or something else of its name, is no reason to say nothing about the rest.
+            return 0;
+        }
     }
 }

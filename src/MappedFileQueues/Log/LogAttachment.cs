@@ -38,7 +38,7 @@ internal sealed class LogAttachment : IDisposable
         Flusher = new LogFlusher(Store);
         FlushThread = new FlushThread(Store, Flusher);
         Retention = new RetentionThread(Store, deleting);
-        Store.SettleRemoval = () => _ = Retention.Trim(0);
+        Store.SettleRemoval = Retention.Settle;
         Origin = new LogOrigin(Store, Flusher);
         Store.SettleOrigin = Origin.SettleUnderOpen;
         if (settings.UnconsumedBytesMax > 0)

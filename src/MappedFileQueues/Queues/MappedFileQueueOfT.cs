@@ -54,9 +54,9 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <summary>
     /// Raised before this queue removes a segment (<see cref="SetRetention"/>, <see cref="Trim"/>), for archiving, once for each
     /// segment. It is raised on the thread that removes, a background thread except in <see cref="Trim"/>, without any lock. An
-    /// exception of a handler keeps the segment: it is raised again about a second later, and <see cref="Trim"/> throws it. A
-    /// handler must not dispose the queue. Every process that has the store open removes segments, and each raises only its own
-    /// event.
+    /// exception of a handler keeps the segment: it is raised again about a second later, <see cref="GetInfo()"/> shows it, and
+    /// <see cref="Trim"/> throws it. A handler must not dispose the queue, and cannot call <see cref="Trim"/>. Every process
+    /// that has the store open removes segments, and each raises only its own event.
     /// </summary>
     public event EventHandler<SegmentDeletingEventArgs>? SegmentDeleting;
 
@@ -177,6 +177,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="beforeOffset"/> is negative.</exception>
     /// <exception cref="QueueDiskException">The disk refused; segments that are not removed yet are kept.</exception>
     /// <exception cref="QueueFormatException">The store's policy is damaged.</exception>
+    /// <exception cref="InvalidOperationException">A handler of <see cref="SegmentDeleting"/> calls it.</exception>
     public long Trim(long beforeOffset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(beforeOffset);

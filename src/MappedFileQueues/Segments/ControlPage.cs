@@ -1,5 +1,4 @@
 using System.Runtime.InteropServices;
-using System.Text;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -202,47 +201,12 @@ internal sealed unsafe class ControlPage : IDisposable
         SealColdBlock(storeId);
     }
 
-    /// <summary>True while the page says that flushes fail.</summary>
-    // P34 acquire: pairs with P34 release in WriteFlushFailure.
-    public bool HasFlushFailure => SharedWord.ReadAcquire(_region.Word(ControlLayout.FlushFailureAt)) != 0;
+    /// <summary>Why flushes fail.</summary>
+    public FailureWords FlushFailure => new(_region, ControlLayout.FlushFailureAt, ControlLayout.FlushFailureTextMax);
 
-    /// <summary>
-    /// Reports why flushes fail, to callers that ask for information in any process. When two threads report at once, either may
-    /// win and their texts may mix: only a text depends on it.
-    /// </summary>
-    public void WriteFlushFailure(DateTimeOffset since, string text)
-    {
-        ClearFlushFailure();
-        Span<byte> destination = Bytes(ControlLayout.FlushFailureTextAt, ControlLayout.FlushFailureTextMax);
-        Encoding.UTF8.GetEncoder().Convert(text, destination, flush: true, out _, out int length, out _);
-        MemoryMarshal.Write(Bytes(ControlLayout.FlushFailureProcessAt, 4), Environment.ProcessId);
-        MemoryMarshal.Write(Bytes(ControlLayout.FlushFailureLengthAt, 4), length);
-        // P34 release: after the text; pairs with P34 acquire in ReadFlushFailure.
-        SharedWord.WriteRelease(
-            _region.Word(ControlLayout.FlushFailureAt), (ulong)Math.Max(1, since.ToUnixTimeMilliseconds()));
-    }
-
-    /// <summary>A flush has succeeded.</summary>
-    // P34 release: pairs with P34 acquire in HasFlushFailure.
-    public void ClearFlushFailure() => SharedWord.WriteRelease(_region.Word(ControlLayout.FlushFailureAt), 0);
-
-    /// <summary>The report of <see cref="WriteFlushFailure"/>; null while flushes succeed.</summary>
-    public FlushFailureText? ReadFlushFailure()
-    {
-        // P34 acquire: before the text; pairs with P34 release in WriteFlushFailure.
-        ulong since = SharedWord.ReadAcquire(_region.Word(ControlLayout.FlushFailureAt));
-        if (since is 0 or > long.MaxValue)
-            return null;
-        int length = MemoryMarshal.Read<int>(Bytes(ControlLayout.FlushFailureLengthAt, 4));
-        int processId = MemoryMarshal.Read<int>(Bytes(ControlLayout.FlushFailureProcessAt, 4));
-        Span<byte> text = Bytes(ControlLayout.FlushFailureTextAt, Math.Clamp(length, 0, ControlLayout.FlushFailureTextMax));
-        // The bytes come from a file: control characters could move a terminal's cursor or end a line.
-        char[] characters = Encoding.UTF8.GetString(text).ToCharArray();
-        for (int i = 0; i < characters.Length; i++)
-            characters[i] = char.IsControl(characters[i]) ? ' ' : characters[i];
-        long milliseconds = Math.Min((long)since, DateTimeOffset.MaxValue.ToUnixTimeMilliseconds());
-        return new FlushFailureText(DateTimeOffset.FromUnixTimeMilliseconds(milliseconds), processId, new string(characters));
-    }
+    /// <summary>Why nothing, or less than the policy says, is removed.</summary>
+    public FailureWords RetentionFailure =>
+        new(_region, ControlLayout.RetentionFailureAt, ControlLayout.RetentionFailureTextMax);
 
     /// <summary>Records how far recovery has come: before its first change, and after its last.</summary>
     public void SetStage(RecoveryStage stage) =>
@@ -299,9 +263,3 @@ internal sealed unsafe class ControlPage : IDisposable
 
     private Span<byte> Bytes(int position, int length) => new(_region.Pointer + position, length);
 }
-
-/// <summary>Why flushes fail, as the control page reports it.</summary>
-/// <param name="Since">Since when no flush has succeeded in the process that reports it.</param>
-/// <param name="ProcessId">The process that reports it.</param>
-/// <param name="Text">Its error.</param>
-internal sealed record FlushFailureText(DateTimeOffset Since, int ProcessId, string Text);

@@ -89,8 +89,10 @@ public sealed class SmallRecordsTests
         // Behind the text; and one that is read together with low water.
         int[] later = [ControlLayout.RoomWakeSequenceAt, ControlLayout.RoomWaiterFlagAt, ControlLayout.ConsumersChangedAt];
         Assert.Equal([24 * 128, 25 * 128, 26 * 128], later);
-        Assert.True(ControlLayout.FlushFailureTextAt + ControlLayout.FlushFailureTextMax <= later[0]);
-        Assert.True(later[^1] + 128 <= ControlLayout.Length);
+        Assert.True(ControlLayout.FlushFailureAt + ControlLayout.FailureTextIn + ControlLayout.FlushFailureTextMax <= later[0]);
+        Assert.True(later[^1] + 128 <= ControlLayout.RetentionFailureAt);
+        Assert.True(ControlLayout.RetentionFailureAt + ControlLayout.FailureTextIn + ControlLayout.RetentionFailureTextMax
+            <= ControlLayout.Length - 128);
         Assert.Equal(ControlLayout.LowWaterAt + 8, ControlLayout.ProducersMayWaitAt);
         Assert.Equal("MFQCTRL2"u8, BitConverter.GetBytes(ControlLayout.Magic));
     }

@@ -60,20 +60,23 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
     /// <param name="ceiling">No frame behind this one may end beyond it.</param>
     public bool Allows(long place, long end, out long ceiling)
     {
-        long slowest = _cursors.FindSlowest();
-        ceiling = Above(slowest);
-        if (end <= ceiling)
-            return true;
-        long first = FindMessage(slowest, place);
-        ceiling = Above(first);
-        return first >= place || end <= ceiling;
+        while (true)
+        {
+            long slowest = _cursors.FindSlowest();
+            ceiling = Above(slowest);
+            if (end <= ceiling)
+                return true;
+            long first = FindMessage(slowest, place);
+            ceiling = Above(first);
+            if (first >= place || end <= ceiling)
+                return true;
+            if (!_cursors.IsSlowestGone())
+                return false;
+        }
     }
 
     /// <summary>The offset of the slowest consumer; <see cref="long.MaxValue"/> when there is none.</summary>
     public long FindSlowest() => _cursors.FindSlowest();
-
-    /// <summary>The next look lists the consumers anew.</summary>
-    public void Forget() => _cursors.Forget();
 
     /// <summary>Waiter's steps 1 to 3.</summary>
     /// <param name="sequence">The sequence, for the sleep.</param>

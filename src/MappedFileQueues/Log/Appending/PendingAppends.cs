@@ -97,11 +97,7 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
                 sleep = ShortSleep;
             long slept = Stopwatch.GetTimestamp();
             store.RoomWake.Sleep(sequence, sleep);
-            if (Stopwatch.GetElapsedTime(slept) < sleep)
-                continue;
-            // Not woken: the process that should have done it may be dead.
-            limit.Forget();
-            if (Stopwatch.GetElapsedTime(looked) < LookAfterStore)
+            if (Stopwatch.GetElapsedTime(slept) < sleep || Stopwatch.GetElapsedTime(looked) < LookAfterStore)
                 continue;
             EndIfReplaced();
             looked = Stopwatch.GetTimestamp();

@@ -35,7 +35,6 @@ internal sealed class RoomWait : IDisposable
     private TimeSpan _sleepMax;
     private ulong _sequence;
     private int _sleeps;
-    private long _listedAt = Stopwatch.GetTimestamp();
     private long _lookedAt = Stopwatch.GetTimestamp();
 
     /// <param name="store">The store.</param>
@@ -81,11 +80,6 @@ internal sealed class RoomWait : IDisposable
             throw new TimeoutException($"Consumers did not make room in time; nothing was appended: {Describe()}.");
         if (_mayBeWoken && !TrySleepOut())
             return;
-        if (!_mayBeWoken && Stopwatch.GetElapsedTime(_listedAt) < SleeperWatch.Interval)
-            return;
-        // Not woken: the process that should have done it may be dead.
-        _limit.Forget();
-        _listedAt = Stopwatch.GetTimestamp();
         if (Stopwatch.GetElapsedTime(_lookedAt) < LookAfterStore)
             return;
         _store.ThrowIfReplaced();

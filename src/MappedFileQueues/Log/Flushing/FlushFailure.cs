@@ -42,7 +42,7 @@ internal sealed class FlushFailure(LogStore store)
             if (_error is null)
                 _since = store.Settings.TimeProvider.GetUtcNow();
             _error = error;
-            store.Control.WriteFlushFailure(_since, error.Message);
+            store.Control.FlushFailure.Write(_since, error.Message);
             if (isAttempt && ++_attempts >= AttemptsMax)
                 Refuse();
         }
@@ -64,14 +64,14 @@ internal sealed class FlushFailure(LogStore store)
     /// </summary>
     public void Clear()
     {
-        if (_error is null && !store.Control.HasFlushFailure)
+        if (_error is null && !store.Control.FlushFailure.IsSet)
             return;
         lock (_lock)
         {
             _error = null;
             _attempts = 0;
             _isRefusing = false;
-            store.Control.ClearFlushFailure();
+            store.Control.FlushFailure.Clear();
         }
     }
 

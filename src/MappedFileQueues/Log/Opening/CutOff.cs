@@ -173,6 +173,9 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
         Span<byte> word = stackalloc byte[8];
         foreach (string name in CursorFile.Names(directory))
         {
+            // A directory or a pipe of such a name is no cursor.
+            if (CursorFile.TryRead(directory, name) is { Error: not null, IsUnknown: false })
+                continue;
             using PlatformFile? file = directory.Open(name, FileOpening.ReadWrite);
             if (file is null || file.ReadAt(word, 0) < 8)
                 continue;

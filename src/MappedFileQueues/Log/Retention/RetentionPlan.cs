@@ -11,8 +11,10 @@ namespace MappedFileQueues.Log.Retention;
 /// <param name="Goal">Everything before it would go if no consumer were behind; a segment's start.</param>
 /// <param name="Limit">Everything before it may go; at most the goal.</param>
 /// <param name="HeldBy">The file of the cursor that holds back the rest; null when none does.</param>
-/// <param name="HeldOffset">Its offset.</param>
-internal readonly record struct RetentionPlan(long Goal, long Limit, string? HeldBy, long HeldOffset)
+/// <param name="HeldOffset">Its offset; the lowest that it may have when it cannot be read.</param>
+/// <param name="Problem">Why it cannot be read; null when it can be.</param>
+internal readonly record struct RetentionPlan(
+    long Goal, long Limit, string? HeldBy = null, long HeldOffset = 0, string? Problem = null)
 {
     /// <summary>What a policy wants.</summary>
     /// <param name="directory">The store.</param>
@@ -30,16 +32,17 @@ internal readonly record struct RetentionPlan(long Goal, long Limit, string? Hel
         HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long before, long oldest, long tail)
     {
         long goal = Math.Max(oldest, StartOf(meta, Math.Min(before, LastStart(directory, meta, tail))));
-        var plan = new RetentionPlan(goal, goal, null, 0);
+        var plan = new RetentionPlan(goal, goal);
         if (!policy.KeepUnconsumed || goal <= oldest)
             return plan;
-        foreach (string name in CursorFile.Names(directory))
+        // A consumer that is further behind keeps nothing.
+        long kept = policy.UnconsumedBytesMax is { } most && most < tail ? Math.Max(oldest, tail - most) : oldest;
+        foreach (StoredCursor cursor in CursorFile.ReadAll(directory))
         {
+            long? held = cursor.IsUnknown ? kept : cursor.Offset;
             // A cursor below the log is that of a consumer that was dropped.
-            if (CursorFile.Read(directory, name) is { } offset && offset >= oldest && offset < goal
-                && (plan.HeldBy is null || offset < plan.HeldOffset)
-                && !(policy.UnconsumedBytesMax is { } most && tail - offset > most))
-                plan = new RetentionPlan(goal, StartOf(meta, offset), name, offset);
+            if (held is { } offset && offset >= kept && offset < goal && (plan.HeldBy is null || offset < plan.HeldOffset))
+                plan = new RetentionPlan(goal, StartOf(meta, offset), cursor.File, offset, cursor.Problem);
         }
 
         return plan;
@@ -58,12 +61,18 @@ internal readonly record struct RetentionPlan(long Goal, long Limit, string? Hel
         for (long start = oldest; start < last; start += meta.SegmentLength)
         {
             using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
-            bool isOld = file is not null && policy.MaxAge is { } age && now - file.LastWritten > age;
-            bool isInTheWay = free < policy.MinFreeBytes;
-            if (!isOld && !isInTheWay && start >= goal)
+            TimeSpan? age = policy.MaxAge is null ? null : now - file?.LastWritten;
+            bool isOld = age > policy.MaxAge;
+            bool isShort = free < policy.MinFreeBytes;
+            // A time to come is that of a clock that was wrong; the segments after it tell whether this one is old.
+            if (!isOld && !isShort && !(age < TimeSpan.Zero) && start >= goal)
                 break;
-            free = isInTheWay ? free + (file?.AllocatedLength ?? 0) : free;
-            goal = Math.Max(goal, start + meta.SegmentLength);
+            // A file with another name, which a snapshot shares, gives no room. It goes when one after it does.
+            bool givesRoom = isShort && file is { HasOtherNames: false };
+            if (givesRoom)
+                free += file!.AllocatedLength;
+            if (isOld || givesRoom)
+                goal = Math.Max(goal, start + meta.SegmentLength);
         }
 
         return goal;

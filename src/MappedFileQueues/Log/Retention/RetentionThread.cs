@@ -4,6 +4,7 @@ using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Retention;
@@ -12,7 +13,8 @@ namespace MappedFileQueues.Log.Retention;
 /// Applies the store's policy, on a thread of its own: at every roll of this queue's producers and consumers, and once a second.
 /// The thread starts when the store has a policy. Every attached queue has one, so a store is trimmed as long as any process has
 /// it open.
-/// <para>It owes nothing to a particular caller, so it throws no errors; the next look tries again.</para>
+/// <para>It owes nothing to a particular caller, so it throws no errors: the control page shows them, and the next look tries
+/// again.</para>
 /// </summary>
 internal sealed unsafe class RetentionThread : IDisposable
 {
@@ -51,6 +53,8 @@ internal sealed unsafe class RetentionThread : IDisposable
     private volatile bool _isFull;
     private int _filesMax = int.MaxValue;
     private long _announcedTo;
+    private DateTimeOffset _failingSince;
+    private string? _failure;
     private long _measuredAt = Stopwatch.GetTimestamp();
     private long _measuredTail;
     private int _sparesMax = SparesAtFirst;
@@ -79,9 +83,10 @@ internal sealed unsafe class RetentionThread : IDisposable
             if (_thread is not null || _store.Directory.Identify(StoreNames.Retention) is not null)
                 Notice();
         }
-        catch (MappedFileQueueException)
+        catch (MappedFileQueueException error)
         {
             // The next roll tries again.
+            _store.Control.RetentionFailure.Write(_store.Settings.TimeProvider.GetUtcNow(), error.Message);
         }
     }
 
@@ -105,8 +110,12 @@ internal sealed unsafe class RetentionThread : IDisposable
     public void Apply() => TryLook();
 
     /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
+    /// <exception cref="InvalidOperationException">A handler that is told of a segment calls it.</exception>
     public long Trim(long before)
     {
+        if (_looking.IsHeldByCurrentThread)
+            throw new InvalidOperationException($"A handler of SegmentDeleting cannot trim the store: path={_store.Path}. "
+                + "Trim after it has returned.");
         while (true)
         {
             RetentionOptions? policy = ReadPolicy();
@@ -115,6 +124,15 @@ internal sealed unsafe class RetentionThread : IDisposable
                 if (Remove(before, policy, policy is not null && MayRecycle(policy)) is { } oldest)
                     return oldest;
             }
+        }
+    }
+
+    /// <inheritdoc cref="SegmentTrimmer.TrySettle"/>
+    public void Settle()
+    {
+        while (!_trimmer.TrySettle(ReadPolicy()))
+        {
+            // Another policy was set in between.
         }
     }
 
@@ -128,15 +146,22 @@ internal sealed unsafe class RetentionThread : IDisposable
     /// <summary>The start of the first segment that was written to at a time or later.</summary>
     public long FindWrittenSince(DateTimeOffset time)
     {
-        long start = _store.LowWater;
-        for (; start < Tail(); start += _store.Meta.SegmentLength)
+        DateTimeOffset now = _store.Settings.TimeProvider.GetUtcNow();
+        long found = _store.LowWater;
+        for (long start = found; start < Tail(); start += _store.Meta.SegmentLength)
         {
             using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
-            if (file is null || file.LastWritten >= time)
+            if (file is null)
+                break;
+            DateTimeOffset written = file.LastWritten;
+            if (written < time)
+                found = start + _store.Meta.SegmentLength;
+            // A time to come is that of a clock that was wrong; the segments after it tell whether this one is older.
+            else if (written <= now)
                 break;
         }
 
-        return start;
+        return found;
     }
 
     /// <summary>Ends the thread, after the removal under way.</summary>
@@ -178,17 +203,19 @@ internal sealed unsafe class RetentionThread : IDisposable
 
     private void TryLook()
     {
-        if (_stopping)
+        // A handler that is told of a segment may set a policy.
+        if (_stopping || _looking.IsHeldByCurrentThread)
             return;
         _isLooking = true;
         try
         {
             lock (_looking)
-                Look();
+                Show(Look());
         }
         catch (Exception error) when (error is not OutOfMemoryException)
         {
             // For example no free descriptor, a damaged policy, or a handler that could not archive: nothing is removed now.
+            Show(error.Message);
         }
         finally
         {
@@ -215,11 +242,30 @@ internal sealed unsafe class RetentionThread : IDisposable
         return _isFull;
     }
 
-    private void Look()
+    /// <summary>Shows every process that retention fails, or that it succeeds again.</summary>
+    private void Show(string? failure)
+    {
+        // A handler may have closed the queue: the page is unmapped. And a look that the queue's end has ended has not failed.
+        if (_stopping || _store.IsClosing)
+            return;
+        FailureWords shown = _store.Control.RetentionFailure;
+        if (failure == _failure && shown.IsSet == failure is not null)
+            return;
+        if (_failure is null)
+            _failingSince = _store.Settings.TimeProvider.GetUtcNow();
+        _failure = failure;
+        if (failure is null)
+            shown.Clear();
+        else
+            shown.Write(_failingSince, failure);
+    }
+
+    /// <summary>Returns what keeps it from applying the policy, if it can go on beside it; null when nothing does.</summary>
+    private string? Look()
     {
         _store.ThrowIfReplaced();
         if (ReadPolicy() is not { } policy)
-            return;
+            return null;
         Measure(policy);
         _ = IsFull(out _);
         // What waits to be used again takes the room that the disk is short of.
@@ -227,13 +273,14 @@ internal sealed unsafe class RetentionThread : IDisposable
         bool recycles = MayRecycle(policy) && !isShort;
         KeepSpares(recycles && _sparesMax > 0);
         if (!policy.HasLimit)
-            return;
+            return null;
         RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LowWater, Tail(),
             _store.Settings.TimeProvider.GetUtcNow());
         if (plan.Limit > _store.LowWater)
             _ = Remove(plan.Goal, policy, recycles);
         // Also what others have removed.
         _store.Window.DropRemoved();
+        return plan.Problem;
     }
 
     /// <summary>The first look of a queue removes them too: those who kept them may be gone.</summary>

@@ -52,6 +52,21 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         return [.. OldestOffset.List(store.Directory, store.Meta).From(0).TakeWhile(start => start < limit)];
     }
 
+    /// <summary>
+    /// Waits for the removal under way; completes that of a process that died over it, or takes it back. What goes is certain
+    /// then, but the files stay for the next removal, because that tells a handler of them first.
+    /// </summary>
+    /// <returns>False when the store has another policy by now.</returns>
+    public bool TrySettle(RetentionOptions? policy)
+    {
+        using PlatformLock open = store.TakeOpenLock();
+        if (!IsPolicy(policy))
+            return false;
+        if (MayRemove)
+            _ = MoveLimit(0, policy ?? new RetentionOptions());
+        return true;
+    }
+
     /// <summary>Removes whole segments before an offset, as far as the policy allows it.</summary>
     /// <param name="before">The offset.</param>
     /// <param name="policy">Says which cursors count, and whether files are used again; null when the store has none.</param>
@@ -61,12 +76,27 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     public long? Remove(long before, RetentionOptions? policy, int sparesMax)
     {
         using PlatformLock open = store.TakeOpenLock();
-        // Policies are written under `open`.
-        if (RetentionFile.Read(store.Directory, store.Meta.StoreId) != policy)
+        if (!IsPolicy(policy))
             return null;
-        policy ??= new RetentionOptions();
-        if (store.CorruptAt >= 0 || store.Wake.IsPoisoned)
+        if (!MayRemove)
             return store.LowWater;
+        policy ??= new RetentionOptions();
+        long limit = MoveLimit(before, policy);
+        RemoveFiles(limit, sparesMax, policy.MaxBytes);
+        return limit;
+    }
+
+    public void Dispose() => _record.Dispose();
+
+    private bool MayRemove => store.CorruptAt < 0 && !store.Wake.IsPoisoned;
+
+    /// <summary>Policies are written under `open`, which is held here.</summary>
+    private bool IsPolicy(RetentionOptions? policy) =>
+        RetentionFile.Read(store.Directory, store.Meta.StoreId) == policy;
+
+    /// <summary>Steps 1 to 5; returns where the log begins now.</summary>
+    private long MoveLimit(long before, RetentionOptions policy)
+    {
         store.SettleOrigin?.Invoke();
         long oldest = FindOldestFile();
         long limit = FindLimit(before, oldest, policy);
@@ -84,11 +114,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             throw;
         }
 
-        RemoveFiles(limit, sparesMax, policy.MaxBytes);
         return limit;
     }
-
-    public void Dispose() => _record.Dispose();
 
     /// <summary>
     /// Usually low water. A process that died behind steps 1 to 3 has raised it, and nothing more: the files are there, it is not
@@ -133,7 +160,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             if (!PlantedFaults.Has(PlantedFault.CursorsNotSynced))
 #endif
             if (limit > oldest && policy.KeepUnconsumed)
-                SyncCursors();
+                SyncCursors(policy);
 #if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LowWaterRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);
@@ -161,7 +188,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
     private void RaiseConfirmed(long limit) => SharedWord.RaiseTo(store.Control.Confirmed, limit);
 
-    /// <summary>Stores of earlier versions, and snapshots, have no record yet.</summary>
+    /// <summary>Stores, and snapshots, of earlier versions have no record yet.</summary>
     private void Record(long lowWater)
     {
         if (store.Directory.Identify(StoreNames.LowWater) is null)
@@ -245,11 +272,24 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
     private long Tail() => SharedWord.ReadAcquire(store.Control.TailHint);
 
-    private void SyncCursors()
+    /// <summary>
+    /// Each that counts. One that cannot be opened holds back everything, or everything that the policy lets it: it cannot come
+    /// to stand before the log.
+    /// </summary>
+    private void SyncCursors(RetentionOptions policy)
     {
-        foreach (string name in CursorFile.Names(store.Directory))
+        // Linux syncs a file of another user that this one may only read; other systems ask for the right to write.
+        FileOpening opening = store.Os.IsPortable ? FileOpening.ReadWrite : FileOpening.Read;
+        foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
-            using PlatformFile? file = store.Directory.Open(name, FileOpening.ReadWrite);
+            if (cursor.Error is { } error)
+            {
+                if (cursor.IsUnknown && policy.UnconsumedBytesMax is null)
+                    throw error;
+                continue;
+            }
+
+            using PlatformFile? file = store.Directory.Open(cursor.File, opening);
             file?.Sync();
         }
     }

@@ -147,6 +147,7 @@ internal sealed class SnapshotTarget : IDisposable
 
         Directory.Delete(StoreNames.Cursor(""));
         Directory.Delete(StoreNames.Checkpoint);
+        Directory.Delete(StoreNames.LowWater);
         Directory.Delete(StoreNames.Retention);
         Directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
     }

@@ -17,7 +17,7 @@ namespace MappedFileQueues.Log.Snapshots;
 /// 2 the source's `open` lock: no segment is deleted, no origin moved; map E's segment, so that it stays
 /// 3 give the segments below E's a second name in the target
 /// 4 release the lock; copy what could not be linked, and of E's segment what lies below E
-/// 5 cursors, at most E; checkpoint at E; policy; then the meta page (<see cref="SnapshotTarget"/>)
+/// 5 cursors, at most E; checkpoint at E, where the log begins; policy; then the meta page (<see cref="SnapshotTarget"/>)
 /// </code>
 /// A linked segment is one file of two stores, so neither may change a byte of it. Producers write at the tail only, which lies
 /// at or above E in both. Flushes change nothing. A claim is repaired only where nothing was flushed: above E. Recovery after
@@ -66,6 +66,9 @@ internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher, LogOrig
             var checkpoints = new CheckpointFile(target.Directory, meta.StoreId);
             checkpoints.Create(store.Os.Boot.Stored);
             checkpoints.WriteBoth(_end, store.Control.Epoch, store.Os.Boot.Stored);
+            // Its blocks too: a removal on a full disk writes there.
+            CheckpointFile.RecordLowWater(
+                target.Directory, meta, _first, store.Control.Epoch, store.Os.Boot.Stored);
             target.Finish();
             return new SnapshotResult(path, meta.StoreId, _first, _end, _linkedCount, _copiedCount, consumerCount);
         }
@@ -197,11 +200,13 @@ internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher, LogOrig
     private int CopyCursors(SnapshotTarget target)
     {
         int count = 0;
-        foreach (string name in CursorFile.Names(store.Directory))
+        foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
-            if (CursorFile.Read(store.Directory, name) is not { } offset)
+            if (cursor.IsUnknown)
+                throw cursor.Error!;
+            if (cursor.Offset is not { } offset)
                 continue;
-            CursorFile.Write(target.Directory, name, Math.Min(offset, _end));
+            CursorFile.Write(target.Directory, cursor.File, Math.Min(offset, _end));
             count++;
         }
 

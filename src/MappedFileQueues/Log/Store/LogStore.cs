@@ -219,6 +219,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// <summary>From here on, calls that wait for others end with <see cref="ObjectDisposedException"/>.</summary>
     public void BeginClosing() => _closing = true;
 
+    public bool IsClosing => _closing;
+
     /// <summary>From here on, no new call begins.</summary>
     public void End() => _ended = true;
 

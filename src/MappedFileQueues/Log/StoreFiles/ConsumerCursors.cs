@@ -2,18 +2,32 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
 /// The stored offsets of all consumers, for a producer that follows the slowest one. The cursors stay mapped, so that a look
-/// costs a load for each consumer; the folder is listed again when a cursor has come or gone. Portable reads the files each time:
-/// some systems do not remove a file that is mapped. Any thread.
+/// costs a load for each consumer, up to <see cref="MappedMax"/> of them; the others are read from their files. The folder is
+/// listed again when a cursor has come or gone. Portable reads the files each time: some systems do not remove a file that is
+/// mapped. Any thread.
 /// </summary>
 internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPage control, bool isPortable) : IDisposable
 {
+    /// <summary>
+    /// So many cursors are mapped at most, in all queues of this process. A process may have 65,530 mappings (vm.max_map_count),
+    /// and at the next one after that it ends, whoever asks for it.
+    /// </summary>
+    public const int MappedMax = 4096;
+
+    private static readonly Lock s_counting = new();
+    private static int s_mapped;
+
     private readonly Lock _lock = new();
-    private readonly List<MappedRegion> _mapped = [];
+    private readonly List<MappedCursor> _mapped = [];
+    private readonly List<string> _unmapped = [];
+    private MappedCursor? _slowest;
+    private RecentLook _slowestIsThere;
     private ulong _listedAt;
     private bool _isListed;
 
@@ -31,11 +45,23 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
         }
     }
 
-    /// <summary>Lists the folder at the next look. The process that removed a cursor may have died before it said so.</summary>
-    public void Forget()
+    /// <summary>
+    /// Whether the slowest cursor of the last look has lost its file, and nobody said so: the process that removed it died just
+    /// then, or it was no process of ours. The next look lists the folder.
+    /// </summary>
+    public bool IsSlowestGone()
     {
         lock (_lock)
-            _isListed = false;
+        {
+            if (_slowest is not { } slowest || _slowestIsThere.IsFresh(out long now))
+                return false;
+            bool isGone = directory.Identify(slowest.File) != slowest.Identity;
+            if (isGone)
+                _isListed = false;
+            else
+                _slowestIsThere.Note(now);
+            return isGone;
+        }
     }
 
     /// <summary>Says that a cursor has come or gone: after its file was made or removed.</summary>
@@ -52,12 +78,17 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
     {
         long slowest = long.MaxValue;
         foreach (string name in CursorFile.Names(directory))
-        {
-            if (CursorFile.Read(directory, name) is { } offset && offset >= lowWater)
-                slowest = Math.Min(slowest, offset);
-        }
-
+            slowest = Math.Min(slowest, Read(name, lowWater));
         return slowest;
+    }
+
+    /// <exception cref="QueueDiskException">It cannot be read: no producer knows how far it may go.</exception>
+    private long Read(string name, long lowWater)
+    {
+        StoredCursor cursor = CursorFile.TryRead(directory, name);
+        if (cursor.IsUnknown)
+            throw cursor.Error!;
+        return cursor.Offset is { } offset && offset >= lowWater ? offset : long.MaxValue;
     }
 
     private long FindInMappings(long lowWater)
@@ -67,14 +98,18 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
         if (!_isListed || changed != _listedAt)
             Map(changed);
         long slowest = long.MaxValue;
-        foreach (MappedRegion cursor in _mapped)
+        MappedCursor? found = null;
+        foreach (MappedCursor cursor in _mapped)
         {
             // P15 acquire: after a waiter has raised the flag; pairs with P15 release in LogConsumer.StoreCursor.
-            ulong word = SharedWord.ReadAcquire(cursor.Word(0));
-            if (CursorWord.IsValid(word) && CursorWord.Offset(word) >= lowWater)
-                slowest = Math.Min(slowest, CursorWord.Offset(word));
+            ulong word = SharedWord.ReadAcquire(cursor.Region.Word(0));
+            if (CursorWord.IsValid(word) && CursorWord.Offset(word) is var offset && offset >= lowWater && offset < slowest)
+                (slowest, found) = (offset, cursor);
         }
 
+        _slowest = found;
+        foreach (string name in _unmapped)
+            slowest = Math.Min(slowest, Read(name, lowWater));
         return slowest;
     }
 
@@ -83,20 +118,72 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
         Unmap();
         foreach (string name in CursorFile.Names(directory))
         {
-            using PlatformFile? file = directory.Open(name, FileOpening.Read);
-            // One that is shorter is being made; its maker says so afterwards.
-            if (file is not null && file.Length >= CursorWord.FileLength)
-                _mapped.Add(MappedRegion.MapWhole(file, CursorWord.FileLength, writable: false));
+            if (!TryMap(name))
+                _unmapped.Add(name);
         }
 
         (_listedAt, _isListed) = (changed, true);
     }
 
+    /// <summary>
+    /// False when it is to be read from its file: there are too many, it is shorter because it is being made, or it cannot be
+    /// mapped. Then each look meets the reason.
+    /// </summary>
+    private bool TryMap(string name)
+    {
+        if (!TryCount())
+            return false;
+        MappedCursor? cursor = null;
+        try
+        {
+            using PlatformFile? file = directory.Open(name, FileOpening.Read);
+            if (file is not null && file.Length >= CursorWord.FileLength)
+            {
+                cursor = new MappedCursor(
+                    name, file.Identity, MappedRegion.MapWhole(file, CursorWord.FileLength, writable: false));
+                _mapped.Add(cursor);
+            }
+        }
+        catch (QueueDiskException)
+        {
+            // Read meets it too.
+        }
+        finally
+        {
+            if (cursor is null)
+                Uncount(1);
+        }
+
+        return cursor is not null;
+    }
+
+    private static bool TryCount()
+    {
+        lock (s_counting)
+        {
+            if (s_mapped >= MappedMax)
+                return false;
+            s_mapped++;
+            return true;
+        }
+    }
+
+    private static void Uncount(int count)
+    {
+        lock (s_counting)
+            s_mapped -= count;
+    }
+
     private void Unmap()
     {
-        foreach (MappedRegion cursor in _mapped)
-            cursor.Dispose();
+        foreach (MappedCursor cursor in _mapped)
+            cursor.Region.Dispose();
+        Uncount(_mapped.Count);
         _mapped.Clear();
+        _unmapped.Clear();
+        _slowest = null;
         _isListed = false;
     }
+
+    private sealed record MappedCursor(string File, FileIdentity Identity, MappedRegion Region);
 }

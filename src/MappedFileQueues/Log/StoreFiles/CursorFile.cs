@@ -51,6 +51,23 @@ internal sealed unsafe class CursorFile : IDisposable
         }
     }
 
+    /// <summary>The cursors of all consumers, with those that cannot be read.</summary>
+    public static IEnumerable<StoredCursor> ReadAll(HeldDirectory directory) =>
+        Names(directory).Select(name => TryRead(directory, name));
+
+    /// <summary>The cursor in a file; also when it cannot be read.</summary>
+    public static StoredCursor TryRead(HeldDirectory directory, string fileName)
+    {
+        try
+        {
+            return new StoredCursor(fileName, Read(directory, fileName), null);
+        }
+        catch (QueueDiskException error)
+        {
+            return new StoredCursor(fileName, null, error);
+        }
+    }
+
     /// <summary>The consumer of a cursor file.</summary>
     public static string NameOf(string fileName) => fileName == StoreNames.Cursor("")
         ? ""
@@ -125,7 +142,21 @@ internal sealed unsafe class CursorFile : IDisposable
     /// </summary>
     public void Flush()
     {
-        _file.FlushData();
+        try
+        {
+            _file.FlushData();
+        }
+        catch
+        {
+            // After a failed sync the system takes the page for clean: the next sync, which may be that of a removal that relies
+            // on this cursor, would succeed and write nothing. An exchange with what is there makes the page dirty again.
+            // P15 relaxed: any value will do, and a commit at the same time writes the page itself.
+            ulong word = SharedWord.ReadAcquire(Word);
+            // P15 relaxed: the word stays as it is.
+            _ = SharedWord.CompareExchange(Word, word, word);
+            throw;
+        }
+
         if (_isNameFlushed)
             return;
         _directory.FlushEntries(_folder);

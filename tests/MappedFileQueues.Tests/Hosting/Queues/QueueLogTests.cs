@@ -64,6 +64,24 @@ public sealed class QueueLogTests
     }
 
     [Fact]
+    public async Task Log_RetentionFailsForAWhile_BothEndsAreTold()
+    {
+        await using TestHost host = MakeHost();
+        await host.StartAsync();
+        MappedFileQueue queue = host.Get<MappedFileQueue>(Name);
+        var policy = new RetentionOptions { MaxBytes = 1 };
+        queue.SetRetention(policy);
+        File.WriteAllText(Path.Combine(host.StorePath, StoreNames.Retention), "not a policy");
+
+        string text = Expect(host, 115, LogLevel.Error, "Queue orders: retention fails since ");
+        Assert.Contains($" in process {Environment.ProcessId}: The retention policy is damaged", text, StringComparison.Ordinal);
+        queue.SetRetention(policy);
+
+        Expect(host, 116, LogLevel.Information, "Queue orders: retention succeeds again");
+        Assert.Equal(1, host.Log.CountOf(115));
+    }
+
+    [Fact]
     public async Task Log_ConsumerStepsOverDamage_IsTold()
     {
         await using TestHost host = MakeHost(o => o.Corruption = CorruptionPolicy.SkipMessage, isConsumed: true);

@@ -1,0 +1,84 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Log.Retention;
+
+/// <summary>On which threads a handler of SegmentDeleting is called, and what it may do.</summary>
+[Collection(ProcessCollection.Name)]
+public sealed class SegmentDeletingTests : IDisposable
+{
+    private const int SegmentLength = 4096;
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// A process died after it had raised low water. A consumer that stands there settles that in its Commit, and told the
+    /// handler of each segment on the consumer's thread: a handler that commits overflowed the stack, and an exception of a
+    /// handler left Commit. The segments are told of when they are removed.
+    /// </summary>
+    [Fact]
+    public void Commit_RemoverDied_TellsNoHandlerUntilTheSegmentsGo()
+    {
+        using MappedFileQueue queue = Open();
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = false });
+        using MappedFileConsumer consumer = queue.OpenConsumer("c", QueueStart.Earliest);
+        Fill(queue);
+        consumer.Consume();
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        List<long> told = [];
+        queue.SegmentDeleting += (_, segment) =>
+        {
+            told.Add(segment.Offset);
+            if (told.Count == 1)
+                throw new InvalidOperationException("the archive is full");
+        };
+
+        Assert.Throws<OffsetOutOfRangeException>(consumer.Commit);
+
+        Assert.Empty(told);
+        Assert.True(File.Exists(_temp.PathOf(StoreNames.Segment(0))));
+        long low = queue.GetInfo().OldestOffset;
+        Assert.InRange(low, SegmentLength, long.MaxValue);
+        Assert.Throws<InvalidOperationException>(() => queue.Trim(0));
+        Assert.Equal(low, queue.Trim(0));
+        Assert.False(File.Exists(_temp.PathOf(StoreNames.Segment(0))));
+        Assert.Equal([0, .. Enumerable.Range(0, (int)(low / SegmentLength)).Select(i => (long)i * SegmentLength)], told);
+    }
+
+    /// <summary>Each call told of the same segment again, and the handler called again, without an end.</summary>
+    [Fact]
+    public void Trim_ByAHandler_IsRefused()
+    {
+        using MappedFileQueue queue = Open();
+        long last = Fill(queue);
+        EventHandler<SegmentDeletingEventArgs> handler = (_, _) => queue.Trim(long.MaxValue);
+        queue.SegmentDeleting += handler;
+
+        InvalidOperationException error = Assert.Throws<InvalidOperationException>(() => queue.Trim(long.MaxValue));
+
+        Assert.Contains("A handler of SegmentDeleting cannot trim", error.Message, StringComparison.Ordinal);
+        Assert.Equal(0, queue.GetInfo().OldestOffset);
+        queue.SegmentDeleting -= handler;
+        Assert.Equal(last / SegmentLength * SegmentLength, queue.Trim(long.MaxValue));
+    }
+
+    private static long Fill(MappedFileQueue queue)
+    {
+        long last = 0;
+        for (int i = 0; i < 300; i++)
+            last = queue.Producer.Produce(CrashMessage.Make($"m{i}", 64));
+        return last;
+    }
+
+    private MappedFileQueue Open() =>
+        new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = SegmentLength });
+}
