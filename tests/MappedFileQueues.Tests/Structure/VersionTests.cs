@@ -27,6 +27,17 @@ public sealed class VersionTests
             where reference.Attribute("Version") is not null || reference.Attribute("VersionOverride") is not null
             select $"{Repository.RelativePath(path)}: {reference}");
 
+    /// <summary>A workflow packed three projects by name, and the check that follows it wants every package.</summary>
+    [Theory]
+    [InlineData(".ci/run", "\"$solution\"")]
+    [InlineData(".github/workflows/ci.yml", "MappedFileQueues.slnx")]
+    public void Workflows_All_PackTheWholeSolution(string path, string solution) =>
+        Violations.None(
+            from line in File.ReadLines(Repository.PathOf(path))
+            where line.Contains("dotnet pack", StringComparison.Ordinal)
+                && !line.Contains($"dotnet pack {solution} ", StringComparison.Ordinal)
+            select $"{path}: {line.Trim()}");
+
     private static IEnumerable<string> FindWithoutReason(string text) =>
         from package in XDocument.Parse(text).Descendants("PackageVersion")
         where package.NodesBeforeSelf().LastOrDefault() is not { NodeType: XmlNodeType.Comment }

@@ -177,7 +177,8 @@ public sealed class DeadLetterBoxTests
     {
         TestHost host = new();
         host.Services.AddSingleton(_script);
-        host.Services.AddMappedFileQueue("orders", options => options.StorePath = host.StorePath);
+        host.Services.AddMappedFileQueue("orders", options =>
+            (options.StorePath, options.SegmentSize) = (host.StorePath, 65536));
         host.Services.AddHealthChecks().AddMappedFileQueue("orders");
         host.Services.AddMappedFileConsumer<ByteHandler>("orders", options =>
         {
