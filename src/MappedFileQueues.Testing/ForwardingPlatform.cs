@@ -64,6 +64,8 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override bool CreateSubdirectory(string name) => inner.CreateSubdirectory(name);
 
+    public sealed override void AvoidCopyOnWrite(string subdirectory) => inner.AvoidCopyOnWrite(subdirectory);
+
     public override IReadOnlyList<string> List(string subdirectory) => inner.List(subdirectory);
 
     public override void FlushEntries(string subdirectory) => inner.FlushEntries(subdirectory);

@@ -42,6 +42,7 @@ internal static class ToolProgram
                 Console.SetError(TextWriter.Null);
             if (!StandardDescriptors.IsGiven(StandardDescriptors.Output))
                 throw new ToolException("Standard output is closed. Redirect it, also to /dev/null. Nothing was done.");
+            TerminalWidth.Correct(parsed);
             return parsed.Errors.Count > 0 ? UsageErrors.Write(parsed) : parsed.Invoke(s_invocation);
         }
         catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)

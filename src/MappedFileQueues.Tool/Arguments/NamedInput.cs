@@ -10,8 +10,28 @@ internal static class NamedInput
         ? throw new ToolException($"The input is a directory: path={Path.GetFullPath(path)}. Name a file.")
         : File.OpenRead(path);
 
-    /// <summary>Opens standard input; refuses one that is closed, because a read from it would never end.</summary>
-    public static Stream OpenStandard() => StandardDescriptors.IsGiven(StandardDescriptors.Input)
-        ? Console.OpenStandardInput()
-        : throw new ToolException("Standard input is closed. Name a file, or redirect standard input, also from /dev/null.");
+    /// <summary>
+    /// Opens standard input. Refuses one that is closed, because a read from it would never end, and one that cannot be read, such
+    /// as a directory.
+    /// </summary>
+    public static Stream OpenStandard()
+    {
+        if (!StandardDescriptors.IsGiven(StandardDescriptors.Input))
+            throw new ToolException("Standard input is closed. Name a file, or redirect standard input, also from /dev/null.");
+        Stream input = Console.OpenStandardInput();
+        // On Windows a read of nothing would wait for something.
+        if (OperatingSystem.IsWindows() || !Console.IsInputRedirected)
+            return input;
+        try
+        {
+            _ = input.Read([]);
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            throw new ToolException($"Standard input cannot be read: {(error.InnerException ?? error).Message}. "
+                + "Redirect it from a file or a pipe, or name a file.");
+        }
+
+        return input;
+    }
 }

@@ -3,7 +3,10 @@ using Spectre.Console;
 
 namespace MappedFileQueues.Tool.Output;
 
-/// <summary>Rows under a title: a drawn table on a terminal; aligned plain text, never shortened, when redirected.</summary>
+/// <summary>
+/// Rows under a title: a drawn table on a terminal; aligned plain text, never shortened, when redirected and on a terminal
+/// that is too narrow.
+/// </summary>
 internal sealed class Report(string title, params string[] columns)
 {
     private readonly List<string[]> _rows = [];
@@ -17,7 +20,7 @@ internal sealed class Report(string title, params string[] columns)
     /// <summary>Writes the report to standard output.</summary>
     public void Write()
     {
-        if (Console.IsOutputRedirected)
+        if (Console.IsOutputRedirected || TerminalWidth.IsNarrow)
             WritePlain();
         else
             WriteTable();
@@ -48,11 +51,11 @@ internal sealed class Report(string title, params string[] columns)
     private void WritePlain()
     {
         List<string[]> lines = [.. columns.Any(column => column.Length > 0) ? [columns] : Array.Empty<string[]>(), .. _rows];
-        Console.Out.WriteLine(title);
+        Console.Out.WriteLine(TerminalText.ForOutput(title));
         foreach (string[] line in lines)
         {
             IEnumerable<string> cells = line.Select((cell, index) => cell.PadRight(lines.Max(other => other[index].Length)));
-            Console.Out.WriteLine($"  {string.Join("  ", cells).TrimEnd()}");
+            Console.Out.WriteLine(TerminalText.ForOutput($"  {string.Join("  ", cells).TrimEnd()}"));
         }
     }
 

@@ -1,3 +1,4 @@
+using System.Runtime.InteropServices;
 using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Tool.Output;
@@ -6,7 +7,7 @@ namespace MappedFileQueues.Tool.Output;
 /// Standard output for message bytes. The console's own stream swallows the error of a pipe whose reader has gone, and a command
 /// would then continue to read and commit for no reader. On a pipe this stream throws, and the caller ends.
 /// </summary>
-internal static class StandardOutput
+internal static partial class StandardOutput
 {
     private const int BufferLength = 64 * 1024;
     private const int UnixDescriptor = 1;
@@ -18,6 +19,19 @@ internal static class StandardOutput
         return Console.IsOutputRedirected ? output : new TerminalStream(output);
     }
 
+    /// <summary>
+    /// True if the reader of the pipe has gone, like `head` when it has seen enough. A write would tell, but a command that waits
+    /// for something to write does not write. Windows does not tell.
+    /// </summary>
+    public static bool HasLostItsReader()
+    {
+        const short ErrorOrHangUp = 0x8 | 0x10;    // POLLERR, and POLLHUP where the system says that instead
+        if (OperatingSystem.IsWindows())
+            return false;
+        PolledDescriptor output = new() { Descriptor = UnixDescriptor };
+        return Poll(ref output, 1, 0) > 0 && (output.Found & ErrorOrHangUp) != 0;
+    }
+
     private static Stream OpenUnbuffered()
     {
         if (OperatingSystem.IsWindows())
@@ -27,5 +41,17 @@ internal static class StandardOutput
         // shell script inherits. A regular file has no reader to lose, so there the console's stream is the right one.
         FileStream stream = new(new SafeFileHandle(UnixDescriptor, ownsHandle: false), FileAccess.Write, bufferSize: 0);
         return stream.CanSeek ? Console.OpenStandardOutput() : stream;
+    }
+
+    [LibraryImport("libc", EntryPoint = "poll")]
+    private static partial int Poll(ref PolledDescriptor descriptors, nuint count, int milliseconds);
+
+    /// <summary>struct pollfd.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    private struct PolledDescriptor
+    {
+        public int Descriptor;
+        public short Asked;
+        public short Found;
     }
 }

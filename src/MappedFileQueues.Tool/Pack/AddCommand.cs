@@ -91,7 +91,8 @@ internal static class AddCommand
         void Skip(string path)
         {
             skipped++;
-            ErrorLine.Write($"Not a regular file, left out: path={path}.", ExitCodes.Failure);
+            string reason = PackFiles.IsMisnamed(path) ? "The name is no UTF-8" : "Not a regular file";
+            ErrorLine.Write($"{reason}, left out: path={path}.", ExitCodes.Failure);
         }
     }
 

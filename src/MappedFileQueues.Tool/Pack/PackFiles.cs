@@ -19,10 +19,18 @@ internal static class PackFiles
     {
         if (File.Exists(path))
             return [new PackFile(prefix + System.IO.Path.GetFileName(path), path)];
-        return Directory.Exists(path)
-            ? Below(path, prefix, pack, onSkipped)
-            : throw new ToolException($"There is no such file or directory: path={path}.");
+        if (Directory.Exists(path))
+            return Below(path, prefix, pack, onSkipped);
+        throw new ToolException(IsMisnamed(path)
+            ? $"The name is no UTF-8, and cannot be opened: path={path}. Rename it."
+            : $"There is no such file or directory: path={path}.");
     }
+
+    /// <summary>
+    /// True if a name holds the character for what is no UTF-8, and nothing has that name. The system has names of bytes, .NET
+    /// has names of text, and no text gives such bytes back.
+    /// </summary>
+    public static bool IsMisnamed(string path) => path.Contains('\uFFFD') && !System.IO.Path.Exists(path);
 
     private static IEnumerable<PackFile> Below(string root, string prefix, string pack, Action<string> onSkipped)
     {
@@ -32,7 +40,7 @@ internal static class PackFiles
             IEnumerable<FileSystemInfo> entries = next.Folder.EnumerateFileSystemInfos();
             foreach (FileSystemInfo entry in entries.OrderBy(entry => entry.Name, StringComparer.Ordinal))
             {
-                if (entry.LinkTarget is not null)
+                if (entry.LinkTarget is not null || IsMisnamed(entry.FullName))
                     onSkipped(entry.FullName);
                 else if (entry.FullName == System.IO.Path.GetFullPath(pack))
                     continue;

@@ -77,13 +77,13 @@ internal static class TopCommand
         }
     }
 
-    /// <summary>False when a signal came, or the key q, which is no signal.</summary>
+    /// <summary>False when a signal came, or the key q, which is no signal, or nothing reads the output any longer.</summary>
     private static bool WaitForNext(TimeSpan pause, bool isScreen, CancellationToken stopped)
     {
         for (TimeSpan waited = TimeSpan.Zero; waited < pause; waited += s_keyPause)
         {
             TimeSpan step = pause - waited < s_keyPause ? pause - waited : s_keyPause;
-            if (stopped.WaitHandle.WaitOne(step))
+            if (stopped.WaitHandle.WaitOne(step) || StandardOutput.HasLostItsReader())
                 return false;
             bool hasKey = isScreen && !Console.IsInputRedirected && Console.KeyAvailable;
             if (hasKey && Console.ReadKey(intercept: true).KeyChar is 'q' or 'Q')

@@ -1,6 +1,8 @@
 using System.CommandLine;
 using System.Text.Json;
 using MappedFileQueues.Inspection;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Output;
@@ -69,7 +71,12 @@ internal static class ExportCommand
     private static TransferResult WriteToFile(ConsumePlan plan, bool isBinary, string file, CancellationToken stopped)
     {
         if (File.Exists(file))
-            throw new ToolException($"The file exists: file={file}. Name another one, or remove it.");
+        {
+            throw new ToolException(IsDeviceOrPipe(file)
+                ? $"This is a device or a pipe: file={file}. Leave out --to, and redirect standard output to it."
+                : $"The file exists: file={file}. Name another one, or remove it.");
+        }
+
         if (Directory.Exists(file))
             throw new ToolException($"A directory has that name: file={file}. Name a file.");
         if (!Directory.Exists(Path.GetDirectoryName(file)))
@@ -91,6 +98,24 @@ internal static class ExportCommand
         finally
         {
             File.Delete(temporary);
+        }
+    }
+
+    /// <summary>True also for the names of standard output, whatever that is. The platform's own opening tells the kinds apart.</summary>
+    private static bool IsDeviceOrPipe(string file)
+    {
+        string folder = Path.GetDirectoryName(file)!;
+        if (folder is "/dev" or "/dev/fd")
+            return true;
+        try
+        {
+            using HeldDirectory? held = CurrentPlatform.Services.OpenDirectory(folder, create: false, mode: null);
+            using PlatformFile? opened = held?.Open(Path.GetFileName(file), FileOpening.Read);
+            return false;
+        }
+        catch (QueueDiskException error)
+        {
+            return error.Errno == DiskErrors.EINVAL;
         }
     }
 

@@ -90,6 +90,9 @@ internal static class DiskErrors
     /// <summary>The disk quota is used up.</summary>
     public const int EDQUOT = 122;
 
+    /// <summary>True if nothing but room is missing: the disk is full, or the quota is used up.</summary>
+    public static bool IsFull(int errno) => errno is ENOSPC or EDQUOT;
+
     /// <summary>Creates the exception.</summary>
     /// <param name="failed">What failed, as the beginning of a sentence: "Cannot open the file".</param>
     /// <param name="path">The file or directory.</param>

@@ -81,6 +81,15 @@ internal abstract class HeldDirectory : IDisposable
     public abstract bool CreateSubdirectory(string name);
 
     /// <summary>
+    /// Asks that what is created from now on in a subdirectory ("" = this one) be overwritten in place. btrfs writes every block
+    /// to a new place instead, so that a store into a mapping needs free room even where the file has blocks, and on a full disk,
+    /// or at the end of a quota, is SIGBUS. Does nothing elsewhere, nor where the system refuses it.
+    /// </summary>
+    public virtual void AvoidCopyOnWrite(string subdirectory)
+    {
+    }
+
+    /// <summary>
     /// The names (not paths) of the files and directories in a subdirectory ("" = this one), in ordinal order; empty when it is
     /// missing.
     /// </summary>

@@ -40,7 +40,7 @@ public sealed partial class BadSectorTests : IDisposable
     public void Read_APageThatTheDiskCannotGive_Throws(string what, bool portable)
     {
         using MountedFileSystem disk = MountedFileSystem.Make("btrfs", _temp.Root, lengthMiB: 256);
-        string path = disk.PathOf("store");
+        string path = MakeWithChecksums(disk);
         using MappedFileQueue beside = Open(path);
         Fill(beside);
         disk.Spoil(SegmentOf(path), Message(Bad));
@@ -88,7 +88,7 @@ public sealed partial class BadSectorTests : IDisposable
     public void Walk_OverAPageThatTheDiskCannotGive_Throws(string what, bool portable)
     {
         using MountedFileSystem disk = MountedFileSystem.Make("btrfs", _temp.Root, lengthMiB: 256);
-        string path = disk.PathOf("store");
+        string path = MakeWithChecksums(disk);
         using MappedFileQueue beside = Open(path);
         Fill(beside, flushes: false);
         // A producer meets the page in which the log ends.
@@ -101,7 +101,7 @@ public sealed partial class BadSectorTests : IDisposable
     public void OpenConsumer_ItsNextMessageIsNotToBeHad_Throws()
     {
         using MountedFileSystem disk = MountedFileSystem.Make("btrfs", _temp.Root, lengthMiB: 256);
-        string path = disk.PathOf("store");
+        string path = MakeWithChecksums(disk);
         using (MappedFileQueue queue = Open(path))
         {
             Fill(queue);
@@ -122,7 +122,7 @@ public sealed partial class BadSectorTests : IDisposable
     public void Open_ASmallFileThatTheDiskCannotGive_Throws(string file, string what)
     {
         using MountedFileSystem disk = MountedFileSystem.Make("btrfs", _temp.Root, lengthMiB: 256);
-        string path = disk.PathOf("store");
+        string path = MakeWithChecksums(disk);
         using (MappedFileQueue queue = Open(path))
         {
             Fill(queue);
@@ -153,6 +153,18 @@ public sealed partial class BadSectorTests : IDisposable
         Assert.StartsWith(nameof(QueueCorruptException), error, StringComparison.Ordinal);
         Assert.Contains($"length={1 << 20}", error, StringComparison.Ordinal);
         agent.Ask("close");
+    }
+
+    /// <summary>
+    /// A store whose files btrfs keeps checksums of, by which it notices what <see cref="MountedFileSystem.Spoil"/> changes. It
+    /// has none of files that are overwritten in place, which those of a store are, unless it was copied.
+    /// </summary>
+    private string MakeWithChecksums(MountedFileSystem disk)
+    {
+        string made = Path.Combine(_temp.Root, "made");
+        Open(made).Dispose();
+        MountedFileSystem.Run("cp", "-r", made, disk.PathOf("store"));
+        return disk.PathOf("store");
     }
 
     private static MappedFileQueue Open(string path) => new(new MappedFileQueueOptions

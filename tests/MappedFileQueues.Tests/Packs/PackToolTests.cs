@@ -215,6 +215,28 @@ public sealed class PackToolTests : IDisposable
         Assert.Equal("4\tfile", Assert.Single(ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines));
     }
 
+    /// <summary>.NET cannot open such a file. The tool said "Not a regular file", and a folder ended it.</summary>
+    [Fact]
+    public void Add_NameIsNoUtf8_IsLeftOutAndTheReasonIsNamed()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Names of bytes are made on Linux only");
+        Directory.CreateDirectory(Source);
+        Platform.MountedFileSystem.Run(
+            "bash", "-c", "cd \"$0\" && echo text > good && echo bad > $'b\\xe4d' && mkdir $'f\\xe4d'", Source);
+
+        ToolRun run = ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(1);
+
+        string[] errors = run.Error.Split('\n', StringSplitOptions.RemoveEmptyEntries);
+        Assert.Equal(2, errors.Length);
+        Assert.All(errors, error => Assert.Contains("The name is no UTF-8, left out: path=", error, StringComparison.Ordinal));
+        Assert.Equal("5\tgood", Assert.Single(ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines));
+        ToolRun.Start(
+            new("bash", ["-c", $"exec dotnet exec '{Repository.ToolPath}' pack add '{_temp.StorePath}' '{Source}'/$'b\\xe4d'"]), [])
+            .ExpectError("The name is no UTF-8");
+        // .NET cannot delete them either.
+        Platform.MountedFileSystem.Run("rm", "-r", Source);
+    }
+
     [Fact]
     public void Verify_DamagedObject_SaysWhereAndFails()
     {

@@ -4,7 +4,8 @@ namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
 /// A shell, or a daemon, that closes a standard descriptor: `mfq produce` waited for ever in a read from a pipe that the runtime
-/// had made in the place of standard input, and `mfq info` said "Access to the path is denied" and named no path.
+/// had made in the place of standard input, and `mfq info` said "Access to the path is denied" and named no path. And standard
+/// streams that nobody reads any longer, or that cannot be read.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class StandardDescriptorsTests : IDisposable
@@ -37,6 +38,56 @@ public sealed class StandardDescriptorsTests : IDisposable
         Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
     }
 
+    /// <summary>`mfq produce` said "Is a directory" and left an empty store.</summary>
+    [Theory]
+    [InlineData("produce", "< /tmp", "Is a directory")]
+    [InlineData("import", "< /tmp", "Is a directory")]
+    [InlineData("produce", "0> /dev/null", "Bad file descriptor")]
+    public void Run_StandardInputCannotBeRead_SaysWhyAndMakesNoStore(string command, string redirection, string reason)
+    {
+        RunInShell($"{command} '{_temp.StorePath}' {redirection}").ExpectError("Standard input cannot be read", reason);
+
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    /// <summary>The error for a file that exists advised to remove it, also when that was /dev/null.</summary>
+    [Theory]
+    [InlineData("/dev/null")]
+    [InlineData("/dev/stdout")]
+    [InlineData("pipe")]
+    public void Export_ToADeviceOrPipe_NamesTheRedirection(string target)
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "3").Expect(0);
+        string path = Path.Combine(_temp.Root, target);
+
+        ToolRun run = RunInShell(
+            $"export '{_temp.StorePath}' --to '{path}'", target == "pipe" ? $"mkfifo '{path}'" : "true");
+
+        run.ExpectError("This is a device or a pipe", path, "redirect standard output");
+    }
+
+    /// <summary>
+    /// A command that waits for messages did not notice that the reader of its output had gone, and ended only at the next message.
+    /// </summary>
+    [Theory]
+    [InlineData("tail")]
+    [InlineData("consume --consumer a --commit --follow")]
+    [InlineData("top")]
+    public void Follow_TheReaderOfThePipeGoes_Ends(string command)
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "30").Expect(0);
+        string path = command == "top" ? _temp.Root : _temp.StorePath;
+
+        // The shell's own end of the pipe is closed: `head` has the only one.
+        ToolRun run = RunInShell(
+            $"{command} '{path}' > '{_temp.Root}/pipe'; echo \"code $?\"",
+            $"mkfifo '{_temp.Root}/pipe'; head -n 1 '{_temp.Root}/pipe' &",
+            isLast: false);
+
+        Assert.Equal("code 0", run.Expect(0).Lines.Order(StringComparer.Ordinal).Last());
+        Assert.Empty(run.Error);
+    }
+
     /// <summary>The exit code still tells.</summary>
     [Fact]
     public void Run_WithoutStandardError_WorksAndFailsAsBefore()
@@ -48,9 +99,11 @@ public sealed class StandardDescriptorsTests : IDisposable
         RunInShell($"consume '{_temp.StorePath}x' <&- >&- 2>&-").Expect(1);
     }
 
-    private static ToolRun RunInShell(string arguments)
+    private static ToolRun RunInShell(string arguments, string before = "true", bool isLast = true)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "Only Linux tells which descriptors were given.");
-        return ToolRun.Start(new ProcessStartInfo("sh", ["-c", $"exec dotnet exec '{Repository.ToolPath}' {arguments}"]), []);
+        string exec = isLast ? "exec " : "";
+        return ToolRun.Start(
+            new ProcessStartInfo("sh", ["-c", $"{before}\n{exec}dotnet exec '{Repository.ToolPath}' {arguments}"]), []);
     }
 }

@@ -44,6 +44,10 @@ internal static unsafe class StoreOpening
                     throw Missing(directory.Path);
                 StoreMetaFile.ThrowIfForeign(directory);
                 MakeDirectories(directory);
+                // Some of them may have been there before. What has files already keeps the rule under which they were made.
+                directory.AvoidCopyOnWrite("");
+                foreach (string name in StoreNames.Directories)
+                    directory.AvoidCopyOnWrite(name);
             }
             else
             {

@@ -422,7 +422,7 @@ internal sealed unsafe class StoreRecovery(
 
             return end;
         }
-        catch (QueueDiskException full) when (full.Errno is DiskErrors.ENOSPC or DiskErrors.EDQUOT)
+        catch (QueueDiskException full) when (DiskErrors.IsFull(full.Errno))
         {
             return 0;
         }

@@ -206,7 +206,7 @@ internal sealed class PackCompactor(PackWriter writer)
         {
             return Copy(run, name);
         }
-        catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOSPC && _replaced.Count > 0)
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno) && _replaced.Count > 0)
         {
             Settle();
             return Copy(run, name);

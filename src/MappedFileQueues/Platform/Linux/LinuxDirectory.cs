@@ -141,6 +141,23 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <inheritdoc/>
+    public override void AvoidCopyOnWrite(string subdirectory)
+    {
+        using LinuxHandle? opened = OpenSubdirectory(subdirectory);
+        int flags;
+        if (opened is null || !LinuxFileSystems.IsBtrfs(opened, FullName(subdirectory))
+            || LinuxNative.ioctl(opened, LinuxNative.FS_IOC_GETFLAGS, &flags) != 0)
+            return;
+
+        // btrfs refuses NOCOW as long as a flag for compression is set, and accepts no change of both in one call.
+        int uncompressed = flags & ~LinuxNative.CompressionFlags;
+        if (uncompressed != flags)
+            _ = LinuxNative.ioctl(opened, LinuxNative.FS_IOC_SETFLAGS, &uncompressed);
+        flags = uncompressed | LinuxNative.FS_NOCOW_FL;
+        _ = LinuxNative.ioctl(opened, LinuxNative.FS_IOC_SETFLAGS, &flags);
+    }
+
+    /// <inheritdoc/>
     public override IReadOnlyList<string> List(string subdirectory)
     {
         using LinuxHandle? opened = OpenSubdirectory(subdirectory);

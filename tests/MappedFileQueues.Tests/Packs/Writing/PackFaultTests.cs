@@ -80,6 +80,49 @@ public sealed class PackFaultTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// A full disk, and the end of a quota: the old volumes whose content is in new ones already are deleted early, and the copy
+    /// goes on. With a quota `mfq pack compact` gave up instead.
+    /// </summary>
+    [Theory]
+    [InlineData(DiskErrors.ENOSPC)]
+    [InlineData(DiskErrors.EDQUOT)]
+    public void Compact_NoRoomAfterTheFirstVolume_MakesRoomAndGoesOn(int errno)
+    {
+        const int Count = 2900;
+        var disk = new FaultyDisk();
+        using PackStore pack = PackStore.Open(_temp.StorePath, new PackOptions { VolumeSize = 512 * 1024 });
+        for (int i = 0; i < Count; i++)
+            pack.Put($"{i}", PackBytes.Make(1000, i));
+        for (int i = 0; i < Count; i += 2)
+            pack.Delete($"{i}");
+        bool isFull = false;
+        int refused = 0;
+        disk.Before = (call, name) =>
+        {
+            if (!name.StartsWith("volumes/", StringComparison.Ordinal))
+                return;
+            bool isOfCompaction = !name.EndsWith("-0000.pack", StringComparison.Ordinal);
+            if (call == DiskCall.Renamed && isOfCompaction)
+                isFull = refused == 0;
+            else if (call == DiskCall.Deleted && !name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))
+                isFull = false;
+            else if (call == DiskCall.Write && isFull)
+            {
+                refused++;
+                throw new QueueDiskException($"No room: {name}.", errno, name);
+            }
+        };
+
+        Assert.True(pack.Compact(0).BytesFreed > 1_000_000);
+
+        disk.Before = null;
+        Assert.Equal(1, refused);
+        Assert.Empty(pack.Verify().Damages);
+        for (int i = 0; i < Count; i++)
+            Assert.Equal(i % 2 == 0 ? null : PackBytes.Make(1000, i), pack.Get($"{i}"));
+    }
+
     [Theory]
     [InlineData("volumes/")]
     [InlineData("index.checkpoint.tmp")]

@@ -3,7 +3,7 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Platform.Linux.Calls;
 
 /// <summary>
-/// What statfs(2) tells: file systems on which mappings or locks between processes are not dependable; free room.
+/// What statfs(2) tells: file systems on which mappings or locks between processes are not dependable; btrfs; free room.
 /// </summary>
 internal static unsafe class LinuxFileSystems
 {
@@ -27,6 +27,15 @@ internal static unsafe class LinuxFileSystems
         byte* buffer = stackalloc byte[StatfsRoom];
         Ask(directory, path, buffer);
         return *(long*)(buffer + BlocksAvailableAt) * *(long*)(buffer + BlockLengthAt);
+    }
+
+    /// <summary>True for btrfs.</summary>
+    public static bool IsBtrfs(LinuxHandle directory, string path)
+    {
+        const uint Btrfs = 0x9123_683E;
+        byte* buffer = stackalloc byte[StatfsRoom];
+        Ask(directory, path, buffer);
+        return MemoryMarshal.Read<uint>(new ReadOnlySpan<byte>(buffer, sizeof(uint))) == Btrfs;
     }
 
     /// <summary>The name for a type number, or null.</summary>

@@ -25,6 +25,18 @@ internal static unsafe partial class LinuxNative
     /// <summary>_IOW(0x94, 9, int), for ioctl(2): the file becomes a clone of another one.</summary>
     public const nuint FICLONE = 0x40049409;
 
+    /// <summary>_IOR('f', 1, long), for ioctl(2): the flags of chattr(1), which are an int all the same.</summary>
+    public const nuint FS_IOC_GETFLAGS = 0x80086601;
+
+    /// <summary>_IOW('f', 2, long).</summary>
+    public const nuint FS_IOC_SETFLAGS = 0x40086602;
+
+    /// <summary>Blocks are overwritten in place; files and directories inherit it from their directory.</summary>
+    public const int FS_NOCOW_FL = 0x0080_0000;
+
+    /// <summary>FS_COMPR_FL and FS_NOCOMP_FL.</summary>
+    public const int CompressionFlags = 0x404;
+
     public const int F_OFD_SETLK = 37;
     public const short F_WRLCK = 1;
     public const short F_UNLCK = 2;
@@ -183,9 +195,12 @@ internal static unsafe partial class LinuxNative
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int fcntl(LinuxHandle file, int command, LinuxRangeLock* range);
 
-    /// <summary>With the one command that is used here, which takes a descriptor.</summary>
+    /// <summary>With <see cref="FICLONE"/>, which takes a descriptor.</summary>
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int ioctl(LinuxHandle file, nuint command, LinuxHandle source);
+
+    [LibraryImport(Libc, SetLastError = true)]
+    public static partial int ioctl(LinuxHandle file, nuint command, int* flags);
 
     [LibraryImport(Libc, SetLastError = true)]
     public static partial int ftruncate(LinuxHandle file, long length);
