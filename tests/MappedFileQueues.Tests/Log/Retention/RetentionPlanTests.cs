@@ -35,7 +35,9 @@ public sealed class RetentionPlanTests : IDisposable
         Eventually.Equal(last / SegmentLength * SegmentLength, () => queue.GetInfo().OldestOffset);
     }
 
-    /// <summary>A clock was wrong while a segment was written: nothing after it, and not it, went by age before that time.</summary>
+    /// <summary>
+    /// A clock was wrong while a segment was written: until that time came, neither it nor anything after it went by age.
+    /// </summary>
     [Fact]
     public void MaxAge_OneSegmentIsFromTheFuture_GoesWithThoseAfterIt()
     {
