@@ -32,6 +32,7 @@ internal static class OperatorWords
         ("its VolumeSize follows from MaxBytes.", "its --volume-size follows from --max-bytes."),
         ("Move the reader with Seek.", "Begin elsewhere with --from."),
         ("Dispose this queue and open the store again.", "Start the command again."),
+        ("Open the reader again.", "Start the command again."),
         ("Open a new producer and produce the message again.", "Start the command again, from that message on."),
         ("Check ConfirmedOffset, or call Flush; do not produce the messages again.",
             "`mfq info` shows what is confirmed; do not produce the messages again."),

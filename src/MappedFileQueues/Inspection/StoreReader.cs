@@ -134,7 +134,7 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    /// <summary>Throws when the store was deleted or replaced.</summary>
+    /// <summary>Throws when the store was deleted or replaced, or its files were. Call it where nothing was found to read.</summary>
     public void ThrowIfReplaced()
     {
         _reader.BeginCall();
@@ -142,6 +142,7 @@ internal sealed unsafe class StoreReader : IDisposable
         {
             ThrowIfDisposed();
             _store.ThrowIfReplaced();
+            _reader.ThrowIfLeftBehind();
         }
         finally
         {

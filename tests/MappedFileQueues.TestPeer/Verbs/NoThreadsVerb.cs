@@ -1,4 +1,5 @@
 using System.Text;
+using MappedFileQueues.Files;
 
 namespace MappedFileQueues.TestPeer.Verbs;
 
@@ -22,6 +23,7 @@ internal static class NoThreadsVerb
             ("consume", Consume),
             ("consume-async", ConsumeAsync),
             ("durable-async", DurableAsync),
+            ("append", Append),
         ];
         foreach ((string name, Action<string> part) in parts)
         {
@@ -114,6 +116,20 @@ internal static class NoThreadsVerb
         Task<long> flush = queue.Producer.FlushAsync(queue.Producer.Offset).AsTask();
         True(flush.Wait(s_deadline));
         Equal(queue.Producer.Offset, flush.Result);
+    }
+
+    /// <summary>
+    /// A file that is appended to needs its thread. Its error was a bare OutOfMemoryException: the log provider, which returns to a
+    /// file from a timer, did not take that for an error of the file, and the application ended.
+    /// </summary>
+    private static void Append(string path)
+    {
+        Directory.CreateDirectory(path);
+        string file = Path.Combine(path, "app.log");
+        Without(() => Throws<MappedFileQueueException>(() => new AppendFileStream(file)));
+        using (AppendFileStream stream = new(file))
+            stream.Write("line\n"u8);
+        Equal("line\n", File.ReadAllText(file));
     }
 
     /// <summary>The runtime's own threads and code that are needed later are there before the limit is.</summary>

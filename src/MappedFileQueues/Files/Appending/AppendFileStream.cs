@@ -40,6 +40,7 @@ public sealed class AppendFileStream : Stream
     /// <exception cref="QueueInUseException">Another stream, in any process, appends to this file, under this name or (Linux)
     /// through a hard link.</exception>
     /// <exception cref="QueueDiskException">The system refused: no rights, a directory of that name, a full disk.</exception>
+    /// <exception cref="MappedFileQueueException">The system gives no thread.</exception>
     public AppendFileStream(string path, AppendFileOptions options)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(path);

@@ -1,3 +1,5 @@
+using MappedFileQueues.Threads;
+
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
@@ -21,12 +23,11 @@ internal sealed class AppendWriter : IDisposable
     /// <summary>Under the gate: the timer has ticked, and the thread has not looked yet.</summary>
     private bool _hasTicked;
 
-    /// <exception cref="OutOfMemoryException">The system gives no thread.</exception>
+    /// <exception cref="MappedFileQueueException">The system gives no thread.</exception>
     public AppendWriter(AppendBuffers buffers, AppendDrain drain, AppendFileOptions options)
     {
         (_buffers, _drain) = (buffers, drain);
         _gate = buffers.Gate;
-        _thread = new Thread(Run) { IsBackground = true, Name = "MappedFileQueues append" };
         if (options.TimeProvider != TimeProvider.System)
             _timer = MakeTimer(options);
         else if (options.TickInterval != Timeout.InfiniteTimeSpan)
@@ -34,7 +35,7 @@ internal sealed class AppendWriter : IDisposable
         _nextTick = Environment.TickCount64 + _period;
         try
         {
-            _thread.UnsafeStart();
+            _thread = BackgroundThread.Start(Run, "append");
         }
         catch
         {

@@ -9,8 +9,9 @@ namespace MappedFileQueues.Files.Appending;
 /// long it was before: after a crash the next opening, whatever its options, cuts off the zeros at the end of that file, and of
 /// no other. It is set before the first zero, and deleted when the file is cut to its true length.
 /// <para>A mark that a crash left counts only for the same file (inode and time of creation), so a restored or copied file keeps
-/// the zeros that it ends with. Portable knows no inodes, and on Linux no time of creation: what one of the two sides does not
-/// know is not compared. A power cut that takes the mark leaves zeros in the file, which is no loss.</para>
+/// the zeros that it ends with. An inode number is used again, so without a time of creation (ext4 with inodes of 128 bytes) it
+/// proves nothing, and the zeros stay. Portable knows no inodes, and on Linux no time of creation: it trusts any mark. A power
+/// cut that takes the mark leaves zeros in the file, which is no loss.</para>
 /// </summary>
 internal sealed class RoomMark(HeldDirectory directory, string name)
 {
@@ -49,15 +50,25 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
         bool isMark = mark?.ReadAt(bytes, 0) == Length
             && BinaryPrimitives.ReadUInt64LittleEndian(bytes) == Magic
             && BinaryPrimitives.ReadUInt32LittleEndian(bytes.AsSpan(BodyLength)) == Crc32C.Compute(bytes.AsSpan(0, BodyLength))
-            && AreOne(BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(8)), (long)file.Identity.Inode)
-            && AreOne(BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(16)), BirthOf(file));
+            && IsOf(
+                file,
+                inode: BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(8)),
+                birth: BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(16)));
         return isMark ? BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(24)) : null;
     }
 
     /// <summary>There is no such room any more. A flush of the directory makes that durable.</summary>
     public void Clear() => _ = directory.Delete(_name);
 
-    private static bool AreOne(long marked, long found) => marked == found || marked == 0 || found == 0;
+    /// <summary>What only one side knows is not compared, except the birth of a file whose inode both know.</summary>
+    private static bool IsOf(PlatformFile file, long inode, long birth)
+    {
+        (long foundInode, long foundBirth) = ((long)file.Identity.Inode, BirthOf(file));
+        bool isBirthSame = birth == foundBirth && birth != 0;
+        return inode != 0 && foundInode != 0
+            ? inode == foundInode && isBirthSame
+            : isBirthSame || birth == 0 || foundBirth == 0;
+    }
 
     private static long BirthOf(PlatformFile file) => file.Birth?.UtcTicks ?? 0;
 }

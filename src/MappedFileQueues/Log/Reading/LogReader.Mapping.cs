@@ -106,6 +106,23 @@ internal sealed unsafe partial class LogReader
             KeepForOther(_segment);
     }
 
+    /// <summary>
+    /// Throws when the file has a message here that the mapping does not show. On overlayfs a reader that came before the first
+    /// writer has mapped the file of the lower layer; that writer's open copied it up, and its messages are in the copy alone. The
+    /// reader's descriptor follows the copy, its mapping does not. Only inside a call that has found nothing to read.
+    /// </summary>
+    public void ThrowIfLeftBehind()
+    {
+        if (_segment is null || _next + FrameHeader.Size > _reach)
+            return;
+        ulong inFile = 0;
+        int read = _segment.File.ReadAt(new Span<byte>(&inFile, sizeof(ulong)), _next - _segment.Pointer);
+        // P1 acquire: after the look at the file; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        if (read == sizeof(ulong) && inFile != 0 && SharedWord.ReadAcquire((ulong*)_next) == 0)
+            throw new QueueDeletedException("The store's files were replaced under this reader, as an overlay file system does "
+                + $"when a first writer opens them: offset={Offset}, path={log.Path}. Open the reader again.");
+    }
+
     private void KeepForOther(SegmentMapping? segment)
     {
         if (segment is null)

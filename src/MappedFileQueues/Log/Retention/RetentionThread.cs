@@ -114,7 +114,7 @@ internal sealed unsafe class RetentionThread : IDisposable
     public long Trim(long before)
     {
         if (_looking.IsHeldByCurrentThread)
-            throw new InvalidOperationException($"A handler of SegmentDeleting cannot trim the store: path={_store.Path}. "
+            throw new InvalidOperationException($"A handler that is told of a removal cannot trim the store: path={_store.Path}. "
                 + "Trim after it has returned.");
         while (true)
         {

@@ -65,7 +65,14 @@ internal ref struct NeedleRead : IDisposable
         Begin(acquired, position);
         int first = readLength == 0 ? LargeReadLength : readLength;
         acquired.Around.Ask(position, first);
-        bool isValid = TryLookAtHeader(wholeNeedle ? first : Math.Min(first, HeaderReadLength));
+        int headerLength = wholeNeedle ? first : Math.Min(first, HeaderReadLength);
+        bool isValid = TryLookAtHeader(headerLength);
+        if (!isValid && acquired.Mapping?.Refuse() == true)
+        {
+            _read = 0;
+            isValid = TryLookAtHeader(headerLength);
+        }
+
         NeedleMatch match = !isValid ? NeedleMatch.Damaged : Key.SequenceEqual(key) ? NeedleMatch.Same : NeedleMatch.Other;
         if (match == NeedleMatch.Same && Needle.Kind != NeedleKind.Value)
             match = NeedleMatch.Damaged;

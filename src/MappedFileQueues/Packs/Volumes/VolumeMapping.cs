@@ -39,7 +39,8 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
     public bool TryRead(Span<byte> destination, long position, long tail)
     {
         long end = position + destination.Length;
-        if (destination.Length > LengthMax || end > volumeLength || (Volatile.Read(ref _region) ?? Make()) is not { } region)
+        if (destination.Length > LengthMax || end > volumeLength || Volatile.Read(ref _isRefused)
+            || (Volatile.Read(ref _region) ?? Make()) is not { } region)
             return false;
         for (long window = position / WindowLength; window * WindowLength < end; window++)
         {
@@ -50,6 +51,12 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
         new ReadOnlySpan<byte>(region.Pointer + position, destination.Length).CopyTo(destination);
         return true;
     }
+
+    /// <summary>
+    /// Gets read the file from now on; false when they do already. For a needle that is damaged in the mapping: on overlayfs a
+    /// mapping keeps showing the lower layer's file once a writer has copied that up, and a call reads the copy.
+    /// </summary>
+    public bool Refuse() => !Interlocked.Exchange(ref _isRefused, true);
 
     public void Dispose() => _region?.Dispose();
 
@@ -107,7 +114,8 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
                 // For example, there are too many mappings. Reading the file still works.
             }
 
-            Volatile.Write(ref _isRefused, _region is null);
+            if (_region is null)
+                Volatile.Write(ref _isRefused, true);
             return _region;
         }
     }

@@ -20,7 +20,7 @@ public sealed class NoThreadsTests : IDisposable
 
         child.ExpectExit();
 
-        string[] parts = ["limit", "open", "interval", "produce", "consume", "consume-async", "durable-async"];
+        string[] parts = ["limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append"];
         Assert.Equal(parts.Select(part => $"{part} ok"), child.Lines);
     }
 }

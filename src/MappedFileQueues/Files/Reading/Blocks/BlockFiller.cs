@@ -1,5 +1,6 @@
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Files.Reading.Blocks;
 
@@ -238,11 +239,9 @@ internal sealed class BlockFiller
     {
         if (_thread is not null)
             return;
-        var thread = new Thread(static filler => ((BlockFiller)filler!).Run()) { IsBackground = true, Name = "mfq read ahead" };
-        thread.UnsafeStart(this);
 
-        // Not before: without it, because the system gave none, the next read tries again, and nobody waits for its end.
-        _thread = thread;
+        // Assigned after the start: where the system gives no thread, the next read tries again, and nobody waits for its end.
+        _thread = BackgroundThread.Start(Run, "read ahead");
     }
 
     /// <summary>The thread: reads while there is room, and looks for growth while a consumer waits for it.</summary>
