@@ -11,8 +11,8 @@ internal static class NamedInput
         : File.OpenRead(path);
 
     /// <summary>
-    /// Opens standard input. Refuses one that is closed, because a read from it would never end, and one that cannot be read, such
-    /// as a directory.
+    /// Opens standard input. Refuses one that is closed, because a read from it would never end, and one that cannot be read,
+    /// such as a directory.
     /// </summary>
     public static Stream OpenStandard()
     {

@@ -11,7 +11,7 @@ internal static class MessagePrinter
     /// <summary>The number of the error "broken pipe" on every Unix.</summary>
     private const int BrokenPipe = 32;
 
-    /// <summary>How long one wait for a message lasts before the next check for a signal, and for the reader of the output.</summary>
+    /// <summary>How long one wait for a message lasts before the next check for a signal and for the output's reader.</summary>
     private static readonly TimeSpan s_waitMax = TimeSpan.FromMilliseconds(100);
 
     /// <summary>Writes the messages of a plan; returns the exit code.</summary>

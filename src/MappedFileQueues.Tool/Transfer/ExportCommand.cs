@@ -101,7 +101,9 @@ internal static class ExportCommand
         }
     }
 
-    /// <summary>True also for the names of standard output, whatever that is. The platform's own opening tells the kinds apart.</summary>
+    /// <summary>
+    /// True also for the names of standard output, whatever that is. The platform's own opening tells the kinds apart.
+    /// </summary>
     private static bool IsDeviceOrPipe(string file)
     {
         string folder = Path.GetDirectoryName(file)!;

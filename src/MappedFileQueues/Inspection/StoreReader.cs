@@ -134,7 +134,7 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    /// <summary>Throws when the store was deleted or replaced, or its files were. Call it where nothing was found to read.</summary>
+    /// <summary>Throws when the store or its files were deleted or replaced. Call it where nothing was found to read.</summary>
     public void ThrowIfReplaced()
     {
         _reader.BeginCall();

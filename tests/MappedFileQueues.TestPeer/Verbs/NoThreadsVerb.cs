@@ -119,8 +119,8 @@ internal static class NoThreadsVerb
     }
 
     /// <summary>
-    /// A file that is appended to needs its thread. Its error was a bare OutOfMemoryException: the log provider, which returns to a
-    /// file from a timer, did not take that for an error of the file, and the application ended.
+    /// A file that is appended to needs its thread. Its error was a bare OutOfMemoryException: the log provider, which returns to
+    /// a file from a timer, did not take that for an error of the file, and the application ended.
     /// </summary>
     private static void Append(string path)
     {

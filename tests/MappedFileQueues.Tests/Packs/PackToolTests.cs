@@ -231,7 +231,8 @@ public sealed class PackToolTests : IDisposable
         Assert.All(errors, error => Assert.Contains("The name is no UTF-8, left out: path=", error, StringComparison.Ordinal));
         Assert.Equal("5\tgood", Assert.Single(ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines));
         ToolRun.Start(
-            new("bash", ["-c", $"exec dotnet exec '{Repository.ToolPath}' pack add '{_temp.StorePath}' '{Source}'/$'b\\xe4d'"]), [])
+            new("bash", ["-c", $"exec dotnet exec '{Repository.ToolPath}' pack add '{_temp.StorePath}' '{Source}'/$'b\\xe4d'"]),
+            [])
             .ExpectError("The name is no UTF-8");
         // .NET cannot delete them either.
         Platform.MountedFileSystem.Run("rm", "-r", Source);

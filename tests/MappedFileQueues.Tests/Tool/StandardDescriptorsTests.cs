@@ -67,7 +67,8 @@ public sealed class StandardDescriptorsTests : IDisposable
     }
 
     /// <summary>
-    /// A command that waits for messages did not notice that the reader of its output had gone, and ended only at the next message.
+    /// A command that waits for messages did not notice that the reader of its output had gone, and ended only at the next
+    /// message.
     /// </summary>
     [Theory]
     [InlineData("tail")]

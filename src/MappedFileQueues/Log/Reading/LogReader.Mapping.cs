@@ -108,8 +108,8 @@ internal sealed unsafe partial class LogReader
 
     /// <summary>
     /// Throws when the file has a message here that the mapping does not show. On overlayfs a reader that came before the first
-    /// writer has mapped the file of the lower layer; that writer's open copied it up, and its messages are in the copy alone. The
-    /// reader's descriptor follows the copy, its mapping does not. Only inside a call that has found nothing to read.
+    /// writer has mapped the file of the lower layer; that writer's open copied it up, and its messages are in the copy alone.
+    /// The reader's descriptor follows the copy, its mapping does not. Only inside a call that has found nothing to read.
     /// </summary>
     public void ThrowIfLeftBehind()
     {

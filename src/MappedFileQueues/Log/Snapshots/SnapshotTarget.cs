@@ -69,6 +69,8 @@ internal sealed class SnapshotTarget : IDisposable
         catch
         {
             target?.Undo();
+            if (target is null && open is not null && isNew)
+                WholeFile.TryDelete(directory, StoreNames.OpenLock);
             open?.Dispose();
             directory.Dispose();
             // Only while they are empty: whatever is in them by now belongs to another process.

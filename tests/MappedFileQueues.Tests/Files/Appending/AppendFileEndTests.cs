@@ -77,8 +77,8 @@ public sealed class AppendFileEndTests : IDisposable
     }
 
     /// <summary>
-    /// A small ext4 has inodes without a time of creation, and gives the number of a deleted file to the next one: a restored file
-    /// of a million bytes that ended with zeros lost most of them.
+    /// A small ext4 has inodes without a time of creation, and gives the number of a deleted file to the next one: a restored
+    /// file of a million bytes that ended with zeros lost most of them.
     /// </summary>
     [Fact]
     public void Open_MarkKnowsNoTimeOfCreation_NothingIsCut()
