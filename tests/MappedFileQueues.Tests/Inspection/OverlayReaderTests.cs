@@ -7,8 +7,8 @@ namespace MappedFileQueues.Tests.Inspection;
 
 /// <summary>
 /// Readers in a container whose image brought the store: overlayfs shows the files of its lower layer until somebody opens one
-/// for writing, and copies it up then. A mapping that was made before keeps showing the lower file. A reader that was there before
-/// the first writer saw none of its messages, in silence; a reader of a pack reported damage in whole objects.
+/// for writing, and copies it up then. A mapping that was made before keeps showing the lower file. A reader that was there
+/// before the first writer saw none of its messages, in silence; a reader of a pack reported damage in whole objects.
 /// </summary>
 public sealed class OverlayReaderTests : IDisposable
 {
