@@ -157,6 +157,10 @@ internal abstract class ImportSource
                         reader.Skip();
                     }
                 }
+
+                // A second object on the line, as a lost newline leaves it, is a message that would be left out in silence.
+                if (reader.Read())
+                    throw Wrong();
             }
             catch (Exception error) when (error is JsonException or InvalidOperationException)
             {

@@ -181,8 +181,14 @@ internal sealed unsafe class ControlPage : IDisposable
     /// Announces the next value of one of the four cold words among the hot ones: the block is valid before and after the store,
     /// so that a process that is killed between the store and the seal leaves a valid page. Only under the `open` lock.
     /// </summary>
-    public void AnnounceColdWord(int position, ulong value) =>
+    public void AnnounceColdWord(int position, ulong value)
+    {
+        // A process that died before its seal has left the checksum that is valid now in the word that is overwritten here.
+        uint now = ColdChecksum(changedAt: -1, 0);
+        if (IsChecksum(now))
+            MemoryMarshal.Write(Bytes(ControlLayout.ColdChecksumAt, 4), now);
         MemoryMarshal.Write(Bytes(ControlLayout.NextChecksumAt, 4), ColdChecksum(position, value));
+    }
 
     /// <summary>Writes magic, store id and checksum for the current cold block. Only under the `open` lock.</summary>
     public void SealColdBlock(Guid storeId)

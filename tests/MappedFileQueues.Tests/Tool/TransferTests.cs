@@ -137,6 +137,7 @@ public sealed class TransferTests : IDisposable
     [InlineData("newer form", "{\"export\":2,\"segmentSize\":4096}\n{\"text\":\"a\"}\n{\"end\":1}")]
     [InlineData("no message", "{\"text\":\"\\ud800\"}")]
     [InlineData("no message", "{\"end\":\"x\"}")]
+    [InlineData("no message", "{\"text\":\"one\"}{\"text\":\"left out in silence\"}")]
     public void Import_WrongLine_IsRefusedAndMakesNoStore(string named, string lines)
     {
         string copy = Path.Combine(_temp.Root, "copy");

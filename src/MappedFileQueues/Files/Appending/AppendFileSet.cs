@@ -451,15 +451,24 @@ internal sealed class AppendFileSet : IDisposable
                 return false;
             if (rolled is not null)
                 _rolled.Remove(rolled);
-            if (_options.LeavesZeros)
-                Current.MarkRoom(_room, IsDurable);
-            return true;
         }
         catch (IOException)
         {
             // The caller has an error already.
             return false;
         }
+
+        try
+        {
+            if (_options.LeavesZeros)
+                Current.MarkRoom(_room, IsDurable);
+        }
+        catch (IOException)
+        {
+            // Without the mark zeros may stay at the end after a crash, which is no loss.
+        }
+
+        return true;
     }
 
     /// <summary>Continues the current file; says so once, until a roll succeeds.</summary>
@@ -626,9 +635,10 @@ internal sealed class AppendFileSet : IDisposable
         try
         {
             using PlatformFile? file = _directory.Open(spare, FileOpening.Read);
-            if (file?.HasOtherNames == true)
+            bool? isKept = file?.HasOtherNames;
+            if (isKept == true)
                 _ = _directory.Delete(spare);
-            if (file?.HasOtherNames != false)
+            if (isKept != false)
                 return false;
             _directory.Rename(spare, _nextName);
         }

@@ -100,7 +100,7 @@ internal static unsafe class StoreOpening
         SlotTable? slots = null;
         try
         {
-            attached = TakeAttached(directory, out bool isAlone);
+            attached = TakeAttached(directory, os.Boot, out bool isAlone);
             metaLock = MetaLock.Take(directory, StoreNames.Meta, isAlone);
             directory.KeepFromCleaners();
             MakeDirectories(directory);
@@ -164,7 +164,7 @@ internal static unsafe class StoreOpening
     }
 
     /// <summary>Takes `attached` alone where possible, otherwise beside the processes that have recovered the store.</summary>
-    private static PlatformLock TakeAttached(HeldDirectory directory, out bool isAlone)
+    private static PlatformLock TakeAttached(HeldDirectory directory, BootIdentity boot, out bool isAlone)
     {
         var deadline = new Deadline(OpenLock.Timeout);
         for (bool wasShared = false; ; wasShared = true)
@@ -181,7 +181,7 @@ internal static unsafe class StoreOpening
 #if MFQ_PLANTED
             wasShared |= PlantedFaults.Has(PlantedFault.AttachedUnrecovered);
 #endif
-            if (wasShared && IsRecovered(directory))
+            if (wasShared && IsRecovered(directory, boot))
                 return taken;
             taken.Dispose();
             if (!wasShared)
@@ -196,17 +196,23 @@ internal static unsafe class StoreOpening
 
     /// <summary>
     /// Uses only the stage: a process that died while it changed one of the cold words has left a wrong checksum, and the others
-    /// continue regardless. The boot does not count: the process that holds the lock proves that memory is whole, and recovery
-    /// was finished before it let anybody share the lock.
+    /// continue regardless. The boot does not count beside a process that is attached: it proves that memory is whole, and
+    /// recovery was finished before it let anybody share the lock. A program that only copies the files may hold the lock too
+    /// (.NET locks what it reads); nobody else shares the lock of the meta page then.
     /// </summary>
-    private static bool IsRecovered(HeldDirectory directory)
+    private static bool IsRecovered(HeldDirectory directory, BootIdentity boot)
     {
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.AttachedUnrecovered))
             return true;
 #endif
         using ControlPage? control = ControlPage.OpenForReading(directory);
-        return control is not null && control.Stage == RecoveryStage.Finished;
+        if (control is null || control.Stage != RecoveryStage.Finished)
+            return false;
+        if (OperatingSystem.IsWindows() || boot.IsSameAs(control.BootId))
+            return true;
+        using PlatformLock? ofNobody = directory.TryLock(StoreNames.Meta, LockKind.Exclusive, create: false);
+        return ofNobody is null;
     }
 
     /// <summary>
@@ -232,7 +238,9 @@ internal static unsafe class StoreOpening
                 && uint.TryParse(generationText, out uint generation))
             {
                 using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
-                if (probe is not null || slots.Generation(slot) != generation)
+                // Without the slot's file, which somebody removed, its maker may be alive.
+                bool isHeldByNobody = probe is not null && directory.Identify(StoreNames.SlotLock(slot)) is not null;
+                if (isHeldByNobody || slots.Generation(slot) != generation)
                     directory.Delete($"{StoreNames.CommitLog}/{name}");
             }
         }

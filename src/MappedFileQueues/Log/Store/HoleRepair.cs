@@ -81,8 +81,14 @@ internal sealed unsafe class HoleRepair(
             return ClaimOwner.Nobody;
         if (SlotLayout.Generation(owner) < generationNow)
             return ClaimOwner.Dead;
-        using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(SlotLayout.Slot(owner)));
-        return probe is null ? ClaimOwner.Living : ClaimOwner.Dead;
+        string slotLock = StoreNames.SlotLock(SlotLayout.Slot(owner));
+        using PlatformLock? probe = directory.Probe(slotLock);
+        if (probe is null)
+            return ClaimOwner.Living;
+        // The owner made it, and may be alive. Without the table this is a copy, which has no owners.
+        if (directory.Identify(slotLock) is null && directory.Identify(StoreNames.Slots) is not null)
+            throw MetaLock.LocksRemoved(directory);
+        return ClaimOwner.Dead;
     }
 
     /// <summary>Turns the caller's own claim, or one that it may fence, into padding; false when the claim is gone.</summary>

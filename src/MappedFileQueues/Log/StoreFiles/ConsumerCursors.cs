@@ -137,7 +137,10 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
         try
         {
             using PlatformFile? file = directory.Open(name, FileOpening.Read);
-            if (file is not null && file.Length >= CursorWord.FileLength)
+            // Whoever makes it says so before it holds an offset.
+            if (file is null)
+                return true;
+            if (file.Length >= CursorWord.FileLength)
             {
                 cursor = new MappedCursor(
                     name, file.Identity, MappedRegion.MapWhole(file, CursorWord.FileLength, writable: false));

@@ -127,7 +127,12 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
     {
         if (IndexCheckpoint.Read(directory, meta, _core.Index) is not { } checkpoint)
             return false;
-        _core.Reach(checkpoint.Sequence);
+        // After a loss the writer leapt, and the number is not the exact one: a volume that names it would make the one before it
+        // look shortened once what was lost is back.
+        if (checkpoint.Hidden.Count > 0)
+            _core.LeapTo(checkpoint.Sequence);
+        else
+            _core.Reach(checkpoint.Sequence);
         uint lastCovered = checkpoint.Volumes.Select(covered => covered.Name.Last).DefaultIfEmpty().Max();
         _lastNumber = Math.Max(_lastNumber, lastCovered);
         bool isLastMissing = false;

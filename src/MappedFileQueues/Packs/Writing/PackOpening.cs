@@ -161,7 +161,10 @@ internal static class PackOpening
         Volume? last = core.Volumes.InOrder.LastOrDefault();
         if (last is not null && core.Directory.Identify(PackNames.Poison) is not null)
             WriteAnew(last, loaded.CoveredTail);
-        bool isTorn = last is { Name.Generation: 0 } && last.File.Length > last.Tail;
+        // Known to have been longer: its end is lost, not torn, and may be restored.
+        bool isEndLost = core.Hidden.Stretches.Any(stretch =>
+            stretch.Name == last?.Name && stretch.Length == 0 && stretch.Trace is null);
+        bool isTorn = last is { Name.Generation: 0 } && last.File.Length > last.Tail && !isEndLost;
         bool isLastMissing = loaded.LastNumber > (last?.Name.Last ?? 0);
         bool isDamaged = core.Damages.Any(damage => damage.File == last?.Name.Path);
         bool isActive = last is { Name.Generation: 0 } && !isDamaged && !isLastMissing && !isTorn;

@@ -157,6 +157,25 @@ public sealed class RemovedLocksTests
         Assert.Equal(0, TryLockFolder(store.Path));
     }
 
+    /// <summary>
+    /// A reader took the owner of the claim for dead, stepped over its message, and never returned it once it was published.
+    /// </summary>
+    [Fact]
+    public void Read_AnOpenClaimIsInTheWay_IsNotSteppedOver()
+    {
+        using var store = new CrashStore(mode: ProducerMode.Shared);
+        using MappedFileQueue holder = store.Open();
+        CrashStore.Append(holder, "m-0");
+        using (MessageClaim claim = holder.Producer.DangerousClaim(1))
+        {
+            foreach (string slot in Directory.GetFiles(Path.Combine(store.Path, "locks"), "slot-*"))
+                File.Delete(slot);
+            using MappedFileReader reader = MappedFileReader.Open(store.Path);
+            Assert.True(reader.TryRead(out _));
+            Assert.Throws<QueueDeletedException>(() => reader.TryRead(out _));
+        }
+    }
+
     private static int TryLockFolder(string path)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "flock is a tool of Linux");

@@ -27,6 +27,8 @@ public sealed class PackShortVolumeTests : IDisposable
     [InlineData(VolumeHeader.Length - 1, false, false)]
     [InlineData(0, true, true)]
     [InlineData(VolumeHeader.Length + 36, true, true)]
+    [InlineData(VolumeHeader.Length + 36, false, true)]
+    [InlineData(VolumeHeader.Length + 36, false, false)]
     public void LastVolumeCut_DurableChangesWereThere_OldStateDoesNotComeBack(int length, bool isCovered, bool hasCheckpoint)
     {
         using (PackStore first = PackStore.Open(_temp.StorePath, s_small))

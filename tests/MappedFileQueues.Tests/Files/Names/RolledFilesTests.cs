@@ -1,0 +1,33 @@
+using MappedFileQueues.Files.Names;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+
+namespace MappedFileQueues.Tests.Files.Names;
+
+/// <summary>
+/// A stream that had no closed file left gave the number 1 again, while the deletion of an earlier file of that name was still to
+/// be tried again: the next file was deleted as soon as it was closed.
+/// </summary>
+public sealed class RolledFilesTests : IDisposable
+{
+    private readonly TempStore _temp = new(createStoreFolder: true);
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public void Add_NoneIsLeft_GivesNoNumberAgain()
+    {
+        using HeldDirectory folder = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        RolledFiles rolled = new(folder, new RolledNames("app.log"));
+
+        File.WriteAllText(_temp.PathOf("app.log"), "first");
+        string first = rolled.Add("app.log");
+        rolled.Remove(first);
+        File.Delete(_temp.PathOf(first));
+        File.WriteAllText(_temp.PathOf("app.log"), "second");
+        string second = rolled.Add("app.log");
+
+        Assert.Equal("second", File.ReadAllText(_temp.PathOf(second)));
+        Assert.NotEqual(first, second);
+    }
+}
