@@ -30,6 +30,9 @@ internal sealed class SimPlatformFile : PlatformFile
 
     public override FileIdentity Identity => new(1, (ulong)_file.Id);
 
+    /// <summary>Tells files apart, as their ids do; no id is given twice.</summary>
+    public override DateTimeOffset? Birth => new DateTimeOffset(1 + (long)_file.Id, TimeSpan.Zero);
+
     public override DateTimeOffset LastWritten => default;
 
     private SimDisk Disk => _os.Disk;
