@@ -96,7 +96,7 @@ internal sealed class AppendFile : IDisposable
                 GiveRoom(start, length);
                 _roomEnd = start + length;
             }
-            catch (QueueDiskException error) when (error.Errno is DiskErrors.ENOSPC or DiskErrors.EDQUOT or DiskErrors.EFBIG)
+            catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno) || error.Errno == DiskErrors.EFBIG)
             {
                 // Room ahead is a convenience. The write itself finds out whether there is room for it.
                 _givesRoom = false;

@@ -30,8 +30,9 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
 #endif
         byte[] bytes = new byte[Length];
         BinaryPrimitives.WriteUInt64LittleEndian(bytes, Magic);
-        BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(8), (long)file.Identity.Inode);
-        BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(16), BirthOf(file));
+        var origin = FileOrigin.Of(file);
+        BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(8), origin.Inode);
+        BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(16), origin.Birth);
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(24), start);
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(BodyLength), Crc32C.Compute(bytes.AsSpan(0, BodyLength)));
         using PlatformFile mark = directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
@@ -50,10 +51,11 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
         bool isMark = mark?.ReadAt(bytes, 0) == Length
             && BinaryPrimitives.ReadUInt64LittleEndian(bytes) == Magic
             && BinaryPrimitives.ReadUInt32LittleEndian(bytes.AsSpan(BodyLength)) == Crc32C.Compute(bytes.AsSpan(0, BodyLength))
-            && IsOf(
-                file,
-                inode: BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(8)),
-                birth: BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(16)));
+            && AreOne(
+                FileOrigin.Of(file),
+                new FileOrigin(
+                    BinaryPrimitives.ReadUInt64LittleEndian(bytes.AsSpan(8)),
+                    BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(16))));
         return isMark ? BinaryPrimitives.ReadInt64LittleEndian(bytes.AsSpan(24)) : null;
     }
 
@@ -61,14 +63,10 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
     public void Clear() => _ = directory.Delete(_name);
 
     /// <summary>What only one side knows is not compared, except the birth of a file whose inode both know.</summary>
-    private static bool IsOf(PlatformFile file, long inode, long birth)
+    private static bool AreOne(FileOrigin file, FileOrigin marked)
     {
-        (long foundInode, long foundBirth) = ((long)file.Identity.Inode, BirthOf(file));
-        bool isBirthSame = birth == foundBirth && birth != 0;
-        return inode != 0 && foundInode != 0
-            ? inode == foundInode && isBirthSame
-            : isBirthSame || birth == 0 || foundBirth == 0;
+        bool areBirthsKnown = file.Birth != 0 && marked.Birth != 0;
+        bool areInodesKnown = file.Inode != 0 && marked.Inode != 0;
+        return areInodesKnown ? areBirthsKnown && file == marked : !areBirthsKnown || file.Birth == marked.Birth;
     }
-
-    private static long BirthOf(PlatformFile file) => file.Birth?.UtcTicks ?? 0;
 }

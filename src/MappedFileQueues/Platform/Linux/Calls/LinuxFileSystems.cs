@@ -8,18 +8,13 @@ namespace MappedFileQueues.Platform.Linux.Calls;
 internal static unsafe class LinuxFileSystems
 {
     /// <summary>struct statfs has 120 bytes on x64 and arm64.</summary>
-    private const int StatfsRoom = 256;
+    public const int StatfsRoom = 256;
 
     private const int BlockLengthAt = 8;
     private const int BlocksAvailableAt = 32;
 
     /// <summary>The name, or null for any other file system.</summary>
-    public static string? UnsafeName(LinuxHandle directory, string path)
-    {
-        byte* buffer = stackalloc byte[StatfsRoom];
-        Ask(directory, path, buffer);
-        return UnsafeName(MemoryMarshal.Read<uint>(new ReadOnlySpan<byte>(buffer, sizeof(uint))));
-    }
+    public static string? UnsafeName(LinuxHandle directory, string path) => UnsafeName(TypeOf(directory, path));
 
     /// <summary>The bytes that a user without privileges may still fill.</summary>
     public static long FreeBytes(LinuxHandle directory, string path)
@@ -33,9 +28,7 @@ internal static unsafe class LinuxFileSystems
     public static bool IsBtrfs(LinuxHandle directory, string path)
     {
         const uint Btrfs = 0x9123_683E;
-        byte* buffer = stackalloc byte[StatfsRoom];
-        Ask(directory, path, buffer);
-        return MemoryMarshal.Read<uint>(new ReadOnlySpan<byte>(buffer, sizeof(uint))) == Btrfs;
+        return TypeOf(directory, path) == Btrfs;
     }
 
     /// <summary>The name for a type number, or null.</summary>
@@ -60,6 +53,13 @@ internal static unsafe class LinuxFileSystems
         0xBACB_ACBC => "VMHGFS",
         _ => null,
     };
+
+    private static uint TypeOf(LinuxHandle directory, string path)
+    {
+        byte* buffer = stackalloc byte[StatfsRoom];
+        Ask(directory, path, buffer);
+        return MemoryMarshal.Read<uint>(new ReadOnlySpan<byte>(buffer, sizeof(uint)));
+    }
 
     private static void Ask(LinuxHandle directory, string path, byte* buffer)
     {

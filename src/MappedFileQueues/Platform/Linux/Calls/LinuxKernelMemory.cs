@@ -10,9 +10,6 @@ internal static unsafe class LinuxKernelMemory
 {
     private const uint TmpfsMagic = 0x01021994;
 
-    /// <summary>struct statfs has 120 bytes on x64 and arm64.</summary>
-    private const int StatfsRoom = 256;
-
     private const int FileSystemIdAt = 56;
 
     /// <summary>The id; 0 when this kernel, or a sandbox, does not tell it.</summary>
@@ -21,7 +18,7 @@ internal static unsafe class LinuxKernelMemory
         // Without the second flag, vm.memfd_noexec = 2 refuses the call; before Linux 6.3 the flag is unknown.
         using LinuxHandle first = LinuxHandle.OfMemory(LinuxNative.MFD_CLOEXEC | LinuxNative.MFD_NOEXEC_SEAL);
         using LinuxHandle memory = first.IsInvalid ? LinuxHandle.OfMemory(LinuxNative.MFD_CLOEXEC) : first;
-        byte* state = stackalloc byte[StatfsRoom];
+        byte* state = stackalloc byte[LinuxFileSystems.StatfsRoom];
         if (memory.IsInvalid || LinuxNative.fstatfs(memory, state) != 0 || *(uint*)state != TmpfsMagic)
             return 0;
         ulong id = BinaryPrimitives.ReadUInt64LittleEndian(new ReadOnlySpan<byte>(state + FileSystemIdAt, sizeof(ulong)));
