@@ -53,6 +53,8 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override void AdoptModeOf(string name) => inner.AdoptModeOf(name);
 
+    public sealed override void AdoptOwner() => inner.AdoptOwner();
+
     public override bool RenameWithoutReplacing(string from, string to) => inner.RenameWithoutReplacing(from, to);
 
     public override void Rename(string from, string to) => inner.Rename(from, to);
@@ -77,7 +79,7 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public override RepeatedLock OpenRepeatedLock(string name) => inner.OpenRepeatedLock(name);
 
-    public sealed override PlatformLock? Probe(string name) => inner.Probe(name);
+    public sealed override PlatformLock? Probe(string name, LockKind kind = LockKind.Shared) => inner.Probe(name, kind);
 
     public sealed override IReadOnlyList<int> LockHolders(string name) => inner.LockHolders(name);
 

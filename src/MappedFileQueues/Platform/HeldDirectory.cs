@@ -56,6 +56,14 @@ internal abstract class HeldDirectory : IDisposable
     }
 
     /// <summary>
+    /// Gives this directory, which the caller has just made, to the owner of the file of <see cref="AdoptModeOf"/>, too, when
+    /// root made it (Linux).
+    /// </summary>
+    public virtual void AdoptOwner()
+    {
+    }
+
+    /// <summary>
     /// Gives a file another name unless that name is taken; false when it is taken. Never replaces a file. On Portable on Unix
     /// this is one step only among the threads of this process; between processes the caller holds a lock (`prepare`) that all
     /// renaming processes hold.
@@ -138,11 +146,12 @@ internal abstract class HeldDirectory : IDisposable
     public virtual RepeatedLock OpenRepeatedLock(string name) => new(this, name);
 
     /// <summary>
-    /// Checks whether the lock is held exclusively, by taking a shared lock without waiting. Returns the taken lock, to be
-    /// disposed after use, when it is not; null when it is. Creates no file: nothing holds the lock of a missing file (a dummy is
-    /// returned). Errors as for <see cref="TryLock"/>.
+    /// Checks whether a lock of this kind could be taken, by taking it without waiting: a shared one, so whether the lock is held
+    /// exclusively, unless the caller asks for more. Returns the taken lock, to be disposed after use, when it could; null when
+    /// not. Needs no right to write, and creates no file: nothing holds the lock of a missing file (a dummy is returned). Errors
+    /// as for <see cref="TryLock"/>.
     /// </summary>
-    public abstract PlatformLock? Probe(string name);
+    public abstract PlatformLock? Probe(string name, LockKind kind = LockKind.Shared);
 
     /// <summary>
     /// The ids of the processes that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty.

@@ -12,6 +12,12 @@ internal static class LockWait
     /// <summary>How long to wait where no option of the user says more.</summary>
     public static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
 
+    /// <summary>
+    /// How long a lock may be held by a program that only reads or copies the file: .NET takes a shared lock for every file that
+    /// it opens (dotnet/runtime issue 34126). Whoever is refused has waited for this at least.
+    /// </summary>
+    public static readonly TimeSpan Passing = TimeSpan.FromMilliseconds(50);
+
     private const int PauseMsMax = 10;
 
     /// <summary>Takes the lock; null when the time is up.</summary>
@@ -22,7 +28,7 @@ internal static class LockWait
     /// <param name="look">Called before each pause; an exception from it ends the wait.</param>
     /// <param name="waits">Notes a long wait; null for none.</param>
     public static PlatformLock? TryTake(
-        HeldDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look, LockWaits? waits = null)
+        HeldDirectory directory, string name, LockKind kind, TimeSpan timeout, Action? look = null, LockWaits? waits = null)
     {
         if (directory.TryLock(name, kind) is { } free)
             return free;

@@ -45,7 +45,8 @@ internal static class MetaLock
 
     /// <summary>The error for a process that cannot join those whose lock files are gone.</summary>
     public static QueueInUseException CannotJoin(HeldDirectory directory, string meta) => directory.InUse(
-        meta, "Lock files were removed while other processes have the store open, so no process can join them",
+        meta, "Lock files were removed while other processes have the store open, so no process can join them; or another "
+            + $"program keeps {meta} locked",
         "Close it in every process, then open it again.");
 
     /// <summary>The error for a queue under which lock files were removed; it keeps what it holds.</summary>

@@ -60,14 +60,24 @@ internal static class WholeFile
     /// Refuses a queue or a pack whose meta page has a second name. Its files are those of another one, as after `cp -al`, and
     /// both would be destroyed as soon as one of them changes.
     /// </summary>
-    public static void ThrowIfLinked(HeldDirectory directory, string meta)
+    /// <param name="directory">The queue or the pack.</param>
+    /// <param name="meta">Its meta page.</param>
+    /// <param name="formerNames">Names that it may have had before. Where the system cannot rename without replacing, a crash
+    /// leaves both.</param>
+    public static void ThrowIfLinked(HeldDirectory directory, string meta, params ReadOnlySpan<string> formerNames)
     {
         using PlatformFile? file = directory.Open(meta, FileOpening.Read);
-        // Where a file system cannot rename without replacing, a crash during the creation leaves both names.
-        if (file is { HasOtherNames: true } && directory.Identify(meta + TemporarySuffix) != file.Identity)
-            throw new QueueFormatException($"The store shares its files with another one (hard links, as `cp -al` makes them): "
-                + $"path={directory.Path}, file={meta}. Make a real copy (`cp -a`) and open that, or remove the other one; "
-                + "nothing was written.");
+        if (file is not { HasOtherNames: true })
+            return;
+        foreach (string former in formerNames)
+        {
+            if (directory.Identify(former) == file.Identity)
+                return;
+        }
+
+        throw new QueueFormatException($"The store shares its files with another one (hard links, as `cp -al` makes them): "
+            + $"path={directory.Path}, file={meta}. Make a real copy (`cp -a`) and open that, or remove the other one; "
+            + "nothing was written.");
     }
 
     /// <summary>Removes a temporary file for a caller that already has an error to report.</summary>

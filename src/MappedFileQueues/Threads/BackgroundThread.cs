@@ -23,7 +23,8 @@ internal static class BackgroundThread
         catch (Exception error) when (error is OutOfMemoryException or ThreadStartException)
         {
             throw new MappedFileQueueException($"Cannot start a thread: name={name}, processId={Environment.ProcessId}. "
-                + "Raise the limit of processes and threads (ulimit -u, a container's pids limit), or end some, then try again.",
+                + "Raise the limit of processes and threads (ulimit -u, a container's pids limit) or of open files (ulimit -n), "
+                + "or end some, then try again.",
                 error);
         }
     }

@@ -133,14 +133,14 @@ internal sealed class SimDirectory(SimServices os) : HeldDirectory
         }
     }
 
-    public override PlatformLock? Probe(string name)
+    public override PlatformLock? Probe(string name, LockKind kind = LockKind.Shared)
     {
         ThrowIfNoHandle(name);
         lock (_disk.Gate)
         {
             return _disk.Find(name) is null || os.IsDead
                 ? new SimLock(_disk.Locks, os, "")
-                : _disk.Locks.TryTake(os, name, LockKind.Shared);
+                : _disk.Locks.TryTake(os, name, kind);
         }
     }
 

@@ -94,7 +94,7 @@ internal sealed class AppendFileSet : IDisposable
             // What is no file (a device) is refused before anything is made beside it.
             directory.Open(name, FileOpening.Read)?.Dispose();
             string lockName = name + ".lock";
-            ownership = directory.TryLock(lockName, LockKind.Exclusive) ?? throw directory.InUse(
+            ownership = LockWait.TryTake(directory, lockName, LockKind.Exclusive, LockWait.Passing) ?? throw directory.InUse(
                 lockName, "Another stream appends to this file", "Close it, or write to another file.", $"path={path}");
             files = new AppendFileSet(directory, ownership, name, options);
             files.OpenFirst();

@@ -32,7 +32,8 @@ internal sealed unsafe class ProducerAdmission(
             return;
         }
 
-        var deadline = new Deadline(store.Settings.LockTimeout);
+        TimeSpan timeout = store.Settings.LockTimeout;
+        var deadline = new Deadline(alone && timeout < LockWait.Passing ? LockWait.Passing : timeout);
         while (true)
         {
             store.ThrowIfClosing();

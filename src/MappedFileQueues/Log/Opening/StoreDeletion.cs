@@ -58,7 +58,8 @@ internal static class StoreDeletion
         if (directory.Identify(StoreNames.DeletedMeta) is not null)
             directory.CreateSubdirectory(StoreNames.Locks);
         using PlatformLock open = OpenLock.Take(directory, TimeSpan.Zero);
-        using PlatformLock attached = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive)
+        using PlatformLock attached = LockWait.TryTake(
+            directory, StoreNames.AttachedLock, LockKind.Exclusive, LockWait.Passing)
             ?? throw directory.InUse(
                 StoreNames.AttachedLock, "The store is open, so it cannot be deleted", "Close every queue on it first.");
         // Another process may have deleted the store meanwhile, and a third one may have put something else in its place.

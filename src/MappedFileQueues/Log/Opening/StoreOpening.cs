@@ -52,7 +52,8 @@ internal static unsafe class StoreOpening
             else
             {
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
-                WholeFile.ThrowIfLinked(directory, StoreNames.Meta);
+                WholeFile.ThrowIfLinked(
+                    directory, StoreNames.Meta, StoreNames.Meta + WholeFile.TemporarySuffix, StoreNames.UnfinishedSnapshot);
                 // It holds only locks and generations, so copies of a store may lack it.
                 directory.CreateSubdirectory(StoreNames.Locks);
             }
@@ -237,12 +238,26 @@ internal static unsafe class StoreOpening
                 && int.TryParse(slotText, out int slot) && slot is >= 0 and < SlotLayout.SlotCount
                 && uint.TryParse(generationText, out uint generation))
             {
-                using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
-                // Without the slot's file, which somebody removed, its maker may be alive.
-                bool isHeldByNobody = probe is not null && directory.Identify(StoreNames.SlotLock(slot)) is not null;
-                if (isHeldByNobody || slots.Generation(slot) != generation)
+                if (slots.Generation(slot) != generation || IsHeldByNobody(directory, slot))
                     directory.Delete($"{StoreNames.CommitLog}/{name}");
             }
+        }
+    }
+
+    /// <summary>
+    /// False where it is unknown. Without the slot's file, which somebody removed, its holder may be alive; and the file may be
+    /// another user's.
+    /// </summary>
+    private static bool IsHeldByNobody(HeldDirectory directory, int slot)
+    {
+        try
+        {
+            using PlatformLock? probe = directory.Probe(StoreNames.SlotLock(slot));
+            return probe is not null && directory.Identify(StoreNames.SlotLock(slot)) is not null;
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.EACCES)
+        {
+            return false;
         }
     }
 

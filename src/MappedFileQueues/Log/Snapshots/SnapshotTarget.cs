@@ -57,6 +57,8 @@ internal sealed class SnapshotTarget : IDisposable
         {
             // The users that share the source share the snapshot. The name is a whole path, so it means the source's page.
             directory.AdoptModeOf(Path.Combine(source.Path, StoreNames.Meta));
+            if (isNew)
+                directory.AdoptOwner();
             directory.AvoidCopyOnWrite("");
             directory.CreateSubdirectory(StoreNames.Locks);
             open = OpenLock.Take(directory, source.Settings.LockTimeout, source.ThrowIfClosing);

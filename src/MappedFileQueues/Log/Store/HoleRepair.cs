@@ -85,10 +85,14 @@ internal sealed unsafe class HoleRepair(
         using PlatformLock? probe = directory.Probe(slotLock);
         if (probe is null)
             return ClaimOwner.Living;
-        // The owner made it, and may be alive. Without the table this is a copy, which has no owners.
-        if (directory.Identify(slotLock) is null && directory.Identify(StoreNames.Slots) is not null)
+        if (directory.Identify(slotLock) is not null)
+            return ClaimOwner.Dead;
+        // The owner made it, and may be alive.
+        if (directory.Identify(StoreNames.Slots) is not null)
             throw MetaLock.LocksRemoved(directory);
-        return ClaimOwner.Dead;
+        // Without the table this is a copy, which has no owners; or all of locks/ was removed under them (see MetaLock).
+        using PlatformLock? alone = directory.Probe(StoreNames.Meta, LockKind.Exclusive);
+        return alone is null ? ClaimOwner.Living : ClaimOwner.Dead;
     }
 
     /// <summary>Turns the caller's own claim, or one that it may fence, into padding; false when the claim is gone.</summary>

@@ -34,10 +34,10 @@ internal static class PackOpening
         try
         {
             RefuseForeign(directory, options.CreateIfMissing);
-            WholeFile.ThrowIfLinked(directory, PackNames.Meta);
+            WholeFile.ThrowIfLinked(directory, PackNames.Meta, PackNames.Meta + WholeFile.TemporarySuffix);
             directory.AdoptModeOf(PackNames.Meta);
             directory.CreateSubdirectory(PackNames.Locks);
-            writerLock = directory.TryLock(PackNames.WriterLock, LockKind.Exclusive)
+            writerLock = LockWait.TryTake(directory, PackNames.WriterLock, LockKind.Exclusive, LockWait.Passing)
                 ?? throw PackErrors.InUse(directory);
             PackMeta? found = PackLoader.ReadMeta(directory);
             CheckBound(directory, found?.VolumeLength ?? options.VolumeSize, options);

@@ -70,6 +70,13 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <inheritdoc/>
+    public override void AdoptOwner()
+    {
+        if (LookAtModel() is { } model)
+            GiveToOwner(handle, model, path);
+    }
+
+    /// <inheritdoc/>
     public override bool RenameWithoutReplacing(string from, string to)
     {
         if (LinuxNative.renameat2(LinuxNative.SYS_renameat2, handle, from, handle, to, LinuxNative.RENAME_NOREPLACE) == 0)
@@ -194,8 +201,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
 
     // Read only: a reader without write rights must be able to check whether the owner of a claim lives.
     /// <inheritdoc/>
-    public override PlatformLock? Probe(string name) =>
-        LinuxLock.TryTake(this, name, LockKind.Shared, () => OpenHandle(name, FileOpening.Read));
+    public override PlatformLock? Probe(string name, LockKind kind = LockKind.Shared) =>
+        LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.Read));
 
     /// <inheritdoc/>
     public override IReadOnlyList<int> LockHolders(string name)

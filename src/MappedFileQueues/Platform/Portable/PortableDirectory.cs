@@ -240,7 +240,8 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
         PortableLock.TryTake(FullName(name), kind, create ? () => TryMakeFile(FullName(name), FileShare.None) : null);
 
     /// <inheritdoc/>
-    public override PlatformLock? Probe(string name) => PortableLock.Probe(FullName(name));
+    public override PlatformLock? Probe(string name, LockKind kind = LockKind.Shared) =>
+        PortableLock.Probe(FullName(name), kind);
 
     /// <inheritdoc/>
     public override IReadOnlyList<int> LockHolders(string name) => [];

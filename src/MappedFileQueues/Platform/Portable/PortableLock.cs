@@ -37,13 +37,15 @@ internal sealed class PortableLock : PlatformLock
     }
 
     /// <summary>
-    /// A shared lock, so that two probes do not take each other for the holder. Nothing holds the lock of a missing file.
+    /// A lock by an open for reading alone; a shared one as a rule, so that two probes do not take each other for the holder.
+    /// Nothing holds the lock of a missing file.
     /// </summary>
-    public static PortableLock? Probe(string path)
+    public static PortableLock? Probe(string path, LockKind kind)
     {
+        FileShare share = kind == LockKind.Exclusive ? FileShare.None : FileShare.Read;
         try
         {
-            return new PortableLock(path, null, File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.Read));
+            return new PortableLock(path, null, File.OpenHandle(path, FileMode.Open, FileAccess.Read, share));
         }
         catch (Exception error) when (error is FileNotFoundException or DirectoryNotFoundException)
         {

@@ -104,7 +104,7 @@ public class MappedFileQueueOptions
 
     /// <summary>
     /// How long to wait for a consumer's name or the producers' lock while another process or queue holds it. Default 0: a
-    /// <see cref="QueueInUseException"/> at once.
+    /// <see cref="QueueInUseException"/> at once, or after 50 ms, in which a program that only copies the files is passed over.
     /// </summary>
     public TimeSpan LockTimeout { get; set; } = TimeSpan.Zero;
 

@@ -176,6 +176,58 @@ public sealed class RemovedLocksTests
         }
     }
 
+    /// <summary>
+    /// With the table of slots the whole folder was gone, as in a copy, which has no owners: the claim was stepped over.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Read_AnOpenClaimIsInTheWayAndAllLocksAreGone_WaitsForIt(bool portable)
+    {
+        using var store = new CrashStore(mode: ProducerMode.Shared);
+        using MappedFileQueue holder = store.Open();
+        CrashStore.Append(holder, "m-0");
+        using MessageClaim claim = holder.Producer.DangerousClaim(1);
+        RemoveLocks(store.Path, folder: true);
+        PlatformScope.Use(portable);
+        using MappedFileReader reader = MappedFileReader.Open(store.Path);
+        Assert.True(reader.TryRead(out _));
+        Assert.False(reader.TryRead(out _));
+
+        claim.Span[0] = 7;
+        claim.Publish(1);
+
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
+        Assert.Equal(7, message[0]);
+    }
+
+    /// <summary>
+    /// .NET locks each file that it opens, so a program that copied the lock files ended an opener here and there.
+    /// </summary>
+    [Theory]
+    [InlineData("producers")]
+    [InlineData("consumer-one")]
+    public void Open_AnotherProgramReadsTheLockFile_IsNotRefused(string file)
+    {
+        using var store = new CrashStore(mode: ProducerMode.Exclusive);
+        using (MappedFileQueue first = store.Open())
+        {
+            first.OpenConsumer("one").Dispose();
+            first.OpenProducer().Dispose();
+        }
+
+        using MappedFileQueue queue = store.Open();
+        FileStream copied = File.OpenRead(Path.Combine(store.Path, "locks", file));
+        BackgroundCall closing = BackgroundCall.Start(() =>
+        {
+            Thread.Sleep(10);
+            copied.Dispose();
+        });
+        queue.OpenConsumer("one").Dispose();
+        queue.OpenProducer().Dispose();
+        closing.Join();
+    }
+
     private static int TryLockFolder(string path)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "flock is a tool of Linux");

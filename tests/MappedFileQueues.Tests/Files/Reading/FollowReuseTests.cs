@@ -115,6 +115,38 @@ public sealed class FollowReuseTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// A program that begins each file with the same line and was started twice: the second file was taken for a copy of the
+    /// first, which was deleted by then, and its line left out.
+    /// </summary>
+    [Fact]
+    public async Task Follow_AnotherFileBeginsAsTheDeletedOne_ItsLinesCome()
+    {
+        File.WriteAllText(FilePath, Lines(0, 2));
+        using MappedFileLines lines = MappedFileLines.Open(
+            FilePath, new MappedFileLinesOptions { FollowRolls = true, Follow = true });
+        Assert.True(lines.TryRead(out _));
+        Assert.True(lines.TryRead(out _));
+
+        // The kernel's clock of files moves each 4 ms at the slowest.
+        Thread.Sleep(20);
+        File.Move(FilePath, FilePath + ".1");
+        File.WriteAllText(FilePath + ".new", Lines(0, 1));
+        File.Delete(FilePath + ".1");
+        File.Move(FilePath + ".new", FilePath + ".1");
+        Thread.Sleep(20);
+        File.WriteAllText(FilePath, Lines(2, 1));
+
+        await Task.Run(() =>
+        {
+            foreach (int number in new[] { 0, 2 })
+            {
+                Assert.True(lines.TryRead(out ReadOnlySpan<byte> line));
+                Assert.Equal(LineOf(number).TrimEnd(), Encoding.UTF8.GetString(line));
+            }
+        }).WaitAsync(TimeSpan.FromSeconds(60));
+    }
+
     private static string Lines(int first, int count) => string.Concat(Enumerable.Range(first, count).Select(LineOf));
 
     private static string LineOf(int number) =>

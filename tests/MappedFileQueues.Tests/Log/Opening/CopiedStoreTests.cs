@@ -31,6 +31,24 @@ public sealed class CopiedStoreTests : IDisposable
         Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
     }
 
+    /// <summary>
+    /// Where the system cannot rename without replacing, it gives the second name and takes the first: a crash in between left
+    /// both, of a store that was being made or of a snapshot that was finished, and it was taken for such a copy.
+    /// </summary>
+    [Theory]
+    [InlineData("queue.meta.tmp")]
+    [InlineData("queue.meta.snapshot")]
+    public void Open_FormerNameOfTheMetaPageIsLeft_Opens(string former)
+    {
+        Refusal.MakeStore(_temp.StorePath);
+        using (Process link = Process.Start("ln", [_temp.PathOf("queue.meta"), _temp.PathOf(former)]))
+            link.WaitForExit();
+
+        Refusal.Attach(_temp.StorePath);
+
+        Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
+    }
+
     [Fact]
     public void OpenPack_CopyOfHardLinks_IsRefusedAndCanBeRead()
     {

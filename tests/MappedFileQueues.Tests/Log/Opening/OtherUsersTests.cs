@@ -54,6 +54,21 @@ public sealed class OtherUsersTests : IDisposable
         Assert.StartsWith("OK", AsUser(Nobody, "produce"), StringComparison.Ordinal);
     }
 
+    /// <summary>Root's snapshot: what is in it belonged to the service, but not its folder.</summary>
+    [Fact]
+    public void Snapshot_ByRoot_ItsFolderBelongsToTheStoresOwnerToo()
+    {
+        Fill("service", 1);
+        MountedFileSystem.Run("chown", "-R", $"{Nobody}:{Nobody}", _temp.StorePath);
+        string copy = Path.Combine(_temp.Root, "copy");
+
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+            queue.Snapshot(copy);
+
+        Assert.Equal("", NotOf("uid", Nobody, copy));
+        Assert.Equal("", NotOf("gid", Nobody, copy));
+    }
+
     [Fact]
     public void OpenPack_ByRoot_EverythingBelongsToThePacksOwner()
     {
@@ -113,10 +128,10 @@ public sealed class OtherUsersTests : IDisposable
     }
 
     /// <summary>What of the store belongs to others.</summary>
-    private string NotOf(string kind, string id)
+    private string NotOf(string kind, string id, string? path = null)
     {
         using Process find = Process.Start(
-            new ProcessStartInfo("find", [_temp.StorePath, "!", $"-{kind}", id]) { RedirectStandardOutput = true })!;
+            new ProcessStartInfo("find", [path ?? _temp.StorePath, "!", $"-{kind}", id]) { RedirectStandardOutput = true })!;
         return find.StandardOutput.ReadToEnd();
     }
 

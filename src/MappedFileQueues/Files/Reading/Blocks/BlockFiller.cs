@@ -138,10 +138,15 @@ internal sealed class BlockFiller
     /// <param name="mayWait">Whether the consumer's thread may wait for the disk.</param>
     public bool TryFill(bool mayWait)
     {
-        _isWanted = true;
-        if (_isAtEnd && _answered != _question)
+        bool mustLook = _isAtEnd && _answered != _question;
+        if (mustLook)
             _isAtEnd = false;
-        Monitor.PulseAll(_gate);
+
+        // Only what is new wakes the thread: a call that waits at the end comes by after each look, and would make the next look
+        // begin at once, again and again.
+        if (mustLook || !_isWanted)
+            Monitor.PulseAll(_gate);
+        _isWanted = true;
         if (CanFill && _mode == ReadMode.FromCache)
         {
             FillFromCache();

@@ -272,7 +272,8 @@ internal sealed class FileSequence
             if (file is null)
                 continue;
             (long, long) time = TimeOf(file);
-            if (time.CompareTo(TimeOf(current)) > 0 && time.CompareTo(least) < 0 && !IsCopy(file, current))
+            bool mayBeCopy = candidate.Naming != Naming.Rolled;
+            if (time.CompareTo(TimeOf(current)) > 0 && time.CompareTo(least) < 0 && !(mayBeCopy && IsCopy(file, current)))
                 (oldest, least) = (candidate, time);
         }
 
@@ -280,14 +281,18 @@ internal sealed class FileSequence
     }
 
     /// <summary>
-    /// Whether a file holds what the other one does, as far as both go: their beginnings are compared, and what is before the end
-    /// of the shorter one.
+    /// Whether a file holds what the other one does, and nothing else: their beginnings are compared, and what is before the end
+    /// of the copy. A copy lacks only what was written after it was made: a program that begins each file with the same words has
+    /// made a new file when it was created after the last write to the other one.
     /// </summary>
     private static bool IsCopy(ReadableFile file, ReadableFile original)
     {
         const int ComparedLength = 4096;
-        long length = Math.Min(file.Length, original.Length);
-        return length > 0 && HaveSameBytes(0) && HaveSameBytes(Math.Max(0, length - ComparedLength));
+        long length = file.Length;
+        long rest = original.Length - length;
+        bool mayLackTheRest = rest == 0 || MarkOf(file).Birth <= original.Modified;
+        return length > 0 && rest >= 0 && mayLackTheRest
+            && HaveSameBytes(0) && HaveSameBytes(Math.Max(0, length - ComparedLength));
 
         bool HaveSameBytes(long position)
         {
