@@ -8,6 +8,9 @@ internal abstract class MessageSource : IDisposable
     /// <summary>The offset of the message that was read last.</summary>
     public abstract long MessageOffset { get; }
 
+    /// <summary>Where the next read begins.</summary>
+    public abstract long NextOffset { get; }
+
     /// <summary>
     /// If damage is stepped over: the damage at which the source stands, because nothing after it is certain to be a message;
     /// null at the end of the log.
@@ -41,6 +44,8 @@ internal sealed class ReaderSource : MessageSource
     }
 
     public override long MessageOffset => _reader.MessageOffset;
+
+    public override long NextOffset => _reader.Offset;
 
     public override QueueCorruptException? DamageAhead => _reader.DamageAhead;
 
@@ -91,6 +96,8 @@ internal sealed class ConsumerSource : MessageSource
     }
 
     public override long MessageOffset => _consumer.MessageOffset;
+
+    public override long NextOffset => _consumer.Offset;
 
     public override QueueCorruptException? DamageAhead => _log.Reader.DamageAhead;
 

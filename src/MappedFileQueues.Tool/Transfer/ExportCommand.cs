@@ -1,6 +1,5 @@
 using System.CommandLine;
 using System.Text.Json;
-using MappedFileQueues.Inspection;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tool.Arguments;
@@ -121,39 +120,29 @@ internal static class ExportCommand
         }
     }
 
-    /// <summary>Writes what is published when it begins, so that it never chases a fast producer.</summary>
     private static TransferResult Write(ConsumePlan plan, bool isBinary, Stream output, CancellationToken stopped)
     {
-        StoreHeader header;
-        long end;
-        using (var store = ReadOnlyStore.Open(Path.GetFullPath(plan.StorePath), verifiesChecksum: false))
-            (header, end) = (StoreHeader.Of(store.Meta), Math.Max(store.FindLatest(), store.PassedTo));
-        using MessageSource source = plan.Open(MessagePrinter.OnSkipped, MessagePrinter.OnGap);
+        using WholeStore source = new(plan);
         using ProgressLine progress = new("exporting");
         using MessageWriter writer = new(output, new MessageFormat(MessageForm.Json));
         if (isBinary)
-            BinaryForm.WriteHeader(output, header);
+            BinaryForm.WriteHeader(output, source.Header);
         else
-            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(header, TransferJsonContext.Default.StoreHeader));
+            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(source.Header, TransferJsonContext.Default.StoreHeader));
         long count = 0;
         long bytes = 0;
-        long begin = -1;
-        while (source.TryRead(TimeSpan.Zero, out ReadOnlySpan<byte> message) && source.MessageOffset < end)
+        while (source.TryRead(progress, stopped, out ReadOnlySpan<byte> message))
         {
-            if (stopped.IsCancellationRequested)
-                return new TransferResult(count, bytes, IsComplete: false);
             if (isBinary)
                 BinaryForm.WriteMessage(output, message, source.MessageOffset);
             else
                 writer.Write(message, source.MessageOffset);
             count++;
             bytes += message.Length;
-            begin = begin < 0 ? source.MessageOffset : begin;
-            progress.Report(source.MessageOffset - begin, end - begin);
         }
 
-        if (source.DamageAhead is { } damage)
-            throw damage;
+        if (stopped.IsCancellationRequested)
+            return new TransferResult(count, bytes, IsComplete: false);
         if (isBinary)
             BinaryForm.WriteEnd(output, count);
         else

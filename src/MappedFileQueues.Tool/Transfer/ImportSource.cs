@@ -27,6 +27,9 @@ internal abstract class ImportSource
     private static ToolException Short(long count) => new(
         $"The export ends too early: messages={count}. Those before it were imported; export the store again.");
 
+    private static ToolException Followed(long count) => new(
+        $"Something follows the end of the export: messages={count}. Those were imported; import each export by itself.");
+
     /// <summary>The binary form.</summary>
     private sealed class BinarySource : ImportSource
     {
@@ -60,6 +63,8 @@ internal abstract class ImportSource
 
             if (!isMessage && count != _count)
                 throw Short(_count);
+            if (!isMessage && _input.ReadByte() >= 0)
+                throw Followed(_count);
             _count++;
             return isMessage;
         }
@@ -116,7 +121,15 @@ internal abstract class ImportSource
                 if (!json.TryGetProperty("end", out JsonElement end) || end.ValueKind != JsonValueKind.Number)
                     throw Wrong();
                 _isOver = true;
-                return end.TryGetInt64(out long count) && count == _count ? false : throw Short(_count);
+                if (!end.TryGetInt64(out long count) || count != _count)
+                    throw Short(_count);
+                while (_lines.TryRead(out line))
+                {
+                    if (!line.IsEmpty)
+                        throw Followed(_count);
+                }
+
+                return false;
             }
 
             _isOver = true;

@@ -1,6 +1,5 @@
 using System.CommandLine;
 using System.Diagnostics;
-using MappedFileQueues.Inspection;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Consume;
@@ -64,31 +63,19 @@ internal static class ReplayCommand
     private static TransferResult Replay(
         ConsumePlan plan, MappedFileQueueOptions options, long? rate, long countMax, CancellationToken stopped)
     {
-        StoreHeader header;
-        long end;
-        using (var store = ReadOnlyStore.Open(Path.GetFullPath(plan.StorePath), verifiesChecksum: false))
-            (header, end) = (StoreHeader.Of(store.Meta), Math.Max(store.FindLatest(), store.PassedTo));
-        using MessageSource source = plan.Open(MessagePrinter.OnSkipped, MessagePrinter.OnGap);
-        using TargetStore target = new(options, header);
+        using WholeStore source = new(plan);
+        using TargetStore target = new(options, source.Header);
         using ProgressLine progress = new("replaying");
         long begun = Stopwatch.GetTimestamp();
-        long first = -1;
-        while (target.Count < countMax && source.TryRead(TimeSpan.Zero, out ReadOnlySpan<byte> message)
-            && source.MessageOffset < end)
+        while (target.Count < countMax && source.TryRead(progress, stopped, out ReadOnlySpan<byte> message))
         {
-            if (stopped.IsCancellationRequested || !Wait(begun, target.Count, rate, stopped))
-            {
-                target.Flush();
-                return new TransferResult(target.Count, target.Bytes, IsComplete: false);
-            }
-
+            if (!Wait(begun, target.Count, rate, stopped))
+                break;
             target.Add(message);
-            first = first < 0 ? source.MessageOffset : first;
-            progress.Report(source.MessageOffset - first, end - first);
         }
 
         target.Flush();
-        return source.DamageAhead is { } damage ? throw damage : new TransferResult(target.Count, target.Bytes, IsComplete: true);
+        return new TransferResult(target.Count, target.Bytes, IsComplete: !stopped.IsCancellationRequested);
     }
 
     /// <summary>

@@ -109,7 +109,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     /// <summary>The current state of the store.</summary>
     public MappedFileQueueInfo GatherInfo(bool countsMessages = false) =>
-        StoreStatus.Gather(Directory, Meta, _control, countsMessages);
+        StoreStatus.Gather(Directory, Meta, _control, countsMessages, IsOfThisBoot);
 
     /// <summary>Whether an offset is a frame's start or the tail, by a walk from its segment's first byte.</summary>
     public bool IsFrameStart(long offset)

@@ -2,6 +2,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Retention;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -15,18 +16,24 @@ namespace MappedFileQueues.Inspection;
 /// </summary>
 internal static unsafe class StoreStatus
 {
+    /// <param name="directory">The store.</param>
+    /// <param name="meta">Its meta page.</param>
+    /// <param name="control">Its control page; null when there is none.</param>
+    /// <param name="countsMessages">Whether messages are counted, which walks over them all.</param>
+    /// <param name="isRecovered">Whether the store was recovered in this boot. Then readers step over a dead producer's claim;
+    /// else what lies behind it may be cut off.</param>
     public static MappedFileQueueInfo Gather(
-        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages)
+        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages, bool isRecovered)
     {
         while (true)
         {
-            if (TryGather(directory, meta, control, countsMessages) is { } info)
+            if (TryGather(directory, meta, control, countsMessages, isRecovered) is { } info)
                 return info;
         }
     }
 
     private static MappedFileQueueInfo? TryGather(
-        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages)
+        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages, bool isRecovered)
     {
         List<long> segments = [];
         foreach (string name in directory.List(StoreNames.CommitLog))
@@ -42,7 +49,7 @@ internal static unsafe class StoreStatus
         long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Confirmed));
         List<MappedFileClaimInfo> claims = [];
         (long published, long tail) = Walk(
-            directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims);
+            directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims, isRecovered);
         if (published < OldestOffset.Find(directory, meta, control))
             return null; // Retention has overtaken the walk.
         MessageCounter? counter = countsMessages ? new MessageCounter(directory, meta, new FrameChecksum(meta.LogId)) : null;
@@ -118,7 +125,7 @@ internal static unsafe class StoreStatus
 
     /// <summary>Ends with the last segment that existed at the start, so that it never chases a fast producer.</summary>
     private static (long Published, long Tail) Walk(
-        HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<MappedFileClaimInfo> claims)
+        HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<MappedFileClaimInfo> claims, bool isRecovered)
     {
         var checksum = new FrameChecksum(meta.LogId);
         long offset = from;
@@ -136,8 +143,9 @@ internal static unsafe class StoreStatus
                     return (published < 0 ? offset : published, offset);
                 if (FrameHeader.State(header) == FrameState.Claimed)
                 {
-                    published = published < 0 ? offset : published;
-                    claims.Add(Describe(directory, header, offset));
+                    claims.Add(Describe(directory, header, offset, out uint generation));
+                    if (published < 0 && !(isRecovered && IsOfDead(directory, header, generation)))
+                        published = offset;
                 }
 
                 offset += FrameHeader.FrameLength(FrameHeader.Length(header));
@@ -147,17 +155,31 @@ internal static unsafe class StoreStatus
         return (published < 0 ? offset : published, offset);
     }
 
-    private static MappedFileClaimInfo Describe(HeldDirectory directory, ulong header, long offset)
+    /// <summary>False where nobody knows.</summary>
+    private static bool IsOfDead(HeldDirectory directory, ulong claim, uint generation)
     {
-        int slot = SlotLayout.Slot(FrameHeader.HighHalf(header));
-        int processId = 0;
-        using PlatformFile? slots = directory.Open(StoreNames.Slots, FileOpening.Read);
-        if (slots is not null)
+        try
         {
-            Span<byte> bytes = stackalloc byte[4];
-            if (slots.ReadAt(bytes, SlotLayout.EntryAt(slot) + 4) == 4)
-                processId = BitConverter.ToInt32(bytes);
+            return HoleRepair.OwnerOf(directory, claim, generation) == ClaimOwner.Dead;
         }
+        catch (MappedFileQueueException)
+        {
+            return false;
+        }
+    }
+
+    private static MappedFileClaimInfo Describe(HeldDirectory directory, ulong header, long offset, out uint generation)
+    {
+        uint owner = FrameHeader.HighHalf(header);
+        int slot = SlotLayout.Slot(owner);
+        int processId = 0;
+
+        // A copy may have no table; then the claim's own is as good.
+        generation = SlotLayout.Generation(owner);
+        using PlatformFile? slots = directory.Open(StoreNames.Slots, FileOpening.Read);
+        Span<byte> bytes = stackalloc byte[8];
+        if (slots is not null && slots.ReadAt(bytes, SlotLayout.EntryAt(slot)) == bytes.Length)
+            (generation, processId) = (BitConverter.ToUInt32(bytes), BitConverter.ToInt32(bytes[4..]));
 
         return new MappedFileClaimInfo
         {

@@ -395,7 +395,7 @@ internal sealed class QueueCore : IDisposable
     {
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control, countsMessages);
+        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control, countsMessages, isRecovered: true);
     }
 
     /// <summary>What this queue has done itself. Reads no file.</summary>

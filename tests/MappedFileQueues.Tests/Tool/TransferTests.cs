@@ -92,6 +92,20 @@ public sealed class TransferTests : IDisposable
         Assert.Equal(Messages, Read(copy));
     }
 
+    /// <summary>`cat a b | mfq import`: the second export was left out in silence.</summary>
+    [Theory]
+    [InlineData("jsonl")]
+    [InlineData("binary")]
+    public void Import_TwoExportsInOneFile_SaysWhatWasImported(string format)
+    {
+        Fill();
+        byte[] bytes = ToolRun.Of("export", _temp.StorePath, "--format", format).Expect(0).Output;
+        string copy = Path.Combine(_temp.Root, "copy");
+
+        ToolRun.WithInput([.. bytes, .. bytes], "import", copy).ExpectError("follows the end", $"messages={Messages.Count}");
+        Assert.Equal(Messages, Read(copy));
+    }
+
     [Fact]
     public void Import_BinaryWithAFlippedBit_IsRefused()
     {

@@ -32,9 +32,9 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader) : Reused
         _isFree = false;
         _isPending = true;
         SawHole = false;
-        EndsAt = timeout < TimeSpan.Zero
-            ? long.MaxValue
-            : Stopwatch.GetTimestamp() + (long)(timeout.TotalSeconds * Stopwatch.Frequency);
+        long now = Stopwatch.GetTimestamp();
+        var length = (long)(timeout.TotalSeconds * Stopwatch.Frequency);
+        EndsAt = timeout < TimeSpan.Zero || length > long.MaxValue - now ? long.MaxValue : now + length;
         reader.IsAwaited = true;
         _token = cancellationToken;
         if (cancellationToken.CanBeCanceled)
