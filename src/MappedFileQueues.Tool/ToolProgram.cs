@@ -49,6 +49,14 @@ internal static class ToolProgram
         {
             return ErrorLine.Write(exception.Message, UsageErrors.FailureOf(parsed));
         }
+        catch (ArgumentException exception) when (exception.Source == nameof(MappedFileQueues))
+        {
+            // The library refuses a value that only it can judge, such as one that does not fit the pack.
+            string message = exception.ParamName is null
+                ? exception.Message
+                : exception.Message.Replace($" (Parameter '{exception.ParamName}')", "", StringComparison.Ordinal);
+            return ErrorLine.Write(message, UsageErrors.FailureOf(parsed));
+        }
         catch (Exception exception)
         {
             string place = exception.StackTrace?.TrimStart().Split('\n')[0] ?? "";

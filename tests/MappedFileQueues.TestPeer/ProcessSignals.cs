@@ -9,6 +9,7 @@ internal static partial class ProcessSignals
     private const int SigStop = 19;
     private const int LimitOpenFiles = 7;
     private const int LimitProcesses = 6;
+    private const int LimitAddressSpace = 9;
 
     /// <summary>Ends the process as a crash does: nothing is unwound, nothing flushed.</summary>
     public static void Kill()
@@ -25,6 +26,9 @@ internal static partial class ProcessSignals
 
     /// <summary>The most processes and threads that this process's user may have from now on; root has no limit.</summary>
     public static void LimitThreads(ulong count) => Limit(LimitProcesses, count);
+
+    /// <summary>The most address space that this process may have from now on, in bytes.</summary>
+    public static void LimitMemory(ulong length) => Limit(LimitAddressSpace, length);
 
     private static void Limit(int resource, ulong count)
     {

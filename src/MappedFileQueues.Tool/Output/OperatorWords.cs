@@ -17,6 +17,7 @@ internal static class OperatorWords
             "End that program, choose another name, or wait for it with --lock-timeout."),
         ("Close it, or raise LockTimeout.", "End that program, or wait for it with --lock-timeout."),
         ("Use a smaller SegmentSize", "Create the store with a smaller --segment-size"),
+        ("or use shorter files (SegmentSize, VolumeSize, RollLength)", "or make it with a smaller --segment-size or --volume-size"),
         ("(MappedFileReader.Open needs no write)", "(`mfq consume` without --commit needs no write)"),
         ("Call MappedFileQueue.Delete again, then open it.", "Remove what is left of the directory, then try again."),
         ("Open it as MappedFileQueue<T>.",

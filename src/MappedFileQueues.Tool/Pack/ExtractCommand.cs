@@ -86,13 +86,21 @@ internal static class ExtractCommand
     }
 
     /// <summary>
-    /// Always creates a new file: an existing one is unlinked, not opened, so a link of that name is never followed.
+    /// The file has its name once it is whole. An existing one is replaced, not opened, so a link of that name is never followed.
     /// </summary>
     private static void Write(string path, ReadOnlySpan<byte> data, bool overwrite)
     {
-        if (overwrite)
-            File.Delete(path);
-        using FileStream file = new(path, FileMode.CreateNew, FileAccess.Write, FileShare.None, bufferSize: 0);
-        file.Write(data);
+        // Not the name and a suffix, which may be longer than a name may be.
+        string temporary = Path.Combine(Path.GetDirectoryName(path)!, $".mfq-extract-{Environment.ProcessId}.tmp");
+        try
+        {
+            using (FileStream file = new(temporary, FileMode.CreateNew, FileAccess.Write, FileShare.None, bufferSize: 0))
+                file.Write(data);
+            File.Move(temporary, path, overwrite);
+        }
+        finally
+        {
+            File.Delete(temporary);
+        }
     }
 }

@@ -1,3 +1,5 @@
+using MappedFileQueues.Log.StoreFiles;
+
 namespace MappedFileQueues.Tool.Pack;
 
 /// <summary>A file to be put into a pack.</summary>
@@ -42,7 +44,7 @@ internal static class PackFiles
             {
                 if (entry.LinkTarget is not null || IsMisnamed(entry.FullName))
                     onSkipped(entry.FullName);
-                else if (entry.FullName == System.IO.Path.GetFullPath(pack))
+                else if (entry is DirectoryInfo same && StorePaths.AreSame(same.FullName, pack))
                     continue;
                 else if (entry is DirectoryInfo folder)
                     folders.Push((folder, $"{next.Prefix}{folder.Name}/"));

@@ -113,7 +113,8 @@ internal static class DiskErrors
         ENFILE => "The whole system has too many open files: close some, or raise fs.file-max.",
         ENOTDIR => "A part of the path is a file, or not a directory: name a directory, or move the file away.",
         EISDIR => "A directory has the name of a file of the store: move it away, or name another store directory.",
-        EFBIG => "Use a smaller SegmentSize, or raise the limit of file sizes (ulimit -f, or the file system's own).",
+        EFBIG => "Raise the limit of file sizes (ulimit -f, or the file system's own), "
+            + "or use shorter files (SegmentSize, VolumeSize, RollLength).",
         ENOENT => "Check the path; a part of the store may have been removed while it was in use.",
         EEXIST => "Something of that name is in the way: move it away, or name another store directory.",
         ENAMETOOLONG => "Use a shorter store path or consumer name.",

@@ -1,5 +1,7 @@
+using System.Diagnostics;
 using System.Text;
 using MappedFileQueues.Files;
+using MappedFileQueues.Packs;
 
 namespace MappedFileQueues.TestPeer.Verbs;
 
@@ -24,6 +26,8 @@ internal static class NoThreadsVerb
             ("consume-async", ConsumeAsync),
             ("durable-async", DurableAsync),
             ("append", Append),
+            ("compact", Compact),
+            ("buffer", Buffer),
         ];
         foreach ((string name, Action<string> part) in parts)
         {
@@ -127,6 +131,52 @@ internal static class NoThreadsVerb
         Directory.CreateDirectory(path);
         string file = Path.Combine(path, "app.log");
         Without(() => Throws<MappedFileQueueException>(() => new AppendFileStream(file)));
+        using (AppendFileStream stream = new(file))
+            stream.Write("line\n"u8);
+        Equal("line\n", File.ReadAllText(file));
+    }
+
+    /// <summary>
+    /// A compaction that could not be started ended the put that asked for it, although the object was there, and no later one
+    /// was ever started.
+    /// </summary>
+    private static void Compact(string path)
+    {
+        using PackStore pack = PackStore.Open(path, new PackOptions { VolumeSize = 1 << 20, CompactAtGarbage = 0.3 });
+        byte[] data = new byte[100_000];
+        Without(() =>
+        {
+            for (int i = 0; i < 40; i++)
+                pack.Put("key", data);
+            True(pack.CompactionFailure is not null);
+        });
+        True(SpinWait.SpinUntil(
+            () =>
+            {
+                pack.Put("key", data);
+                return pack.CompactionFailure is null && pack.GetInfo().Length < 3 << 20;
+            },
+            s_deadline));
+    }
+
+    /// <summary>
+    /// The buffers of a file that is appended to. Without memory for them the application ended where the log provider returns to
+    /// its file, and a change of the settings kept the log without a file for good.
+    /// </summary>
+    private static void Buffer(string path)
+    {
+        Directory.CreateDirectory(path);
+        string file = Path.Combine(path, "app.log");
+        ProcessSignals.LimitMemory((ulong)Process.GetCurrentProcess().VirtualMemorySize64 + (64 << 20));
+        try
+        {
+            Throws<MappedFileQueueException>(() => new AppendFileStream(file, new AppendFileOptions { BufferLength = 1 << 28 }));
+        }
+        finally
+        {
+            ProcessSignals.LimitMemory(ulong.MaxValue);
+        }
+
         using (AppendFileStream stream = new(file))
             stream.Write("line\n"u8);
         Equal("line\n", File.ReadAllText(file));

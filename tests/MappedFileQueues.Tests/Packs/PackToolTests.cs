@@ -1,6 +1,7 @@
 using System.Text;
 using System.Text.Json;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Tests.Platform;
 using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Packs;
@@ -41,6 +42,61 @@ public sealed class PackToolTests : IDisposable
         string refused = ToolRun.Of("pack", "extract", _temp.StorePath, Target).Expect(1).Error;
         Assert.Equal(42, refused.Split('\n').Count(line => line.Length > 0));
         ToolRun.Of("pack", "extract", _temp.StorePath, Target, "--overwrite").Expect(0);
+    }
+
+    /// <summary>
+    /// The pack's own directory was recognised by its text alone: with a slash at its end, as a shell completes it, or through a
+    /// link, the pack was put into itself, and doubled at each call.
+    /// </summary>
+    [Theory]
+    [InlineData("source/own.pack/")]
+    [InlineData("link/own.pack")]
+    public void Add_PackLiesInTheTree_IsLeftOut(string pack)
+    {
+        MakeTree();
+        Directory.CreateSymbolicLink(Path.Combine(_temp.Root, "link"), Source);
+        string path = Path.Combine(_temp.Root, pack);
+        for (int i = 0; i < 2; i++)
+            ToolRun.Of("pack", "add", path, Source).Expect(0);
+
+        Assert.Equal(42, ToolRun.Of("pack", "list", path).Expect(0).Lines.Length);
+    }
+
+    /// <summary>What could not be written stayed half under its name, and what stood there before was gone.</summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Extract_DiskIsFull_LeavesWhatWasThere(bool overwrite)
+    {
+        const int Length = 1_500_000;
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            for (int i = 0; i < 3; i++)
+                pack.Put($"{i}", PackBytes.Make(Length, i));
+        }
+
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root);
+        File.WriteAllText(disk.PathOf("2"), "former");
+
+        string[] arguments = ["pack", "extract", _temp.StorePath, disk.Path];
+        ToolRun.Of(overwrite ? [.. arguments, "--overwrite"] : arguments).ExpectError("Not extracted: key=2");
+
+        Assert.Equal(["0", "1", "2"], Directory.GetFileSystemEntries(disk.Path).Select(Path.GetFileName).Order());
+        Assert.Equal(PackBytes.Make(Length, 1), File.ReadAllBytes(disk.PathOf("1")));
+        Assert.Equal("former", File.ReadAllText(disk.PathOf("2")));
+    }
+
+    [Fact]
+    public void Use_ValuesThatDoNotFitThePack_AreErrorsOfTheUser()
+    {
+        ToolRun.Of("pack", "create", _temp.StorePath).Expect(0);
+        string file = Path.Combine(_temp.Root, "file");
+        File.WriteAllText(file, "x");
+        string error = ToolRun.Of("pack", "add", _temp.StorePath, file, "--max-bytes", "100MiB").Expect(1).Error;
+        Assert.StartsWith("mfq: --max-bytes is less than two volumes", error, StringComparison.Ordinal);
+        Assert.DoesNotContain("Parameter", error, StringComparison.Ordinal);
+        error = ToolRun.Of("pack", "get", _temp.StorePath, new string('k', 70_000)).Expect(1).Error;
+        Assert.StartsWith("mfq: The key is too long", error, StringComparison.Ordinal);
     }
 
     [Fact]

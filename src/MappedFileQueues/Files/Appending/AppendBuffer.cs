@@ -26,7 +26,17 @@ internal sealed unsafe class AppendBuffer
     {
         _length = length;
         _alignment = length / 2 / AppendFileOptions.BlockLength * AppendFileOptions.BlockLength;
-        _start = (byte*)NativeMemory.AlignedAlloc((nuint)(length + AppendFileOptions.BlockLength), AppendFileOptions.BlockLength);
+        try
+        {
+            _start = (byte*)NativeMemory.AlignedAlloc(
+                (nuint)(length + AppendFileOptions.BlockLength), AppendFileOptions.BlockLength);
+        }
+        catch (OutOfMemoryException error)
+        {
+            // Whoever goes on when a file cannot be opened goes on here too.
+            throw new MappedFileQueueException(
+                $"There is no memory for a buffer: length={length}. Use a smaller BufferLength.", error);
+        }
     }
 
     /// <summary>Its memory.</summary>

@@ -30,7 +30,7 @@ internal sealed unsafe class AppendBuffers : IDisposable
 
     /// <param name="length">The most that one write to the file has, in bytes; see <see cref="AppendBuffer"/>.</param>
     /// <param name="fileLengthMax">The length at which a file ends and the next one begins.</param>
-    /// <exception cref="OutOfMemoryException">The system gives no memory.</exception>
+    /// <exception cref="MappedFileQueueException">The system gives no memory.</exception>
     public AppendBuffers(int length, long fileLengthMax)
     {
         _fileLengthMax = fileLengthMax;

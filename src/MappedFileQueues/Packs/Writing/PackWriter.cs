@@ -4,6 +4,7 @@ using MappedFileQueues.Packs.Index;
 using MappedFileQueues.Packs.Reading;
 using MappedFileQueues.Packs.Volumes;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Packs.Writing;
 
@@ -218,7 +219,7 @@ internal sealed class PackWriter : IDisposable
             Start(CheckpointInBackground);
         bool isLookDue = _garbageMax is not null && Appender.GarbageMade - Volatile.Read(ref _garbageSeen) >= GarbageStep;
         if (isLookDue && Interlocked.Exchange(ref _isCompactionQueued, 1) == 0)
-            StartLong(CompactInBackground);
+            StartCompaction();
         return outcome == AppendOutcome.Written;
     }
 
@@ -236,49 +237,65 @@ internal sealed class PackWriter : IDisposable
         }
     }
 
-    /// <summary>A compaction reads and writes for seconds: not on a thread that others of the pool wait for.</summary>
-    private static void StartLong(Action work)
+    /// <summary>
+    /// A compaction reads and writes for seconds: not on a thread that others of the pool wait for. What was put is put, so where
+    /// the system gives no thread it is only noted.
+    /// </summary>
+    private void StartCompaction()
     {
-        if (ProtocolSteps.Background is { } background)
-            background(work);
-        else
-            _ = Task.Factory.StartNew(work, CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default);
+        try
+        {
+            if (ProtocolSteps.Background is { } background)
+                background(CompactInBackground);
+            else
+                _ = BackgroundThread.Start(CompactInBackground, "compact");
+        }
+        catch (MappedFileQueueException error)
+        {
+            EndCompaction(error);
+        }
     }
 
     private void CompactInBackground()
     {
         lock (Maintenance)
         {
-            if (!_isDisposed && !Appender.IsPoisoned)
-                TryCompact(_garbageMax!.Value);
-            Volatile.Write(ref _garbageSeen, Appender.GarbageMade);
-            Volatile.Write(ref _isCompactionQueued, 0);
+            EndCompaction(_isDisposed || Appender.IsPoisoned ? CompactionFailure : TryCompact(_garbageMax!.Value));
         }
     }
 
+    private void EndCompaction(MappedFileQueueException? failure)
+    {
+        Volatile.Write(ref _compactionFailure, failure);
+        Volatile.Write(ref _garbageSeen, Appender.GarbageMade);
+        Volatile.Write(ref _isCompactionQueued, 0);
+    }
+
     /// <summary>
-    /// Keeps a failure for those who ask: nothing acknowledged depends on a compaction, and the next one may succeed. If the sync
-    /// in it failed, the pack is poisoned, and the next put reports that.
+    /// Returns a failure, for those who ask: nothing acknowledged depends on a compaction, and the next one may succeed. If the
+    /// sync in it failed, the pack is poisoned, and the next put reports that.
     /// </summary>
-    private void TryCompact(double garbageMax)
+    private MappedFileQueueException? TryCompact(double garbageMax)
     {
         IReadOnlyList<Volume> volumes = Core.Volumes.InOrder;
         long length = volumes.Sum(static volume => volume.NeedlesLength);
         long garbage = length - volumes.Sum(static volume => volume.LiveLength);
         if (garbage == 0 || garbage < length * garbageMax)
-            return;
+            return CompactionFailure;
         try
         {
             _ = new PackCompactor(this).Run(garbageMax, _closing.Token);
-            Volatile.Write(ref _compactionFailure, null);
-        }
-        catch (MappedFileQueueException error)
-        {
-            Volatile.Write(ref _compactionFailure, error);
+            return null;
         }
         catch (OperationCanceledException)
         {
             // The pack is being closed. What is done by now stays done.
+            return CompactionFailure;
+        }
+        catch (Exception error)
+        {
+            return error as MappedFileQueueException
+                ?? new MappedFileQueueException($"The compaction has failed; the next one tries again. {error.Message}", error);
         }
     }
 
@@ -304,7 +321,7 @@ internal sealed class PackWriter : IDisposable
         {
             CheckpointHeld();
         }
-        catch (MappedFileQueueException)
+        catch (Exception error) when (error is MappedFileQueueException or OutOfMemoryException)
         {
             // The old checkpoint counts. The next attempt follows an interval later.
             Volatile.Write(ref _checkpointedAt, Appender.Written);

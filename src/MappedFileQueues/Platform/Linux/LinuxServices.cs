@@ -64,6 +64,13 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     /// <inheritdoc/>
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
     {
+        if (!TryWaitOnWord(word, expected, timeout))
+            throw LinuxErrors.Make("Cannot wait on a word in shared memory", $"0x{(nint)word:x}", DiskErrors.EFAULT);
+    }
+
+    /// <summary>False when the word is not mapped.</summary>
+    private static bool TryWaitOnWord(uint* word, uint expected, TimeSpan timeout)
+    {
         // Not the PRIVATE kind: the word is identified by file and position, not by this process's address.
         LinuxTimespec limit = new()
         {
@@ -72,13 +79,12 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
         };
         nint result = LinuxNative.futex(
             LinuxNative.SYS_futex, word, LinuxNative.FUTEX_WAIT, (nint)expected, timeout < TimeSpan.Zero ? null : &limit);
-        if (result == 0)
-            return;
-        int errno = LinuxErrors.Last;
+        int errno = result == 0 ? 0 : LinuxErrors.Last;
 
         // A changed word, a signal and the time-out end a wait; any other error would make the caller spin forever.
-        if (errno is not (DiskErrors.EAGAIN or DiskErrors.EINTR or DiskErrors.ETIMEDOUT))
-            throw LinuxErrors.Make("Cannot wait on a word in shared memory", $"0x{(nint)word:x}", errno);
+        return errno is 0 or DiskErrors.EAGAIN or DiskErrors.EINTR or DiskErrors.ETIMEDOUT || (errno == DiskErrors.EFAULT
+            ? false
+            : throw LinuxErrors.Make("Cannot wait on a word in shared memory", $"0x{(nint)word:x}", errno));
     }
 
     /// <inheritdoc/>
@@ -89,7 +95,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     {
         if (words.Length == 1 || !_waitsOnMany.Value)
         {
-            WaitOnWord(words[^1].Word, words[^1].Expected, timeout);
+            _ = TryWaitOnWord(words[^1].Word, words[^1].Expected, timeout);
             return;
         }
 

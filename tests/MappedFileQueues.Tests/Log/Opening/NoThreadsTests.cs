@@ -20,7 +20,10 @@ public sealed class NoThreadsTests : IDisposable
 
         child.ExpectExit();
 
-        string[] parts = ["limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append"];
+        string[] parts =
+        [
+            "limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append", "compact", "buffer",
+        ];
         Assert.Equal(parts.Select(part => $"{part} ok"), child.Lines);
     }
 }

@@ -25,6 +25,22 @@ public sealed class LinuxPlatformTests : PlatformContractTests
         Assert.True(Services.FenceOtherProcesses());
     }
 
+    /// <summary>
+    /// A queue was disposed between the last look of the thread that waits for its consumers and its sleep. On a kernel before
+    /// 5.16, which sleeps on one word alone, that ended the process.
+    /// </summary>
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
+    public unsafe void WaitOnWords_AWordIsUnmappedMeanwhile_Returns(int count)
+    {
+        uint own = 1;
+        var unmapped = (uint*)4096;
+        WordWait[] words = [new(&own, 1), new(unmapped, 1)];
+        Services.WaitOnWords(words.AsSpan()[^count..], TimeSpan.FromSeconds(30));
+        Assert.Throws<QueueDiskException>(() => Services.WaitOnWord(unmapped, 1, TimeSpan.FromSeconds(30)));
+    }
+
     [Fact]
     public void Open_DirectoryRenamed_StillReachesTheSameOne()
     {
