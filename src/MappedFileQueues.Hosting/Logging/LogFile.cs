@@ -200,6 +200,10 @@ internal sealed class LogFile : IDisposable
             {
                 inUse ??= error;
             }
+            catch (IOException) when (path != settings.Path)
+            {
+                // Another user's, a directory: the next one beside is as good.
+            }
         }
 
         _failedAt = settings.TimeProvider.GetTimestamp();

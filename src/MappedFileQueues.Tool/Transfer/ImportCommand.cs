@@ -72,13 +72,14 @@ internal static class ImportCommand
         using TargetStore target = new(options, source.Header);
         using ProgressLine progress = new("importing");
         bool isComplete = false;
+        long number = 0;
         try
         {
-            for (long number = 0; source.TryRead(out ReadOnlySpan<byte> message); number++)
+            for (; source.TryRead(out ReadOnlySpan<byte> message); number++)
             {
                 stopped.ThrowIfCancellationRequested();
                 if (number >= skip)
-                    target.Add(message);
+                    target.Add(message, number);
                 if (file is not null)
                     progress.Report(file.Position, file.Length);
             }
@@ -88,6 +89,10 @@ internal static class ImportCommand
         catch (OperationCanceledException)
         {
             // What was appended stays.
+        }
+        catch (MappedFileQueueException error)
+        {
+            throw new ToolException($"{error.Message} Imported before that: messages={number}. Go on with --skip {number}.");
         }
 
         target.Flush();

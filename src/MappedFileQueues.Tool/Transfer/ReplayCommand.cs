@@ -71,7 +71,15 @@ internal static class ReplayCommand
         {
             if (!Wait(begun, target.Count, rate, stopped))
                 break;
-            target.Add(message);
+            try
+            {
+                target.Add(message, target.Count);
+            }
+            catch (MappedFileQueueException error)
+            {
+                throw new ToolException($"{error.Message} Replayed before that: messages={target.Count}. Go on with "
+                    + $"--from {source.MessageOffset}.");
+            }
         }
 
         target.Flush();

@@ -49,14 +49,14 @@ internal sealed class TargetStore : IDisposable
     /// <summary>Their length in bytes.</summary>
     public long Bytes { get; private set; }
 
-    /// <summary>Appends a message.</summary>
-    public void Add(ReadOnlySpan<byte> message)
+    /// <summary>Appends a message, the next of the source after so many.</summary>
+    public void Add(ReadOnlySpan<byte> message, long before)
     {
         if (message.Length > _lengthMax || (_structSize > 0 && message.Length != _structSize))
         {
-            throw new ToolException($"The message does not fit: message={Count + 1}, length={message.Length}, "
+            throw new ToolException($"The message does not fit: message={before + 1}, length={message.Length}, "
                 + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={_lengthMax}")
-                + $"; the {Count} before it are in the store. Name a store with larger segments.");
+                + $"; the {before} before it are in the store. Name a store with larger segments.");
         }
 
         _producer.Produce(message);

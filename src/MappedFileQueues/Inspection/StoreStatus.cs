@@ -143,9 +143,13 @@ internal static unsafe class StoreStatus
                     return (published < 0 ? offset : published, offset);
                 if (FrameHeader.State(header) == FrameState.Claimed)
                 {
-                    claims.Add(Describe(directory, header, offset, out uint generation));
-                    if (published < 0 && !(isRecovered && IsOfDead(directory, header, generation)))
-                        published = offset;
+                    MappedFileClaimInfo claim = Describe(directory, header, offset, out uint generation);
+                    bool isSteppedOver = isRecovered && IsOfDead(directory, header, generation);
+                    if (!isSteppedOver)
+                    {
+                        published = published < 0 ? offset : published;
+                        claims.Add(claim);
+                    }
                 }
 
                 offset += FrameHeader.FrameLength(FrameHeader.Length(header));

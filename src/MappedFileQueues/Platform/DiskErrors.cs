@@ -104,8 +104,8 @@ internal static class DiskErrors
 
     private static string Remedy(int errno) => errno switch
     {
-        ENOSPC => "Free space on that file system, then try again; nothing that was published is lost.",
-        EDQUOT => "Free space or raise the quota of this user, then try again; nothing that was published is lost.",
+        ENOSPC => "Free space on that file system, then try again.",
+        EDQUOT => "Free space or raise the quota of this user, then try again.",
         EACCES => "Give this user read and write rights to the store directory and its contents, or run as its owner.",
         EPERM => "Run as the owner of the store and its files; in a sandbox, let its seccomp profile allow this call.",
         EROFS => "Mount the file system writable, or only read the store (MappedFileReader.Open needs no write).",

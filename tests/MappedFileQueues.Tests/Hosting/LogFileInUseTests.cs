@@ -70,6 +70,21 @@ public sealed class LogFileInUseTests : IDisposable
         Assert.Equal(["third"], Messages("app.log"));
     }
 
+    /// <summary>
+    /// The next name beside the file was a directory, or another user's file: the application did not start, although the number
+    /// after it was free.
+    /// </summary>
+    [Fact]
+    public void Open_FileBesideCannotBeOpened_TakesTheNextNumber()
+    {
+        using AppendFileStream holder = new(FilePath);
+        Directory.CreateDirectory(_temp.PathOf("app.2.log"));
+
+        using MappedFileLoggerProvider provider = Open();
+
+        Assert.Equal(_temp.PathOf("app.3.log"), provider.CurrentPath);
+    }
+
     /// <summary>Threads log all the while: what one of them wrote to one file and the next is all there, in its order.</summary>
     [Fact]
     public async Task Log_WhileTheFileChanges_NoLineIsLost()

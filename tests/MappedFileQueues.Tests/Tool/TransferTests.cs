@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using System.Text;
 using System.Text.Json;
+using MappedFileQueues.Tests.Platform;
 
 namespace MappedFileQueues.Tests.Tool;
 
@@ -104,6 +105,27 @@ public sealed class TransferTests : IDisposable
 
         ToolRun.WithInput([.. bytes, .. bytes], "import", copy).ExpectError("follows the end", $"messages={Messages.Count}");
         Assert.Equal(Messages, Read(copy));
+    }
+
+    /// <summary>
+    /// What an import on a full disk had appended was not told: whoever freed room and ran it again appended it twice.
+    /// </summary>
+    [Fact]
+    public void Import_DiskIsFull_SaysHowToGoOn()
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root);
+        string lines = string.Concat(Enumerable.Range(0, 300).Select(i => $"{{\"text\":\"{i} {new string('x', 20_000)}\"}}\n"));
+        byte[] input = Encoding.UTF8.GetBytes(lines);
+        string store = disk.PathOf("copy");
+
+        string error = ToolRun.WithInput(input, "import", store, "--segment-size", "1MiB").Expect(1).Error;
+
+        int count = Read(store).Count;
+        Assert.InRange(count, 50, 250);
+        Assert.Contains($"go on with --skip {count}", error, StringComparison.OrdinalIgnoreCase);
+        Assert.Contains("errno=28", error, StringComparison.Ordinal);
+        error = ToolRun.Of("replay", store, disk.PathOf("second")).Expect(1).Error;
+        Assert.Contains("Replayed before that: messages=", error, StringComparison.Ordinal);
     }
 
     [Fact]

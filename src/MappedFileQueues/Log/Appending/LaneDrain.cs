@@ -37,7 +37,14 @@ internal static unsafe class LaneDrain
                     }
                 }
 
-                spinner.SpinOnce();
+                try
+                {
+                    spinner.SpinOnce();
+                }
+                catch (ThreadInterruptedException)
+                {
+                    // Half closed, the producer would hold its locks for the life of the process.
+                }
             }
         }
 

@@ -66,6 +66,6 @@ internal static unsafe class OldestOffset
         if (file is null)
             return false;
         var scanner = new SegmentScanner(file, start, segmentLength, checksum: default);
-        return !scanner.Reaches(FrameHeader.Size) || scanner.FindNonZero(0, segmentLength) >= 0;
+        return !scanner.Reaches(FrameHeader.Size) || scanner.FindNonZeroData(0, segmentLength) >= 0;
     }
 }

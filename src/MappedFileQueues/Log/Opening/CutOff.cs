@@ -58,7 +58,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
     {
         const int page = 4096;
         byte[] zeros = new byte[page];
-        while ((from = scanner.FindNonZero(from, to)) >= 0)
+        while ((from = scanner.FindNonZeroData(from, to)) >= 0)
         {
             long end = Math.Min(to, (from | (page - 1)) + 1);
             file.WriteAt(zeros.AsSpan(0, (int)(end - from)), from);
@@ -100,7 +100,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
     /// </summary>
     private bool HoldsNothing(PlatformFile file, long start, long position) => file.Length > meta.SegmentLength
         ? !WholeFrames.IsAnyIn(directory, meta, checksum, start, position, meta.SegmentLength)
-        : new SegmentScanner(file, start, meta.SegmentLength, checksum).FindNonZero(position, meta.SegmentLength) < 0;
+        : new SegmentScanner(file, start, meta.SegmentLength, checksum).FindNonZeroData(position, meta.SegmentLength) < 0;
 
     private void SetAside(long start, string name)
     {
@@ -129,7 +129,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
         if (file.Length < meta.SegmentLength)
             file.SetLength(meta.SegmentLength);
         var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
-        if (scanner.FindNonZero(position, meta.SegmentLength) >= 0)
+        if (scanner.FindNonZeroData(position, meta.SegmentLength) >= 0)
         {
             if (!HoldsNothing(file, start, position))
             {

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Crash.Disposers;
 
@@ -35,6 +36,37 @@ public sealed class DisposeRuleTests
         Assert.Equal(all.Count, all.Distinct().Count());
         Assert.True(all.Count <= tried && all.Count >= tried - (round * threads), $"read={all.Count}, tried={tried}");
         Assert.Empty(queue.GetInfo().OpenClaims);
+    }
+
+    /// <summary>
+    /// A thread that waited in Dispose for another one's claim was interrupted: the queue was half closed, and held the
+    /// producers' lock for the life of the process.
+    /// </summary>
+    [Fact]
+    public void Dispose_IsInterrupted_EndsAllTheSame()
+    {
+        using var store = new CrashStore(mode: ProducerMode.Shared);
+        MappedFileQueue queue = store.Open(lockTimeout: TimeSpan.FromSeconds(30));
+        using ManualResetEventSlim ends = new();
+        using ManualResetEventSlim begun = new();
+        BackgroundCall claiming = BackgroundCall.Start(() =>
+        {
+            using MessageClaim claim = queue.Producer.DangerousClaim(1);
+            begun.Set();
+            ends.Wait();
+        });
+        begun.Wait();
+        Thread disposing = new(queue.Dispose);
+        disposing.Start();
+        Assert.True(SpinWait.SpinUntil(() => (disposing.ThreadState & System.Threading.ThreadState.WaitSleepJoin) != 0, 10_000));
+        disposing.Interrupt();
+        Thread.Sleep(50);
+        ends.Set();
+        claiming.Join();
+        disposing.Join();
+
+        using MappedFileQueue next = store.Open(ProducerMode.Exclusive);
+        next.OpenProducer().Dispose();
     }
 
     [Fact]

@@ -138,7 +138,12 @@ public sealed unsafe class OpeningRuleTests
             child.Trap("PayloadWritten", 3);
             child.Send("append prefix=c count=5 size=300");
             child.ExpectKilled();
-            hole = Assert.Single(queue.GetInfo().OpenClaims).Offset;
+            using (MappedFileReader reader = MappedFileReader.Open(store.Path))
+            {
+                Assert.True(reader.TryRead(out _) && reader.TryRead(out _));
+                hole = reader.NextOffset;
+            }
+
             CrashStore.Append(queue, Enumerable.Range(0, 8000).Select(i => $"m-{i}"));
             using var words = new StoreWords(store.Path);
             Assert.True(words.TailHint > hole + 65536, "the hint stands above the hole");

@@ -68,8 +68,8 @@ internal sealed class BlockSource : IDisposable
     /// <summary>Tells the system how the file is going to be read, and returns the length that it holds for certain.</summary>
     public long Prepare()
     {
-        // With room at its end a file may become shorter and lose nothing.
-        long length = _skipsRoom && HasRoomAtEnd(_file) ? 0 : _file.Length;
+        // With room at its end, which may come at any time, a file may become shorter and lose nothing.
+        long length = _skipsRoom ? 0 : _file.Length;
         if (_bypassesCache)
             _file.PrepareUncachedReads();
         else
@@ -147,6 +147,7 @@ internal sealed class BlockSource : IDisposable
     private FillOutcome FillOrFindNext(ReadBlock block, long position, int length, long lengthSeen)
     {
         bool isSecondLook = false;
+        bool hasSeenZeros = false;
         for (int tries = 0; ; tries++)
         {
             // Asked before: what is read after the last byte was written is final.
@@ -154,6 +155,14 @@ internal sealed class BlockSource : IDisposable
             int count = block.Fill(_file, _mapping, position, length);
             if (_sequence?.IsReused(_file) == true)
                 return Overwritten(block, lengthSeen, _sequence);
+
+            // A writer that opens or closes the file makes room, or cuts it off: it may have come after the look. Zeros that are
+            // there a second time, in a file that ends with text, are the file's own.
+            if (_skipsRoom && !hasRoom && block.Span.Contains((byte)0) && (!hasSeenZeros || HasRoomAtEnd(_file)))
+            {
+                hasSeenZeros = true;
+                continue;
+            }
 
             bool hasMore = false;
             if (hasRoom)
@@ -189,7 +198,7 @@ internal sealed class BlockSource : IDisposable
             if (now < lengthSeen && IsGone(now, lengthSeen))
                 return Truncated(block, lengthSeen, now);
 
-            lengthSeen = hasRoom ? lengthSeen : Math.Max(lengthSeen, now);
+            lengthSeen = _skipsRoom ? lengthSeen : Math.Max(lengthSeen, now);
             if (count == 0 && (hasRoom || now <= position) && _sequence is not null)
             {
                 if (_successor is not null)
