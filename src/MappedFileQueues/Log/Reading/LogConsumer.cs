@@ -27,6 +27,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly ulong* _producersMayWait;
     private readonly Lock _disposing = new();
     private readonly Lock _interrupting = new();
+    private readonly TaskCompletionSource _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private bool _disposed;
     private bool _isInterruptible = true;
     private long _committed;
@@ -80,6 +81,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public string Name { get; }
 
     public LogReader Reader { get; }
+
+    /// <summary>Completes when the consumer is disposed.</summary>
+    public Task Ended => _ended.Task;
 
     public CorruptionPolicy Policy { get; }
 
@@ -353,7 +357,14 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             if (_disposed)
                 return;
             _disposed = true;
-            Close();
+            try
+            {
+                Close();
+            }
+            finally
+            {
+                _ended.SetResult();
+            }
         }
     }
 
