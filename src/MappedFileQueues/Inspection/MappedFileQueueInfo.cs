@@ -149,7 +149,7 @@ public sealed class MappedFileQueueInfo
     /// <summary>The consumers that have a stored offset.</summary>
     public IReadOnlyList<MappedFileConsumerInfo> Consumers { get; init; } = [];
 
-    /// <summary>The claims that are open now.</summary>
+    /// <summary>The claims that are open now. Those of dead producers are not among them: readers step over these.</summary>
     public IReadOnlyList<MappedFileClaimInfo> OpenClaims { get; init; } = [];
 
     /// <summary>The ids of the processes that have the store open; empty where the system does not tell.</summary>
