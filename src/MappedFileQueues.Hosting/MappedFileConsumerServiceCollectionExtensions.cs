@@ -5,15 +5,16 @@ using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Queues;
 using MappedFileQueues.Hosting.Telemetry;
 using Microsoft.Extensions.Configuration;
+using Microsoft.Extensions.DependencyInjection.Extensions;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Options;
 
 namespace Microsoft.Extensions.DependencyInjection;
 
 /// <summary>
-/// Adds consumers to an application: background services that call a handler. The queue must be added too. One handler is made
-/// for each consumer, with the application's services; it is disposed by nobody. A handler that needs a scope for each message
-/// makes one from `IServiceScopeFactory`.
+/// Adds consumers to an application: background services that call a handler. The queue must be added too. The handler is added
+/// as a scoped service unless the application has added it itself. Each call has a scope of its own, which is disposed when the
+/// handler has returned (<see cref="HostedConsumerOptions.ScopePerCall"/>).
 /// </summary>
 public static class MappedFileConsumerServiceCollectionExtensions
 {
@@ -33,7 +34,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where T : unmanaged
         where THandler : class, IMessageHandler<T> =>
-        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), MakeMessageCall<T, THandler>);
+        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), MessagesTo<T, THandler>());
 
     /// <summary>Adds a consumer of a queue of structs, whose handler gets the messages that are there.</summary>
     /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, Action{HostedConsumerOptions}, string)"/>
@@ -42,7 +43,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where T : unmanaged
         where THandler : class, IMessageBatchHandler<T> =>
-        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), MakeBatchCall<T, THandler>);
+        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), BatchesTo<T, THandler>());
 
     /// <summary>Adds a consumer of a queue of messages of any length, whose handler gets the bytes of one at a time.</summary>
     /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, Action{HostedConsumerOptions}, string)"/>
@@ -50,7 +51,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where THandler : class, IMessageHandler<ReadOnlyMemory<byte>> =>
-        Add(services, queue, consumer, configure, Bytes(queue, consumer), MakeMessageCall<ReadOnlyMemory<byte>, THandler>);
+        Add(services, queue, consumer, configure, Bytes(queue, consumer), MessagesTo<ReadOnlyMemory<byte>, THandler>());
 
     /// <summary>
     /// Adds a consumer of a queue of messages of any length, whose handler gets the bytes of those that are there. A batch ends
@@ -61,7 +62,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where THandler : class, IMessageBatchHandler<ReadOnlyMemory<byte>> =>
-        Add(services, queue, consumer, configure, Bytes(queue, consumer), MakeBatchCall<ReadOnlyMemory<byte>, THandler>);
+        Add(services, queue, consumer, configure, Bytes(queue, consumer), BatchesTo<ReadOnlyMemory<byte>, THandler>());
 
     /// <summary>
     /// Adds a consumer of a queue of messages of any length, whose handler gets what a deserializer makes of one at a time. A
@@ -82,7 +83,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         this IServiceCollection services, string queue, IMessageDeserializer<T> deserializer,
         Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where THandler : class, IMessageHandler<T> => Add(
-            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), MakeMessageCall<T, THandler>);
+            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), MessagesTo<T, THandler>());
 
     /// <summary>The same, with a handler that gets the messages that are there.</summary>
     /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, IMessageDeserializer{T},
@@ -92,17 +93,19 @@ public static class MappedFileConsumerServiceCollectionExtensions
         this IServiceCollection services, string queue, IMessageDeserializer<T> deserializer,
         Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where THandler : class, IMessageBatchHandler<T> => Add(
-            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), MakeBatchCall<T, THandler>);
+            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), BatchesTo<T, THandler>());
 
-    private static HandlerCall<T> MakeMessageCall<
-        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(IServiceProvider provider)
-        where THandler : class, IMessageHandler<T> =>
-        new MessageCall<T>(ActivatorUtilities.GetServiceOrCreateInstance<THandler>(provider));
+    private static HandlerKind<T> MessagesTo<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>()
+        where THandler : class, IMessageHandler<T> => new(
+            static services => services.TryAddScoped<THandler>(),
+            static (scopes, isPerCall) => new MessageCall<T, THandler>(scopes, isPerCall));
 
-    private static HandlerCall<T> MakeBatchCall<
-        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(IServiceProvider provider)
-        where THandler : class, IMessageBatchHandler<T> =>
-        new BatchCall<T>(ActivatorUtilities.GetServiceOrCreateInstance<THandler>(provider));
+    private static HandlerKind<T> BatchesTo<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>()
+        where THandler : class, IMessageBatchHandler<T> => new(
+            static services => services.TryAddScoped<THandler>(),
+            static (scopes, isPerCall) => new BatchCall<T, THandler>(scopes, isPerCall));
 
     private static QueueSource<T> Structs<T>(string queue, string consumer)
         where T : unmanaged => new(
@@ -134,7 +137,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         string consumer,
         Action<HostedConsumerOptions>? configure,
         QueueSource<T> source,
-        Func<IServiceProvider, HandlerCall<T>> makeCall)
+        HandlerKind<T> handler)
     {
         ArgumentNullException.ThrowIfNull(services);
         QueueNames.ThrowIfInvalid(queue);
@@ -148,6 +151,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         }
 
         services.AddSingleton(added);
+        handler.Add(services);
         string key = QueueNames.KeyOf(queue, consumer);
         OptionsBuilder<HostedConsumerOptions> builder = services.AddOptions<HostedConsumerOptions>(key)
             .Configure<IServiceProvider>((options, provider) =>
@@ -160,14 +164,19 @@ public static class MappedFileConsumerServiceCollectionExtensions
         builder.ValidateOnStart();
         services.AddSingleton<IValidateOptions<HostedConsumerOptions>>(
             provider => new ConsumerOptionsCheck(queue, consumer, provider));
-        return services.AddSingleton<IHostedService>(provider => new ConsumerService<T>(
-            FindQueue(provider, queue, source.Kind),
-            consumer,
-            provider.GetRequiredService<IOptionsMonitor<HostedConsumerOptions>>().Get(key),
-            (options, cancellationToken) => source.Open(provider, options, cancellationToken),
-            makeCall(provider),
-            provider.GetRequiredService<QueueMeter>(),
-            provider.GetService<IHostApplicationLifetime>()));
+        return services.AddSingleton<IHostedService>(provider =>
+        {
+            NamedQueue named = FindQueue(provider, queue, source.Kind);
+            HostedConsumerOptions options = provider.GetRequiredService<IOptionsMonitor<HostedConsumerOptions>>().Get(key);
+            return new ConsumerService<T>(
+                named,
+                consumer,
+                options,
+                (opening, cancellationToken) => source.Open(provider, opening, cancellationToken),
+                handler.Make(provider.GetRequiredService<IServiceScopeFactory>(), options.ScopePerCall),
+                provider.GetRequiredService<QueueMeter>(),
+                provider.GetService<IHostApplicationLifetime>());
+        });
     }
 
     private static NamedQueue FindQueue(IServiceProvider provider, string queue, Type kind)
@@ -192,6 +201,11 @@ public static class MappedFileConsumerServiceCollectionExtensions
     /// <param name="Kind">The class of the queue that it needs.</param>
     /// <param name="Open">Opens the consumer.</param>
     private sealed record QueueSource<T>(Type Kind, SourceOpener<T> Open);
+
+    /// <summary>What calls a handler of one of the two kinds.</summary>
+    /// <param name="Add">Adds the handler to the services, unless the application has added it itself.</param>
+    /// <param name="Make">Makes the call.</param>
+    private sealed record HandlerKind<T>(Action<IServiceCollection> Add, Func<IServiceScopeFactory, bool, HandlerCall<T>> Make);
 
     /// <summary>A consumer that was added to the application; a second one of its name would wait for ever.</summary>
     private sealed record AddedConsumer(string Queue, string Consumer);

@@ -23,7 +23,7 @@ internal static class OptionsSection
     {
         string[] known =
         [
-            .. properties.Where(property => property.PropertyType != typeof(TimeProvider)).Select(property => property.Name),
+            .. properties.Where(property => !IsSetByCode(property.PropertyType)).Select(property => property.Name),
             .. others,
         ];
         return from child in section?.GetChildren() ?? []
@@ -58,6 +58,8 @@ internal static class OptionsSection
 
     public static ValidateOptionsResult ToResult(IReadOnlyCollection<string> failures) =>
         failures.Count == 0 ? ValidateOptionsResult.Success : ValidateOptionsResult.Fail(failures);
+
+    private static bool IsSetByCode(Type type) => type == typeof(TimeProvider) || typeof(Delegate).IsAssignableFrom(type);
 
     /// <summary>"PATH.Option: The field PATH.Option must …" becomes "PATH:Option must …".</summary>
     private static string Sentence(string failure, string path)

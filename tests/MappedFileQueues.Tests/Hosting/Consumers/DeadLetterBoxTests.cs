@@ -173,6 +173,19 @@ public sealed class DeadLetterBoxTests
         Assert.EndsWith("stops for good: offset=32", host.Log.WaitFor(206), StringComparison.Ordinal);
     }
 
+    /// <summary>The event named the end of the last message, where the segment's padding begins, and no message.</summary>
+    [Fact]
+    public async Task Stop_AtTheFirstMessageOfASegment_TheLogNamesItsOffset()
+    {
+        _script.OnMessage = (message, _, _) => message.Length > 3000 ? throw new InvalidOperationException("Never.") : default;
+        await using TestHost host = MakeHost((options, _) => options.OnFailure = HandlerFailureAction.Stop);
+        Produce(host, 4096, new byte[3000], new byte[3001]);
+
+        await host.StartAsync();
+
+        Assert.EndsWith("stops for good: offset=4096", host.Log.WaitFor(206), StringComparison.Ordinal);
+    }
+
     private TestHost MakeHost(Action<HostedConsumerOptions, string>? configure = null)
     {
         TestHost host = new();
