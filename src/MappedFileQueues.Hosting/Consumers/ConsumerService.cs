@@ -456,8 +456,8 @@ internal sealed class ConsumerService<T> : BackgroundService
 
         HandlerFailedException pause = new(
             $"{_lettersInRow} messages in a row went to the dead letters, so it is hardly the messages. The consumer pauses "
-            + $"after each further one, up to {_options.RetryDelayMax}, until one is handled. The last error is {error.GetType()}: "
-            + error.Message,
+            + $"after each further one, up to {_options.RetryDelayMax}, until one is handled. The last error is "
+            + $"{error.GetType()}: {error.Message}",
             error, offset);
         if (HoldUp(ConsumerStatus.Pauses, pause))
             Logger.ConsumerPauses(_queue.Name, State.Name, State.HandlerName, _lettersInRow, _options.RetryDelayMax);

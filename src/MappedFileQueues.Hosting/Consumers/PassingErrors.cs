@@ -9,10 +9,11 @@ internal static class PassingErrors
 {
     /// <summary>
     /// An error around a consumer's own calls that ends without a change of the program: the disk (full, without a descriptor, or
-    /// broken and mended), memory, a thread, or a lock of the store.
+    /// broken and mended), memory, a thread, a lock of the store, or an assembly that the runtime cannot open at the moment.
     /// </summary>
     public static bool IsOfSystem(Exception error) => error is QueueDiskException or QueueInUseException or OutOfMemoryException
-        or MappedFileQueueException { InnerException: OutOfMemoryException or ThreadStartException };
+        or MappedFileQueueException { InnerException: OutOfMemoryException or ThreadStartException }
+        or (IOException and not MappedFileQueueException);
 
     /// <summary>The default of <see cref="HostedConsumerOptions.IsTransient"/>.</summary>
     public static bool IsTransient(Exception error)

@@ -133,8 +133,11 @@ public sealed class QueueLogTests
         Assert.EndsWith("waits=1", text, StringComparison.Ordinal);
     }
 
-    [Fact]
-    public async Task Log_StoreCannotBeLookedAt_IsToldOnce()
+    /// <summary>An error that is none of the queue's own ended the service that looks, and with it the application.</summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task Log_StoreCannotBeLookedAt_IsToldOnce(bool isForeign)
     {
         await using TestHost host = MakeHost();
         await host.StartAsync();
@@ -142,7 +145,7 @@ public sealed class QueueLogTests
         _disk.Before = (call, name) =>
         {
             if (call == DiskCall.Open && ++looks > 0)
-                throw FaultyDisk.Broken(name);
+                throw isForeign ? new FileNotFoundException(name) : FaultyDisk.Broken(name);
         };
 
         Expect(host, 114, LogLevel.Warning, "Queue orders cannot be looked at");
