@@ -76,7 +76,6 @@ internal sealed class ConsumerService<T> : BackgroundService
 
         _deadLetters = new DeadLetterBox(deadLetterPath, queue.Options);
         State = new ConsumerState(queue.Name, consumer, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
-        queue.Add(State);
     }
 
     public ConsumerState State { get; }
@@ -89,6 +88,7 @@ internal sealed class ConsumerService<T> : BackgroundService
     public override async Task StartAsync(CancellationToken cancellationToken)
     {
         await _handler.PrepareAsync().ConfigureAwait(false);
+        _queue.Add(State);
         await base.StartAsync(cancellationToken).ConfigureAwait(false);
     }
 
