@@ -492,6 +492,7 @@ internal sealed class ConsumerService<T> : BackgroundService
                     Attempts = attempts,
                     ErrorType = errorType,
                     Error = errorText,
+                    MessageLength = message.Length,
                     Message = message,
                 };
                 _deadLetters.Append(letter, info.SegmentSize);
