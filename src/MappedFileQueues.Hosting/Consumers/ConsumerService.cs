@@ -29,6 +29,9 @@ internal sealed class ConsumerService<T> : BackgroundService
     /// <summary>The least pause where no attempt is the last one.</summary>
     private static readonly TimeSpan s_delayMin = TimeSpan.FromMilliseconds(100);
 
+    /// <summary>Stacks of one kind of error are logged no more often: many bad messages would fill the log's disk.</summary>
+    private static readonly TimeSpan s_stackInterval = TimeSpan.FromSeconds(1);
+
     private readonly NamedQueue _queue;
     private readonly HostedConsumerOptions _options;
     private readonly Func<ConsumerOptions, CancellationToken, ValueTask<MessageSource<T>>> _open;
@@ -41,6 +44,8 @@ internal sealed class ConsumerService<T> : BackgroundService
     private long? _committed;
     private Type? _toldTrouble;
     private int _lettersInRow;
+    private Type? _toldStack;
+    private long _toldStackAt;
 
     /// <param name="queue">The queue.</param>
     /// <param name="consumer">The consumer's name.</param>
@@ -361,10 +366,14 @@ internal sealed class ConsumerService<T> : BackgroundService
         }
     }
 
-    /// <summary>Without the stack once many messages in a row went to the dead letters: it would fill the log's disk.</summary>
-    private void TellRefusal(Exception error, long offset, int refusals, int refusalsMax) => Logger.HandlerFailed(
-        _lettersInRow < _options.DeadLettersInRowMax ? error : null,
-        _queue.Name, State.Name, State.HandlerName, offset, refusals, refusalsMax);
+    private void TellRefusal(Exception error, long offset, int refusals, int refusalsMax)
+    {
+        bool hasStack = _toldStack != error.GetType() || Clock.GetElapsedTime(_toldStackAt) > s_stackInterval;
+        if (hasStack)
+            (_toldStack, _toldStackAt) = (error.GetType(), Clock.GetTimestamp());
+        Logger.HandlerFailed(
+            hasStack ? error : null, _queue.Name, State.Name, State.HandlerName, offset, refusals, refusalsMax, error.GetType());
+    }
 
     /// <summary>Calls the handler; returns its error, or null.</summary>
     private ValueTask<Exception?> TryCallAsync(T message, ReadOnlyMemory<T> messages, bool isBatch)

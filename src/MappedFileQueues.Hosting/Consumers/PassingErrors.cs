@@ -1,6 +1,7 @@
 using System.Data.Common;
 using System.Net;
 using System.Net.Sockets;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Hosting.Consumers;
 
@@ -21,7 +22,13 @@ internal static class PassingErrors
         for (Exception? cause = error; cause is not null; cause = cause.InnerException)
         {
             if (cause is DbException { IsTransient: true } or SocketException or TimeoutException or QueueDiskException
-                || (cause is HttpRequestException http && IsTransient(http.StatusCode)))
+                || (cause is HttpRequestException http && IsTransient(http.StatusCode))
+                // What the framework makes of the system's error numbers; on Windows its numbers are others.
+                || cause is IOException
+                {
+                    HResult: DiskErrors.ENOSPC or DiskErrors.EDQUOT or DiskErrors.EMFILE or DiskErrors.ENFILE
+                        or DiskErrors.ENOMEM or DiskErrors.EAGAIN,
+                })
             {
                 return true;
             }

@@ -82,10 +82,10 @@ internal static partial class QueueLog
     public static partial void ConsumerStandsBy(this ILogger logger, string queue, string consumer);
 
     [LoggerMessage(204, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": {Handler} failed: offset={Offset}, "
-        + "attempt={Attempt} of {AttemptsMax}")]
+        + "attempt={Attempt} of {AttemptsMax}, error={ErrorType}")]
     public static partial void HandlerFailed(
         this ILogger logger, Exception? error, string queue, string consumer, string handler, long offset, int attempt,
-        int attemptsMax);
+        int attemptsMax, Type errorType);
 
     [LoggerMessage(205, LogLevel.Error, "Queue {Queue}, consumer \"{Consumer}\": a message went to the dead letters: "
         + "offset={Offset}, path={Path}, error={ErrorType}")]

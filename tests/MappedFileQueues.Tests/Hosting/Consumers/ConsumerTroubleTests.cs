@@ -137,12 +137,13 @@ public sealed class ConsumerTroubleTests
             new InvalidOperationException("Cannot save.", new DatabaseException(true)),
             new TaskCanceledException("Too slow.", new TimeoutException()),
             new HttpRequestException("", null, HttpStatusCode.ServiceUnavailable),
-            new QueueDiskException("Full.", DiskErrors.ENOSPC, "orders"),
+            new QueueDiskException("Full.", DiskErrors.ENOSPC, "orders"), new IOException("Full.", DiskErrors.ENOSPC),
         ];
         Exception[] lasting =
         [
             new InvalidOperationException(), new FormatException(), new DatabaseException(false),
             new HttpRequestException("", null, HttpStatusCode.BadRequest), new OperationCanceledException(),
+            new FileNotFoundException(),
         ];
 
         Assert.All(passing, error => Assert.True(new HostedConsumerOptions().IsTransient(error)));
@@ -175,6 +176,7 @@ public sealed class ConsumerTroubleTests
         Assert.Contains("refused 3 messages in a row", told, StringComparison.Ordinal);
         Assert.Equal(["0", "1", "2", "3"], _script.Messages);
         Assert.Equal((3, 3, 0), (host.Log.CountOf(204), host.Log.CountOf(205), host.Log.CountOf(212)));
+        Assert.Equal((1, 0), (host.Log.StackCountOf(204), host.Log.StackCountOf(205)));
         Assert.Equal(64, host.Get<MappedFileQueue<long>>("orders").GetInfo().Consumers.Single().Offset);
     }
 
