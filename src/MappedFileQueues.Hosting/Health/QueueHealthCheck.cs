@@ -83,12 +83,16 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
     {
         foreach (ConsumerState consumer in queue.Consumers)
         {
-            findings.Data[$"consumer:{consumer.Name}"] = consumer.Status.ToString();
-            // The consumer may go on at any time, so the error is looked at once.
-            if (consumer.Error is { } error)
-                findings.Unhealthy($"Consumer \"{consumer.Name}\" ({consumer.HandlerName}) "
-                    + $"{(consumer.Status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: {error.Message}");
-            else if (consumer.TryFindHang(out TimeSpan time, out long offset))
+            (ConsumerStatus status, Exception? error) = consumer.Condition;
+            findings.Data[$"consumer:{consumer.Name}"] = status.ToString();
+            string who = $"Consumer \"{consumer.Name}\" ({consumer.HandlerName})";
+            if (status == ConsumerStatus.Retries)
+                findings.Degraded($"{who} fails and is called again: {error!.Message}");
+            else if (status == ConsumerStatus.Pauses)
+                findings.Degraded($"{who} pauses: {error!.Message}");
+            else if (error is not null)
+                findings.Unhealthy($"{who} {(status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: {error.Message}");
+            if (consumer.TryFindHang(out TimeSpan time, out long offset))
                 findings.Unhealthy($"Handler {consumer.HandlerName} of consumer \"{consumer.Name}\" has not returned for {time}: "
                     + $"offset={offset}.");
         }

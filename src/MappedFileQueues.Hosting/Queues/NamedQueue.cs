@@ -35,6 +35,9 @@ internal sealed class NamedQueue
     /// <summary>The queue's own counters; null until it is open.</summary>
     public Func<MappedFileQueueStatistics>? GetStatistics { get; private set; }
 
+    /// <summary>The store at the last look that succeeded, for what does not change while the queue is open.</summary>
+    public MappedFileQueueInfo LastInfo => Watch.Look(TimeSpan.MaxValue)?.Info ?? GetInfo!();
+
     public IReadOnlyList<ConsumerState> Consumers
     {
         get
