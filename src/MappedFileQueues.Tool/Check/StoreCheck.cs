@@ -2,6 +2,7 @@ using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Output;
@@ -39,8 +40,12 @@ internal sealed class StoreCheck
             Critical(string.Create(CultureInfo.InvariantCulture, $"flushes fail since {since:u}: {_info.LastFlushError}"));
         if (_info.RetentionFailingSince is { } failing)
             Warn(string.Create(CultureInfo.InvariantCulture, $"retention fails since {failing:u}: {_info.LastRetentionError}"));
-        foreach (string problem in _info.CursorProblems)
-            Warn(problem);
+        foreach (StoredCursor cursor in CursorFile.ReadAll(_store.Directory))
+        {
+            if (cursor.Problem is { } problem)
+                Add(cursor.IsDamaged ? CheckStatus.Critical : CheckStatus.Warning, OperatorWords.Of(problem));
+        }
+
         CheckClaims();
         MappedFileConsumerInfo[] consumers = FindConsumers();
         MappedFileConsumerInfo? last = consumers.MaxBy(consumer => consumer.Lag);
@@ -146,7 +151,9 @@ internal sealed class StoreCheck
 
     private static string Show(TimeSpan time) => string.Create(CultureInfo.InvariantCulture, $"{time.TotalSeconds:F0} s");
 
-    private void Warn(string text) => _problems.Add(new CheckProblem(CheckStatus.Warning, text));
+    private void Warn(string text) => Add(CheckStatus.Warning, text);
 
-    private void Critical(string text) => _problems.Add(new CheckProblem(CheckStatus.Critical, text));
+    private void Critical(string text) => Add(CheckStatus.Critical, text);
+
+    private void Add(CheckStatus status, string text) => _problems.Add(new CheckProblem(status, text));
 }

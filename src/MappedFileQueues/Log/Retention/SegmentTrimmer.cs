@@ -282,7 +282,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         FileOpening opening = store.Os.IsPortable ? FileOpening.ReadWrite : FileOpening.Read;
         foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
-            if (cursor.Error is { } error)
+            // A damaged one can be synced, and holds back as one that cannot be read does.
+            if (cursor.Error is QueueDiskException error)
             {
                 if (cursor.IsUnknown && policy.UnconsumedBytesMax is null)
                     throw error;
