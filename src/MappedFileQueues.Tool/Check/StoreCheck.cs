@@ -34,8 +34,11 @@ internal sealed class StoreCheck
     {
         if (_info.IsPoisoned)
             Critical("a flush failed: close it everywhere and open it again");
-        if (_store.RefusedAt is >= 0 and var at)
-            Critical($"damaged at offset {at}, so producers are refused: `mfq repair`");
+        foreach (string problem in _info.FileProblems)
+            Critical(problem);
+        if (!_store.HasValidControl && _info.AttachedProcesses.Count == 0
+            && _store.Directory.Identify(StoreNames.Control) is not null)
+            Warn("the page that all programs share is not valid: the next one that opens the store alone makes it anew");
         if (_info.FlushFailingSince is { } since)
             Critical(string.Create(CultureInfo.InvariantCulture, $"flushes fail since {since:u}: {_info.LastFlushError}"));
         if (_info.RetentionFailingSince is { } failing)

@@ -53,6 +53,8 @@ internal static class InfoCommand
                 $"since {failing:u}, pid {info.RetentionFailingProcessId}: {OperatorWords.Of(info.LastRetentionError!)}"));
         }
 
+        foreach (string problem in info.FileProblems)
+            store.Add("damage", problem);
         foreach (string problem in info.CursorProblems)
             store.Add("cursor", OperatorWords.Of(problem));
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));

@@ -1,9 +1,9 @@
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// The one word of a cursor file (4 KiB, the rest is zero): the consumer's offset, a multiple of 8 below 2^57, with the lowest bit
-/// set and seven check bits in bits 57 to 63. The check bits are those of the word without them times an odd number, which was
-/// chosen so that one flipped bit is always noticed; other damage passes once in 1,024 times. The check costs a commit one
+/// The one word of a cursor file (4 KiB, the rest is zero): the consumer's offset, a multiple of 8 below 2^57, with the lowest
+/// bit set and seven check bits in bits 57 to 63. The check bits are those of the word without them times an odd number, which
+/// was chosen so that one flipped bit is always noticed; other damage passes once in 1,024 times. The check costs a commit one
 /// multiplication, and a commit stays one store. Only the one consumer that holds the cursor's name writes the word.
 /// </summary>
 internal static class CursorWord

@@ -1,9 +1,9 @@
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// The limits of a log's offsets, which a cursor's word has 57 bits for. Above the largest offset there is room for four segments
-/// of the largest length, so no frame's end lies beyond those bits, and no sum of a checked offset and a length overflows. A log that begins at the highest origin can grow by 12 TiB before it reaches
-/// the limit.
+/// The limits of a log's offsets, which a cursor's word has 57 bits for. Above the largest offset there is room for four
+/// segments of the largest length, so no frame's end lies beyond those bits, and no sum of a checked offset and a length
+/// overflows. A log that begins at the highest origin can grow by 12 TiB before it reaches the limit.
 /// </summary>
 internal static class LogLimits
 {

@@ -78,7 +78,8 @@ internal sealed unsafe class MemoryWitness(
         foreach (string name in CursorFile.Names(directory))
         {
             // One that is damaged, or belongs to another user, tells nothing here: its consumer will report the error.
-            if (CursorFile.TryRead(directory, name).Offset is { } offset && ((offset > tail && offset <= end) || isInClaim(offset)))
+            if (CursorFile.TryRead(directory, name).Offset is { } offset
+                && ((offset > tail && offset <= end) || isInClaim(offset)))
                 return true;
         }
 

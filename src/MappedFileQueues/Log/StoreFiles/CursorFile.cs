@@ -6,9 +6,9 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// A named consumer's stored offset: one mapped word that only the holder of the name writes. The file gets its name when its page
-/// is on disk, so a full disk cannot turn a commit into SIGBUS, and no power cut leaves zeros, which are damage. It is synced again
-/// once it holds the first offset.
+/// A named consumer's stored offset: one mapped word that only the holder of the name writes. The file gets its name when its
+/// page is on disk, so a full disk cannot turn a commit into SIGBUS, and no power cut leaves zeros, which are damage. It is
+/// synced again once it holds the first offset.
 /// </summary>
 internal sealed unsafe class CursorFile : IDisposable
 {

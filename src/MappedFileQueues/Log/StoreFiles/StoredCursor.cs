@@ -12,9 +12,9 @@ namespace MappedFileQueues.Log.StoreFiles;
 internal readonly record struct StoredCursor(string File, long? Offset, Exception? Error)
 {
     /// <summary>
-    /// Some offset may be stored, and nobody here can tell which: damage, no right to read, no descriptor, a disk that fails. Whoever
-    /// removes messages keeps everything that the consumer may need. In something that is no regular file (a directory, a named
-    /// pipe) no consumer can store an offset.
+    /// Some offset may be stored, and nobody here can tell which: damage, no right to read, no descriptor, a disk that fails.
+    /// Whoever removes messages keeps everything that the consumer may need. In something that is no regular file (a directory, a
+    /// named pipe) no consumer can store an offset.
     /// </summary>
     public bool IsUnknown => IsDamaged || Error is QueueDiskException { Errno: not (DiskErrors.EISDIR or DiskErrors.EINVAL) };
 
@@ -25,6 +25,7 @@ internal readonly record struct StoredCursor(string File, long? Offset, Exceptio
     public string? Problem => Error is null
         ? null
         : IsUnknown
-            ? $"A consumer's cursor {(IsDamaged ? "is damaged" : "cannot be read")}, so retention keeps all that the consumer may need. {Error.Message}"
+            ? $"A consumer's cursor {(IsDamaged ? "is damaged" : "cannot be read")}, so retention keeps all that the consumer "
+                + $"may need. {Error.Message}"
             : $"This has the name of a consumer's cursor and can be none, so retention ignores it. {Error.Message}";
 }

@@ -3,8 +3,8 @@ using MappedFileQueues.Format;
 namespace MappedFileQueues.Tests.Log.Appending;
 
 /// <summary>
-/// Offsets near the end of what a log, and what 63 bits, can say. A check left room for three segments and none for the longest padding, whose
-/// loop then went on below zero: AccessViolationException.
+/// Offsets near the end of what a log, and what 63 bits, can say. A check left room for three segments and none for the longest
+/// padding, whose loop then went on below zero: AccessViolationException.
 /// </summary>
 public sealed class AbsurdOffsetTests : IDisposable
 {
