@@ -5,6 +5,7 @@ using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tool.Consumers;
+using MappedFileQueues.Tool.DeadLetters;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Check;
@@ -60,6 +61,8 @@ internal sealed class StoreCheck
         long free = _store.Directory.FreeBytes;
         if (free < _limits.FreeMin)
             Critical($"{Report.Bytes(free)} of the disk free, at least {Report.Number(_limits.FreeMin.Value)}");
+        if (_limits.LettersMax is { } most && LetterStore.Count(_store.Path) is var letters && letters > most)
+            Critical($"{Report.Count(letters, "dead letter")} that nobody has settled, at most {Report.Number(most)}");
         return new CheckResult(
             _store.Path, _problems, last?.Lag ?? 0, last?.Name, age.TotalSeconds, unflushed, free);
     }
