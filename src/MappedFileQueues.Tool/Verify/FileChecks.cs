@@ -92,6 +92,16 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
                 Note(cursor.File, problem, cursor.IsUnknown ? "Verify as a user who may read it." : "Move it away.");
         }
 
+        string lockOf = StoreNames.ConsumerLock("");
+        foreach (string name in store.Directory.List(StoreNames.Locks)
+            .Where(name => $"{StoreNames.Locks}/{name}".StartsWith(lockOf, StringComparison.Ordinal))
+            .Select(name => $"{StoreNames.Locks}/{name}"[lockOf.Length..]))
+        {
+            if (store.Directory.Identify(StoreNames.Cursor(name)) is null)
+                Note(StoreNames.Cursor(name), "It is missing, and a consumer of this name was here.",
+                    $"If nobody deleted it, place it before its program does: `mfq consumers reset STORE \"{name}\"`.");
+        }
+
         foreach ((string file, long offset) in cursors.Lost)
         {
             if (offset < log.FirstOffset)

@@ -127,6 +127,27 @@ public sealed class RepairTests : IDisposable
         Assert.Equal("later\n", ToolRun.Of("consume", _temp.StorePath, "--consumer", "behind").Expect(0).Text);
     }
 
+    /// <summary>`--dry-run` told what would be done, and `--apply` failed: the folder of the new file was missing.</summary>
+    [Theory]
+    [InlineData("offset")]
+    [InlineData("commitlog")]
+    [InlineData("locks")]
+    public void Repair_FolderIsMissing_DoesWhatItSaid(string folder)
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit", "--count", "3").Expect(0);
+        Directory.Delete(_temp.PathOf(folder), recursive: true);
+
+        string found = ToolRun.Of("verify", _temp.StorePath).Text;
+        JsonElement plan = Json(folder == "locks" ? 0 : 3, "--dry-run");
+        JsonElement done = Json(0, "--apply");
+
+        Assert.Equal(Steps(plan), Steps(done));
+        Assert.Equal(folder == "commitlog" ? 0 : Count, ReadAll().Count);
+        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
+        Assert.Equal(folder == "offset", found.Contains("a consumer of this name was here", StringComparison.Ordinal));
+    }
+
     /// <summary>
     /// One flipped bit put a cursor after the end of the log. `check` and `info` showed a lag of 0, and `repair` moved the
     /// consumer to the end: 11,000 messages were skipped, and "lost: nothing" was the report.
