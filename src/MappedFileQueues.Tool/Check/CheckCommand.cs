@@ -31,8 +31,8 @@ internal static class CheckCommand
         Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0, long.MaxValue);
         Option<TimeSpan?> maxAge = ToolOptions.Duration(
             "--max-age",
-            "A message that has waited longer for a consumer is critical. Messages have no times, so the time of the last write "
-                + "to its segment counts: the alarm is late by as much as a segment takes to fill.");
+            "A message that has waited longer for a consumer is critical. Each checkpoint notes the time, so the alarm is late "
+                + "by a tenth of the age and two seconds at most; without flushes, by as much as a segment takes to fill.");
         Option<TimeSpan?> warnAge = ToolOptions.Duration("--warn-age", "As --max-age, as a warning.");
         Option<long?> maxUnflushed = ToolOptions.Size(
             "--max-unflushed", "More published bytes that are not on disk are critical.", 0, long.MaxValue);
@@ -99,6 +99,7 @@ internal static class CheckCommand
         return string.Create(
             CultureInfo.InvariantCulture,
             $"{status}: {Path.GetFileName(Path.TrimEndingDirectorySeparator(result.StorePath))}: {text.Replace('|', '/')} "
-                + $"| lag={result.Lag}B age={result.AgeSeconds:F0}s unflushed={result.Unflushed}B free={result.FreeBytes}B");
+                + $"| lag={result.Lag}B age={result.AgeSeconds:F0}s unflushed={result.Unflushed}B free={result.FreeBytes}B")
+            + (result.Letters is { } letters ? $" letters={letters}" : "");
     }
 }

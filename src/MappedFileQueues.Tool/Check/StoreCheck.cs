@@ -16,12 +16,14 @@ internal sealed class StoreCheck
     private readonly ReadOnlyStore _store;
     private readonly CheckLimits _limits;
     private readonly MappedFileQueueInfo _info;
+    private readonly List<TimeMark> _marks;
     private readonly List<CheckProblem> _problems = [];
 
     private StoreCheck(ReadOnlyStore store, CheckLimits limits)
     {
         (_store, _limits) = (store, limits);
         _info = store.GatherInfo();
+        _marks = new CheckpointFile(store.Directory, store.Meta.StoreId).ReadMarks();
     }
 
     /// <summary>Looks at the store; takes as long as a claim may stand if one does.</summary>
@@ -61,10 +63,12 @@ internal sealed class StoreCheck
         long free = _store.Directory.FreeBytes;
         if (free < _limits.FreeMin)
             Critical($"{Report.Bytes(free)} of the disk free, at least {Report.Number(_limits.FreeMin.Value)}");
-        if (_limits.LettersMax is { } most && LetterStore.Count(_store.Path) is var letters && letters > most)
-            Critical($"{Report.Count(letters, "dead letter")} that nobody has settled, at most {Report.Number(most)}");
+        long? letters = _limits.LettersMax is null ? null : LetterStore.Count(_store.Path);
+        if (letters > _limits.LettersMax)
+            Critical($"{Report.Count(letters.Value, "dead letter")} that nobody has settled, at most "
+                + Report.Number(_limits.LettersMax.Value));
         return new CheckResult(
-            _store.Path, _problems, last?.Lag ?? 0, last?.Name, age.TotalSeconds, unflushed, free);
+            _store.Path, _problems, last?.Lag ?? 0, last?.Name, age.TotalSeconds, unflushed, free, letters);
     }
 
     private MappedFileConsumerInfo[] FindConsumers()
@@ -116,8 +120,8 @@ internal sealed class StoreCheck
     }
 
     /// <summary>
-    /// How long ago the segment of the next message was written to: that message is about as old, or older. Messages have no
-    /// times of their own. The rest of a segment may be padding; then the next message lies in the next one.
+    /// How long the next message has been there, at least: by the marks of time that flushes leave, or by the last write to its
+    /// segment. The rest of a segment may be padding; then the next message lies in the next one.
     /// </summary>
     private TimeSpan AgeAt(long offset)
     {
@@ -134,8 +138,12 @@ internal sealed class StoreCheck
                 offset += FrameHeader.FrameLength(FrameHeader.Length(header));
             if (offset - start >= _store.Meta.SegmentLength)
                 continue;
-            TimeSpan age = DateTimeOffset.UtcNow - file.LastWritten;
-            return header != 0 && age > TimeSpan.Zero ? age : TimeSpan.Zero;
+            if (header == 0)
+                return TimeSpan.Zero;
+            DateTimeOffset now = DateTimeOffset.UtcNow;
+            TimeSpan byFile = now - file.LastWritten;
+            TimeSpan byMark = now - (TimeMarks.TimeOf(_marks, offset) ?? now);
+            return byFile > byMark ? byFile : byMark > TimeSpan.Zero ? byMark : TimeSpan.Zero;
         }
     }
 
