@@ -21,6 +21,7 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
 
         LookAtStore(findings, look);
         LookAtLag(findings, look);
+        LetterFindings.Look(findings, queue.DeadLetterPaths.Keys);
         return Task.FromResult(findings.ToResult($"Queue {queue.Name} is well."));
     }
 

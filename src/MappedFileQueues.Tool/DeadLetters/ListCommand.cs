@@ -49,7 +49,9 @@ internal static class ListCommand
                 letter.Queue,
                 ConsumersCommand.Show(letter.Consumer),
                 $"{letter.Attempts}",
-                Report.Number(letter.Length),
+                letter.Length < letter.MessageLength
+                    ? $"{Report.Number(letter.Length)} of {Report.Number(letter.MessageLength)}"
+                    : Report.Number(letter.Length),
                 error.Length <= ErrorLengthMax ? error : $"{error[..ErrorLengthMax]}…");
         }
 
@@ -70,10 +72,11 @@ internal static class ListCommand
 /// <param name="StoreId">The store that the message lay in.</param>
 /// <param name="Epoch">That store's epoch.</param>
 /// <param name="MessageOffset">The message's offset there.</param>
-/// <param name="Length">The message's length.</param>
+/// <param name="Length">The length of the message in the letter.</param>
+/// <param name="MessageLength">The message's length; more than the letter has where it had no room for all.</param>
 internal sealed record LetterLine(
     long Offset, DateTimeOffset Time, string Queue, string Consumer, int Attempts, string ErrorType, string Error,
-    Guid StoreId, long Epoch, long MessageOffset, int Length)
+    Guid StoreId, long Epoch, long MessageOffset, int Length, int MessageLength)
 {
     /// <summary>The message, for `show`, when it is UTF-8.</summary>
     [JsonIgnore(Condition = JsonIgnoreCondition.WhenWritingNull)]
@@ -88,7 +91,7 @@ internal sealed record LetterLine(
         var content = letter.Content;
         bool isText = withMessage && System.Text.Unicode.Utf8.IsValid(content.Message.Span);
         return new LetterLine(letter.Offset, content.Time, content.Queue, content.Consumer, content.Attempts, content.ErrorType,
-            content.Error, content.StoreId, content.Epoch, content.Offset, content.Message.Length)
+            content.Error, content.StoreId, content.Epoch, content.Offset, content.Message.Length, content.MessageLength)
         {
             Text = isText ? Encoding.UTF8.GetString(content.Message.Span) : null,
             Base64 = withMessage && !isText ? content.Message.ToArray() : null,

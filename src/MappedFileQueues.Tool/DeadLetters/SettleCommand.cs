@@ -82,8 +82,10 @@ internal static class SettleCommand
                     header = StoreHeader.Of(store.Meta);
                 bool takesAny = parsed.GetValue(anySource!);
                 using TargetStore target = new(options, header);
-                result = Settle(source, letter => fits(letter) && (takesAny || letter.Content.StoreId == header.StoreId), target,
-                    interruption.Token);
+                // One that has only the beginning of its message is none that a consumer could read.
+                bool MayBeRequeued(Letter letter) => fits(letter) && letter.Content.Message.Length == letter.Content.MessageLength
+                    && (takesAny || letter.Content.StoreId == header.StoreId);
+                result = Settle(source, MayBeRequeued, target, interruption.Token);
             }
 
             if (OutputOption.IsJson(parsed))

@@ -60,7 +60,21 @@ public sealed class DeadLettersTests : IDisposable
         Assert.Equal("Deleted 1 letter; 0 left.\n",
             ToolRun.Of("deadletters", "delete", Letters, "--offset", foreign).Expect(0).Text);
         Assert.Equal(["first", "message 0", "message 2", "message 1"], Messages(_temp.StorePath));
-        ToolRun.Of("check", Letters, "--max-letters", "0").Expect(0);
+        string well = ToolRun.Of("check", Letters, "--max-letters", "0").Expect(0).Text;
+        Assert.EndsWith("letters=0\n", well, StringComparison.Ordinal);
+    }
+
+    /// <summary>A letter that had no room for its message holds the beginning, which no consumer could read.</summary>
+    [Fact]
+    public void Requeue_LetterHasOnlyTheBeginningOfItsMessage_StaysWhereItIs()
+    {
+        using (MappedFileQueue letters = new(new MappedFileQueueOptions { StorePath = Letters }))
+            letters.Producer.Produce(new DeadLetter { Queue = "orders", MessageLength = 9, Message = new byte[4] }.ToBytes());
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
+
+        Assert.Contains("4 of 9", ToolRun.Of("deadletters", "list", Letters).Expect(0).Text, StringComparison.Ordinal);
+        Assert.Equal("Requeued 0 letters; 1 left.\n",
+            ToolRun.Of("deadletters", "requeue", Letters, _temp.StorePath, "--all", "--from-any-store").Expect(0).Text);
     }
 
     [Fact]
