@@ -79,6 +79,7 @@ internal sealed class ConsumerService<T> : BackgroundService
                 + $"path={deadLetterPath}.");
         }
 
+        queue.DeadLetterPaths.TryAdd(deadLetterPath, true);
         _deadLetters = new DeadLetterBox(deadLetterPath, queue.Options);
         State = new ConsumerState(queue.Name, consumer, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
     }

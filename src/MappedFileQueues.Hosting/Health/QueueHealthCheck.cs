@@ -21,6 +21,7 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
 
         LookAtStore(findings, look);
         LookAtLag(findings, look);
+        LetterFindings.Look(findings, queue.DeadLetterPaths.Keys);
         return Task.FromResult(findings.ToResult($"Queue {queue.Name} is well."));
     }
 
@@ -34,6 +35,8 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
         if (info.IsPoisoned)
             findings.Unhealthy($"The store is poisoned, because a flush failed: {info.LastFlushError}. Close the queue in all "
                 + $"processes ({string.Join(", ", info.AttachedProcesses)}), then open it again.");
+        foreach (string problem in info.FileProblems)
+            findings.Unhealthy(problem);
         if (info.FlushFailingSince is { } since)
             findings.Unhealthy($"Flushes fail since {since:O} in process {info.FlushFailingProcessId}: {info.LastFlushError}.");
         if (info.RetentionFailingSince is { } failing)

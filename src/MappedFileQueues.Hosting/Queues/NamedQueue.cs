@@ -1,3 +1,4 @@
+using System.Collections.Concurrent;
 using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Telemetry;
 using Microsoft.Extensions.Logging;
@@ -28,6 +29,9 @@ internal sealed class NamedQueue
     public ILogger Logger { get; }
 
     public StoreWatch Watch { get; }
+
+    /// <summary>Where the dead letters of its consumers go; the values mean nothing.</summary>
+    public ConcurrentDictionary<string, bool> DeadLetterPaths { get; } = new(StringComparer.Ordinal);
 
     /// <summary>The store's state; null until the queue is open.</summary>
     public Func<MappedFileQueueInfo>? GetInfo { get; private set; }
