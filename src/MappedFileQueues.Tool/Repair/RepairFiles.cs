@@ -97,15 +97,27 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
         copy.Allocate(0, Math.Min(length, (blocks + PageLength - 1) / PageLength * PageLength));
         if (file is not null)
             CopyReadable(file, copy, zeroFrom is { } from ? from - start : length);
+        long[] named = [.. NamedOffsets().Where(offset => offset % FrameHeader.Size == 0).Order()];
         foreach ((long padFrom, long padTo) in ranges)
         {
             for (long at = padFrom; at < padTo;)
             {
-                long frame = Math.Min(padTo - at, FrameHeader.FrameLengthMax);
+                long next = named.FirstOrDefault(offset => offset > at, long.MaxValue);
+                long frame = Math.Min(Math.Min(padTo, next) - at, FrameHeader.FrameLengthMax);
                 copy.WriteAt(BitConverter.GetBytes(_checksum.PaddingHeader(at, frame)), at - start);
                 at += frame;
             }
         }
+    }
+
+    /// <summary>
+    /// The offsets at which other files say that a frame begins. Padding begins anew at each: the next opener walks from the
+    /// checkpoint and would cut the log off inside a frame, and a consumer begins at its cursor.
+    /// </summary>
+    private IEnumerable<long> NamedOffsets()
+    {
+        using var checkpoint = new CheckpointFile(directory, meta.StoreId);
+        return CursorFile.ReadAll(directory).Select(cursor => cursor.Offset).Append(checkpoint.Read()?.Offset).OfType<long>();
     }
 
     /// <summary>A copy of the file's length: zeros at its end are not written, and belong to it all the same.</summary>

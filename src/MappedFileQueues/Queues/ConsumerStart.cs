@@ -17,8 +17,9 @@ internal static unsafe class ConsumerStart
     public static long FindStored(LogAttachment attachment, CursorFile cursor, string name, CorruptionPolicy policy)
     {
         LogStore store = attachment.Store;
-        long offset = cursor.Offset;
-        if (offset < attachment.Origin.FindFirst() && store.IsRemoved(offset))
+        long first = attachment.Origin.FindFirst();
+        long offset = store.FollowOrigin(cursor.Offset);
+        if (offset < first && store.IsRemoved(offset))
             return offset;
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)

@@ -1,5 +1,8 @@
 using System.Text.Json;
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Hostile;
 
 namespace MappedFileQueues.Tests.Tool;
@@ -176,6 +179,32 @@ public sealed class RepairTests : IDisposable
         Assert.Contains("may come again", would, StringComparison.Ordinal);
         Assert.Equal(
             Count, ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit").Expect(0).Lines.Length);
+    }
+
+    /// <summary>
+    /// The checkpoint and a consumer's offset lay in a damaged page, which became one frame of padding. So the next opener found no
+    /// frame at the checkpoint, and cut off all that came after it, or refused producers for good; and the consumer did not open.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Repair_CheckpointAndCursorInTheDamage_LosesTheDamageAlone(bool isFlushedBehindIt)
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "slow", "--commit", "--count", "45").Expect(0);
+        using (HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!)
+        using (CheckpointFile checkpoint = new(directory, StoreMetaFile.Read(directory)!.StoreId))
+            checkpoint.WriteBoth(50 * FrameLength, 0, checkpoint.Read()!.BootId);
+        if (!isFlushedBehindIt)
+            Write(_temp.PathOf(StoreNames.Control), ControlLayout.ConfirmedAt, BitConverter.GetBytes(50L * FrameLength));
+        Write(SegmentOf(40), 40 % InSegment * FrameLength, new byte[15 * FrameLength]);
+
+        ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);
+
+        Assert.Equal(Enumerable.Range(0, Count).Where(number => number is < 40 or >= 55), Numbers());
+        Assert.Equal(Count - 55, ToolRun.Of("consume", _temp.StorePath, "--consumer", "slow").Expect(0).Lines.Length);
+        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
+        Assert.Equal("later"u8, ReadAll()[^1]);
     }
 
     [Fact]

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// Lets an empty log begin at another offset: padding leads from the start of that offset's segment up to it. Only before the
-/// first message, and under `open` from the first step to the last.
+/// first message, and under `open` from the first step to the last. It may be repeated: padding is no message.
 /// <code>
 /// step                                                  killed after it
 /// 1 make the new first segment                          an unused file
@@ -21,7 +21,8 @@ namespace MappedFileQueues.Log.Appending;
 ///   on no producer appends there; a message that came
 ///   first wins, and low water goes back
 /// 4 sync the padding, write the checkpoint: decided;    carried on
-///   record low water on disk, as a removal does
+///   raise the cursors to low water; record it on disk,
+///   as a removal does, and that nothing was before it
 /// 5 padding up to the offset                            carried on: the log begins at its segment's start
 /// 6 raise the hint: waiting producers go on there       moved; the old segments are left over
 /// 7 remove the old segments, flush the directory        -
@@ -82,15 +83,17 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
         using Platform.PlatformLock open = store.TakeOpenLock();
         SettleUnderOpen();
         long origin = store.LowWater;
-        if (appender.TailOffset != origin || offset < origin)
+        var walk = new FrameWalk(store);
+        long tail = walk.FindMessage(origin, walk.NowLimit);
+        if (appender.TailOffset != tail || offset < tail)
             throw NotEmpty(offset);
         appender.PrepareToMove();
         long start = store.Window.StartOf(offset);
         try
         {
-            bool done = start == store.Window.StartOf(origin)
-                ? TryPad(origin, offset)
-                : TryMoveToSegment(origin, start, offset);
+            bool done = start == store.Window.StartOf(tail)
+                ? TryPad(tail, offset)
+                : TryMoveToSegment(origin, tail, start, offset);
             if (!done)
                 throw NotEmpty(offset);
             SegmentRoller.Raise(store, offset);
@@ -103,7 +106,7 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
         }
     }
 
-    private bool TryMoveToSegment(long origin, long start, long offset)
+    private bool TryMoveToSegment(long origin, long tail, long start, long offset)
     {
         store.Maker.Make(start, SegmentMaker.FirstBlocks);
         store.Maker.EnsureDirectoryFlushed(start);
@@ -111,11 +114,12 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
         ProtocolSteps.Reach(ProtocolStep.OriginRaised);
         try
         {
-            if (!TryPad(origin, origin + store.Window.SegmentLength))
+            long last = store.Window.StartOf(tail);
+            if (!TryPad(tail, last + store.Window.SegmentLength))
                 return false;
             ProtocolSteps.Reach(ProtocolStep.OriginPadded);
             // Before the checkpoint passes it: otherwise a cut could bring the old first segment back without its padding.
-            flusher.SyncAhead(origin);
+            flusher.SyncAhead(last);
             flusher.CheckpointAt(start);
             ProtocolSteps.Reach(ProtocolStep.OriginCheckpointed);
             SharedWord.RaiseTo(store.Control.Allocated, start); // P20 full: never entered; pairs with P20 acquire.
@@ -139,12 +143,39 @@ internal sealed unsafe class LogOrigin(LogStore store, LogFlusher flusher)
     private void CarryOn(long lowWater)
     {
         flusher.CheckpointAt(lowWater);
+        bool isOrigin = WasNothingRemoved();
+        if (isOrigin)
+            RaiseCursors(lowWater);
         // A removal would take segments that are left over before it for the log's, because a consumer may stand there.
-        CheckpointFile.RecordLowWater(store.Directory, store.Meta, lowWater, store.Control.Epoch, store.Control.BootId);
+        CheckpointFile.RecordLowWater(
+            store.Directory, store.Meta, lowWater, store.Control.Epoch, store.Control.BootId, isOrigin);
         SharedWord.RaiseTo(store.Control.Allocated, lowWater); // P20 full: never entered; pairs with P20 acquire.
         // P18 full: nothing lies before it; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Confirmed, lowWater);
         SegmentRoller.Raise(store, lowWater);
+    }
+
+    /// <summary>Otherwise a consumer before low water was dropped, and its messages are gone.</summary>
+    private bool WasNothingRemoved() => CheckpointFile.ReadLowWater(store.Directory, store.Meta) is var recorded
+        && (recorded == 0 || CheckpointFile.IsOrigin(store.Directory, store.Meta, recorded));
+
+    /// <summary>
+    /// So that retention and producers wait for consumers that came before the move. One whose cursor this user may not write
+    /// reads on as well, and counts from its next commit on.
+    /// </summary>
+    private void RaiseCursors(long lowWater)
+    {
+        foreach (string name in CursorFile.Names(store.Directory))
+        {
+            try
+            {
+                CursorFile.Raise(store.Directory, name, lowWater);
+            }
+            catch (QueueDiskException)
+            {
+                // The consumer's own calls meet the error.
+            }
+        }
     }
 
     private void SetLowWater(long offset)

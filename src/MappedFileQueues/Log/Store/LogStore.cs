@@ -130,7 +130,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         // Before what is recorded it is certain, and no lock is needed.
         if (offset >= CheckpointFile.ReadLowWater(Directory, Meta))
             SettleRemoval?.Invoke();
-        return offset < LowWater;
+        return base.IsRemoved(offset);
     }
 
     // P20 acquire: pairs with P20 full in SegmentMaker.
