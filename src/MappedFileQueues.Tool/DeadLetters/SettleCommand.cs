@@ -125,7 +125,7 @@ internal static class SettleCommand
             }
             else
             {
-                target?.Add(letter.Content.Message.Span);
+                target?.Add(letter.Content.Message.Span, target.Count);
                 settled++;
             }
 

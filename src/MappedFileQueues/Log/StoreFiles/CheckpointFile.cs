@@ -123,7 +123,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
         if (directory.Identify(StoreNames.LowWater) is null)
             file.Create(bootId);
         directory.FlushEntries(StoreNames.Offsets);
-        file.Write(lowWater, epoch, bootId, isOrigin);
+        file.Write(lowWater, epoch, bootId, isOrigin: isOrigin);
     }
 
     public void Dispose() => _file?.Dispose();

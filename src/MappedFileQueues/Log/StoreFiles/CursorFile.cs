@@ -115,7 +115,7 @@ internal sealed unsafe class CursorFile : IDisposable
         using MappedRegion region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
         // P15 acquire: as the consumer stored it; pairs with P15 release in LogConsumer.
         ulong word = SharedWord.ReadAcquire(region.Word(0));
-        if (!CursorWord.IsValid(word) || CursorWord.Offset(word) >= offset)
+        if (!CursorWord.TryRead(word, out long stored) || stored >= offset)
             return;
         // P15 full: nothing lies between the two offsets; pairs with P15 acquire in ConsumerCursors.
         _ = SharedWord.CompareExchange(region.Word(0), word, CursorWord.From(offset));
