@@ -24,8 +24,12 @@ internal static class OptionsSection
     }
 
     /// <summary>Reads the options of a consumer.</summary>
-    public static void BindConsumer(IServiceProvider services, string queue, string consumer, HostedConsumerOptions options) =>
-        Find(services, QueueNames.ConsumerPathOf(queue, consumer))?.Bind(options);
+    public static void BindConsumer(IServiceProvider services, string queue, string consumer, HostedConsumerOptions options)
+    {
+        // The generated binder does not see a call behind `?.`.
+        if (Find(services, QueueNames.ConsumerPathOf(queue, consumer)) is { } section)
+            section.Bind(options);
+    }
 
     /// <summary>A sentence for each key that no option has.</summary>
     /// <param name="section">The section; null for none.</param>
