@@ -12,6 +12,8 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal sealed unsafe class CursorFile : IDisposable
 {
+    private const string Suffix = ".cursor";
+
     private readonly PlatformLock _name;
     private readonly PlatformFile _file;
     private readonly MappedRegion _region;
@@ -48,8 +50,21 @@ internal sealed unsafe class CursorFile : IDisposable
         yield return StoreNames.Cursor("");
         foreach (string name in directory.List(StoreNames.Consumers))
         {
-            if (name.EndsWith(".cursor", StringComparison.Ordinal))
+            if (name.EndsWith(Suffix, StringComparison.Ordinal))
                 yield return $"{StoreNames.Consumers}/{name}";
+        }
+    }
+
+    /// <summary>Removes what dead makers have left. Only for a lone opener: a maker is attached.</summary>
+    public static void RemoveTemporaries(HeldDirectory directory)
+    {
+        foreach (string folder in (string[])[StoreNames.Offsets, StoreNames.Consumers])
+        {
+            foreach (string name in directory.List(folder))
+            {
+                if (name.EndsWith(Suffix + WholeFile.TemporarySuffix, StringComparison.Ordinal))
+                    directory.Delete($"{folder}/{name}");
+            }
         }
     }
 

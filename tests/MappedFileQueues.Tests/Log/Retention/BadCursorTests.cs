@@ -159,6 +159,19 @@ public sealed class BadCursorTests : IDisposable
         Assert.True(wasSynced);
     }
 
+    /// <summary>A process that dies before the file has its name leaves the temporary one, for ever if nobody takes it.</summary>
+    [Fact]
+    public void Open_MakerOfACursorHasDied_RemovesWhatItLeft()
+    {
+        Open().Dispose();
+        File.WriteAllBytes(_temp.PathOf($"{Bad}.tmp"), []);
+        File.WriteAllBytes(_temp.PathOf("offset/consumer.cursor.tmp"), []);
+
+        Open().Dispose();
+
+        Assert.Empty(Directory.EnumerateFiles(_temp.StorePath, "*.tmp", SearchOption.AllDirectories));
+    }
+
     /// <summary>A removal needs no right to write a cursor: it only syncs it.</summary>
     [Theory]
     [InlineData("644", true)]
