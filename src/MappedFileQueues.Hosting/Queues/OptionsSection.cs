@@ -19,11 +19,12 @@ internal static class OptionsSection
     /// <param name="properties">The options.</param>
     /// <param name="others">Keys that belong to others.</param>
     public static IEnumerable<string> FindUnknown(
-        IConfigurationSection? section, PropertyInfo[] properties, params string[] others)
+        IConfiguration? section, PropertyInfo[] properties, params string[] others)
     {
         string[] known =
         [
-            .. properties.Where(property => property.PropertyType != typeof(TimeProvider)).Select(property => property.Name),
+            .. properties.Where(property => property.PropertyType != typeof(TimeProvider)
+                && !property.PropertyType.IsAssignableTo(typeof(Delegate))).Select(property => property.Name),
             .. others,
         ];
         return from child in section?.GetChildren() ?? []
