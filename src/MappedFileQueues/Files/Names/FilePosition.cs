@@ -91,7 +91,7 @@ public readonly record struct FilePosition : IParsable<FilePosition>
         return true;
     }
 
-    /// <summary>The checksum of what stands before an offset, of which the last bytes are given; null if they are too few.</summary>
+    /// <summary>The checksum of what is before an offset, of which the last bytes are given; null if too few are.</summary>
     internal static uint? CheckOf(ReadOnlySpan<byte> before, long offset)
     {
         int length = (int)Math.Min(offset, CheckedMax);

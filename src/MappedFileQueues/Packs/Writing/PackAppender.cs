@@ -265,8 +265,8 @@ internal sealed class PackAppender : IDisposable
     }
 
     /// <summary>
-    /// Writes the needle at the tail of the volume that it returns; null if there is no room. On a full disk a tombstone gets room
-    /// from the reserve.
+    /// Writes the needle at the tail of the volume that it returns; null if there is no room. On a full disk a tombstone gets
+    /// some of the reserve.
     /// </summary>
     private Volume? Write(ref NeedleSource source, NeedleKind kind, ulong sequence)
     {
@@ -326,8 +326,8 @@ internal sealed class PackAppender : IDisposable
         if (fits)
             return _active!;
 
-        // Deletes are the way out of a full pack, and of a full disk. No entry of the index points to a tombstone, so a tombstone may lie beyond the
-        // length up to which entries can give positions.
+        // Deletes are the way out of a full pack, and of a full disk. No entry of the index points to a tombstone, so a tombstone
+        // may lie beyond the length up to which entries can give positions.
         int reserved = kind == NeedleKind.Tombstone ? VolumeTable.ReservedForCompaction : VolumeTable.ReservedForTombstones;
         Volume? old = _active;
         bool mayExceed = kind == NeedleKind.Tombstone && old is not null && old.Tail + length <= NeedleLayout.SyncedMax;

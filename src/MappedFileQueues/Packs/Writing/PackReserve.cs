@@ -16,7 +16,7 @@ internal sealed class PackReserve(HeldDirectory directory)
     /// <summary>As a part of what the pack holds, and of a volume at most: 1/64.</summary>
     private const int Part = 64;
 
-    /// <summary>Makes the file as long as it should be for a pack of this length; leaves it as it is if there is no room.</summary>
+    /// <summary>Makes the file as long as a pack of this length should have it; leaves it as it is if there is no room.</summary>
     public void Keep(long packLength, long volumeLength)
     {
         long length = Math.Max(LengthMin, Math.Min(packLength, volumeLength) / Part / Step * Step);

@@ -32,7 +32,7 @@ internal sealed class BlockSource : IDisposable
     private int _beforeCount;
     private long _beforeEnd;
 
-    /// <summary>Where an earlier reader has stopped, with the checksum of what it saw before; until something is read there.</summary>
+    /// <summary>Where an earlier reader stopped, with the checksum of what it saw before; until this one reads there.</summary>
     private FilePosition? _resumedAt;
 
     /// <summary>
