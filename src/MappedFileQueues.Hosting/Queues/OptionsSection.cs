@@ -36,7 +36,7 @@ internal static class OptionsSection
     /// <param name="properties">The options.</param>
     /// <param name="others">Keys that belong to others.</param>
     public static IEnumerable<string> FindUnknown(
-        IConfigurationSection? section, PropertyInfo[] properties, params string[] others)
+        IConfiguration? section, PropertyInfo[] properties, params string[] others)
     {
         string[] known =
         [
