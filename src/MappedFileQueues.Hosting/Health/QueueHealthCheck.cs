@@ -46,7 +46,7 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
             findings.Degraded(problem);
         if (queue.Options.Durability != DurabilityLevel.PageCache && look.UnflushedAge > options.UnflushedTimeMax)
             findings.Unhealthy($"Messages have not been flushed for {look.UnflushedAge}: "
-                + $"unflushed={info.PublishedOffset - info.ConfirmedOffset}.");
+                + $"unflushed={info.TailOffset - info.ConfirmedOffset}.");
         if (look.FreeBytes is { } free)
         {
             findings.Data["freeBytes"] = free;

@@ -65,7 +65,7 @@ internal sealed class QueueMeter : IDisposable
         Store("repaired", "{claim}", "Messages that dead producers had begun and that were given up.",
             static look => look.Info!.RepairCount, isCounter: true);
         Store("unflushed", "By", "What is appended and not on disk yet.",
-            static look => look.Info!.PublishedOffset - look.Info.ConfirmedOffset);
+            static look => look.Info!.TailOffset - look.Info.ConfirmedOffset);
         Store("size", "By", "The disk space of the store.", static look => look.Info!.BytesOnDisk);
         Store("disk.free", "By", "The free space of the store's disk.", static look => look.FreeBytes);
         Store("open_claims", "{claim}", "Messages that were begun and are not finished.",

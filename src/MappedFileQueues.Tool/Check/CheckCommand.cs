@@ -35,7 +35,7 @@ internal static class CheckCommand
                 + "by a tenth of the age and two seconds at most; without flushes, by as much as a segment takes to fill.");
         Option<TimeSpan?> warnAge = ToolOptions.Duration("--warn-age", "As --max-age, as a warning.");
         Option<long?> maxUnflushed = ToolOptions.Size(
-            "--max-unflushed", "More published bytes that are not on disk are critical.", 0, long.MaxValue);
+            "--max-unflushed", "More appended bytes that are not on disk are critical.", 0, long.MaxValue);
         Option<long?> minFree = ToolOptions.Size("--min-free", "Less free room on the disk is critical.", 1, long.MaxValue);
         Option<long?> maxLetters = ToolOptions.Number(
             "--max-letters", "STORE holds dead letters: more that nobody has settled are critical.", 0, long.MaxValue);

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tool.Check;
 /// <param name="LagMax">Bytes behind that are critical.</param>
 /// <param name="AgeWarning">Time unread that is a warning.</param>
 /// <param name="AgeMax">Time unread that is critical.</param>
-/// <param name="UnflushedMax">Published bytes not on disk that are critical.</param>
+/// <param name="UnflushedMax">Appended bytes not on disk that are critical.</param>
 /// <param name="FreeMin">Free bytes of the disk below which it is critical.</param>
 /// <param name="LettersMax">Dead letters that nobody has settled that are critical.</param>
 /// <param name="ClaimMax">How long a claim may stand in the way.</param>

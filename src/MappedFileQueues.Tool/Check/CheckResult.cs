@@ -30,7 +30,7 @@ internal sealed record CheckProblem(CheckStatus Status, string Text);
 /// <param name="Lag">Bytes that the consumer which is furthest behind has to read.</param>
 /// <param name="LaggingConsumer">That consumer; null when there is none.</param>
 /// <param name="AgeSeconds">For how long, at least, a message has waited for a consumer.</param>
-/// <param name="Unflushed">Published bytes that are not on disk.</param>
+/// <param name="Unflushed">Appended bytes that are not on disk, also after a claim.</param>
 /// <param name="FreeBytes">Free bytes of the disk; -1 when unknown.</param>
 /// <param name="Letters">Dead letters that nobody has settled; null when they were not counted.</param>
 internal sealed record CheckResult(

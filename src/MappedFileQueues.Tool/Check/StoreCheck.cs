@@ -57,7 +57,7 @@ internal sealed class StoreCheck
         MappedFileConsumerInfo? last = consumers.MaxBy(consumer => consumer.Lag);
         CheckLag(last);
         TimeSpan age = CheckAge(consumers);
-        long unflushed = Math.Max(0, _info.PublishedOffset - _info.ConfirmedOffset);
+        long unflushed = Math.Max(0, _info.TailOffset - _info.ConfirmedOffset);
         if (unflushed > _limits.UnflushedMax)
             Critical($"{Report.Bytes(unflushed)} not on disk, at most {Report.Number(_limits.UnflushedMax.Value)}");
         long free = _store.Directory.FreeBytes;

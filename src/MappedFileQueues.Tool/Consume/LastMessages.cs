@@ -7,13 +7,14 @@ namespace MappedFileQueues.Tool.Consume;
 internal static class LastMessages
 {
     /// <summary>
-    /// The offset, among the messages that exist now; the first message if there are fewer. Damage among the counted messages is
-    /// an error, unless the policy steps over it.
+    /// The offset, among the messages that exist now; the first message if there are fewer. What retention removes meanwhile does
+    /// not count. Damage among the counted messages is an error, unless the policy steps over it.
     /// </summary>
     public static QueueStart Find(string storePath, long count, CorruptionPolicy policy)
     {
         MappedFileQueueInfo info = StoreLook.Info(storePath);
-        using var reader = MappedFileReader.Open(storePath, QueueStart.Latest, CorruptionPolicy.SkipMessage);
+        using var reader = MappedFileReader.Open(
+            storePath, QueueStart.Latest, CorruptionPolicy.SkipMessage, OutOfRangePolicy.Earliest);
         QueueCorruptException? damage = null;
         reader.CorruptionSkipped += (_, skipped) => damage = skipped.Error;
 
@@ -39,6 +40,6 @@ internal static class LastMessages
         {
         }
 
-        return QueueStart.FromOffset(reader.MessageOffset);
+        return QueueStart.FromOffset(reader.MessageOffset < 0 ? reader.Offset : reader.MessageOffset);
     }
 }

@@ -63,7 +63,7 @@ internal sealed class StoreFolder(string root)
             consumed,
             last?.Lag ?? 0,
             last?.Name,
-            Math.Max(0, now.Info.PublishedOffset - now.Info.ConfirmedOffset),
+            Math.Max(0, now.Info.TailOffset - now.Info.ConfirmedOffset),
             now.Info.BytesOnDisk,
             now.Info.ProducerProcesses,
             now.Info.AttachedProcesses,

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tool.Top;
 /// <param name="ConsumedPerSecond">How fast the consumer that is furthest behind moves; null in the first picture.</param>
 /// <param name="Lag">Bytes that this consumer has to read.</param>
 /// <param name="Consumer">That consumer; null when there is none.</param>
-/// <param name="Unflushed">Published bytes that are not on disk.</param>
+/// <param name="Unflushed">Appended bytes that are not on disk, also after a claim.</param>
 /// <param name="BytesOnDisk">The room that the store takes.</param>
 /// <param name="Producers">The processes with producers.</param>
 /// <param name="Attached">The processes that have it open.</param>

@@ -64,7 +64,16 @@ internal sealed class WholeStore : IDisposable
             if (_source.NextOffset >= _end || stopped.IsCancellationRequested)
                 return false;
             if (!IsAtClaim())
-                return _source.TryRead(TimeSpan.Zero, out message);
+            {
+                long at = _source.NextOffset;
+                if (_source.TryRead(TimeSpan.Zero, out message))
+                    return true;
+                if (_source.NextOffset != at || IsAtClaim())
+                    continue;
+                throw new ToolException($"Nothing can be read at an offset, and the log goes on after it: offset={at}, "
+                    + $"path={_plan.StorePath}. Run `mfq verify`.");
+            }
+
             limit ??= new Deadline(s_claimLimit);
             if (limit.Value.IsOver)
             {

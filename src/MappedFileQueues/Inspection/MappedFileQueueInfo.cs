@@ -133,7 +133,7 @@ public sealed class MappedFileQueueInfo
     /// <summary>
     /// The time in UTC since which background flushes have failed; null while they succeed or none was tried. Messages appended
     /// since then may not be on disk. At <see cref="DurabilityLevel.Interval"/> and <see cref="DurabilityLevel.Group"/> Produce
-    /// throws after two intervals. A successful flush by any process clears it.
+    /// throws after two intervals, unless flushes only wait, at an open claim. A successful flush by any process clears it.
     /// </summary>
     public DateTimeOffset? FlushFailingSince { get; init; }
 

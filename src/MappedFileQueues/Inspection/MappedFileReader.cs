@@ -60,8 +60,8 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <param name="start">As there.</param>
     /// <param name="corruption">What the reader does where the log is damaged. In a store that has not been opened since the
     /// machine was started, it steps over damage only below the last checkpoint: what lies above may be cut off.</param>
-    /// <param name="onOutOfRange">What the reader does when the messages at its offset were removed. The two policies that go on
-    /// raise <see cref="MessagesSkipped"/>.</param>
+    /// <param name="onOutOfRange">What the reader does when the messages at its offset were removed, also at the start. The two
+    /// policies that go on raise <see cref="MessagesSkipped"/>.</param>
     /// <exception cref="ArgumentOutOfRangeException">A policy is not defined.</exception>
     public static MappedFileReader Open(
         string path, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange = OutOfRangePolicy.Throw)

@@ -69,10 +69,11 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     public override long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
 
     /// <summary>
-    /// Decided by the checkpoint alone, which has a checksum: the tail hint may be damaged, or older than a power cut that no
-    /// process has recovered from yet.
+    /// Decided by the checkpoint, which has a checksum, and by what a flush of this boot has confirmed: the tail hint may be
+    /// damaged, or older than a power cut that no process has recovered from yet.
     /// </summary>
-    public override bool HasPassed(long offset) => offset < _checkpoint && Window.StartOf(offset) >= LowWater;
+    public override bool HasPassed(long offset) =>
+        offset < Math.Max(_checkpoint, Confirmed) && Window.StartOf(offset) >= LowWater;
 
     /// <summary>
     /// Reads the checkpoint anew each time. If the store was recovered in this boot, the control page counts too.
@@ -95,6 +96,10 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
     private bool IsRecovered => LogFilesLook.IsRecovered(Meta, _control);
+
+    /// <summary>Everything below it was published and is on disk; 0 when the store was not recovered in this boot.</summary>
+    // P18 acquire: pairs with P18 full in FlushRound.
+    private long Confirmed => IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
 
     /// <summary>The end of the published messages: where a reader starts that wants only later ones.</summary>
     public long FindLatest() => GatherInfo().PublishedOffset;
@@ -186,10 +191,8 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         if (!IsOfThisBoot)
             return offset < _checkpoint;
         uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
-        // P18 acquire: the flush that raised it saw everything below it published; pairs with P18 full in FlushRound.
-        long confirmed = IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
         // A removal raises low water, then confirmed, and claims may be open in what it removes.
-        long flushedTo = offset < LowWater ? 0 : Math.Max(_checkpoint, confirmed);
+        long flushedTo = offset < LowWater ? 0 : Math.Max(_checkpoint, Confirmed);
         return HoleRepair.IsDamage(header, claim, offset, generation, flushedTo);
     }
 

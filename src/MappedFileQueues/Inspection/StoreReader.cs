@@ -199,7 +199,9 @@ internal sealed unsafe class StoreReader : IDisposable
             return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest), () => _store.LowWater);
         if (start.ExactOffset is not { } offset)
             return _store.LowWater;
-        if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, _corruption, offset))
+        // Where its messages were removed, the first read steps over them, and tells.
+        if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, _corruption, offset)
+            && !(_reader.SkipsGaps && offset < _store.LowWater))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={_store.LowWater}, path={_store.Path}. Use an offset that a read or Produce returned.");
         return offset;

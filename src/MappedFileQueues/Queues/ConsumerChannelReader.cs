@@ -10,9 +10,7 @@ namespace MappedFileQueues;
 /// </summary>
 internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelReader<T>
 {
-    private readonly TaskCompletionSource _completion = new(TaskCreationOptions.RunContinuationsAsynchronously);
-
-    public override Task Completion => _completion.Task;
+    public override Task Completion => core.Ended;
 
     /// <inheritdoc/>
     public override bool TryRead([MaybeNullWhen(false)] out T item)
@@ -24,7 +22,6 @@ internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelRead
         }
         catch (ObjectDisposedException)
         {
-            _completion.TrySetResult();
             item = default;
             return false;
         }
@@ -40,7 +37,6 @@ internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelRead
         }
         catch (ObjectDisposedException)
         {
-            _completion.TrySetResult();
             return false;
         }
     }

@@ -202,9 +202,12 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// </summary>
     /// <param name="bytes">The length of the frames: each message plus 8 bytes of header, rounded up to 8.</param>
     /// <exception cref="QueueDiskException">The disk does not have that much room.</exception>
+    /// <exception cref="ObjectDisposedException">The queue was disposed meanwhile.</exception>
     public void Prepare(long bytes) => _core.Prepare(bytes);
 
-    /// <summary>Sets the offset at which an empty store starts.</summary>
+    /// <summary>
+    /// Sets the offset at which an empty store starts. Consumers and readers that were opened before start there too.
+    /// </summary>
     /// <param name="offset">A multiple of 8.</param>
     /// <exception cref="InvalidOperationException">The store is no longer empty.</exception>
     public void AdjustOffset(long offset) => _core.AdjustOffset(offset);

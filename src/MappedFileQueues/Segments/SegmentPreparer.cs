@@ -100,13 +100,20 @@ internal sealed class SegmentPreparer : IDisposable
     }
 
     /// <summary>
-    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread. False
-    /// when segments cannot grow that far here.
+    /// Allocates and touches everything from <paramref name="tail"/> to <paramref name="target"/> on the calling thread, or less
+    /// when segments cannot grow that far here. In steps: the end of the queue, which ends this call, waits for one at most.
     /// </summary>
-    public bool PrepareTo(long tail, long target)
+    public void PrepareTo(long tail, long target)
     {
-        lock (_work)
-            return PrepareTo(tail, target, _demand.AwaitsFlushes());
+        bool goesOn = true;
+        for (long from = tail; goesOn && from < target;)
+        {
+            _maker.LookWhileWaiting?.Invoke();
+            long to = Math.Min(target, from + Math.Min(LeadMax, _window.SegmentLength));
+            lock (_work)
+                goesOn = PrepareTo(from, to, _demand.AwaitsFlushes());
+            from = to;
+        }
     }
 
     /// <summary>

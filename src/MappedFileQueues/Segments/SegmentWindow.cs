@@ -86,21 +86,30 @@ internal sealed unsafe class SegmentWindow(
             // From here on the file may be recycled.
             if (!_isClosed)
                 mapping.File.EndUse();
-            if (_isClosed || IdleMax == 0 || mapping.Usable < segmentLength)
-            {
+            if (_isClosed || IdleMax == 0 || mapping.Usable < segmentLength || !TryIdentify(mapping))
                 Unmap(mapping);
-            }
             else
-            {
-                mapping.Identity = mapping.File.Identity;
                 _idle.Add(mapping);
-            }
 
             while (_idle.Count > IdleMax)
             {
                 Unmap(_idle[0]);
                 _idle.RemoveAt(0);
             }
+        }
+    }
+
+    /// <summary>False where the system does not tell: the file would not be known again.</summary>
+    private static bool TryIdentify(SegmentMapping mapping)
+    {
+        try
+        {
+            mapping.Identity = mapping.File.Identity;
+            return true;
+        }
+        catch (QueueDiskException)
+        {
+            return false;
         }
     }
 

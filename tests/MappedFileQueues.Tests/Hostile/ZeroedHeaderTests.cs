@@ -1,6 +1,7 @@
 using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
+using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Hostile;
 
@@ -90,6 +91,47 @@ public sealed unsafe class ZeroedHeaderTests : IDisposable
             using MappedFileQueue late = Open(DurabilityLevel.PageCache, mode);
             late.Producer.Produce(new byte[300]);
         });
+    }
+
+    /// <summary>
+    /// Nothing but the tail hint told a consumer, and nothing but the last checkpoint a reader, that a zeroed header is damage. Both
+    /// may be far below what is flushed: a consumer waited for ever, and `mfq export` ended there and said that all was well.
+    /// </summary>
+    [Fact]
+    public void Consume_HeaderBelowConfirmedZeroed_IsDamage()
+    {
+        using MappedFileQueue queue = Open(DurabilityLevel.PageCache);
+        ProduceZeros(queue, 5);
+        queue.Flush();
+        long place = ProduceZeros(queue, 10);
+        queue.Flush();
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        using var words = new StoreWords(_temp.StorePath);
+        words.WriteAt(place, new byte[sizeof(ulong)]);
+        for (int i = 0; i < 5; i++)
+        {
+            Assert.True(reader.TryRead(out _));
+            Assert.True(consumer.TryConsume(out _));
+            consumer.Commit();
+        }
+
+        Assert.Equal(place, Assert.Throws<QueueCorruptException>(() => consumer.TryConsume(out _)).Offset);
+        Assert.Equal(place, Assert.Throws<QueueCorruptException>(() => reader.TryRead(out _)).Offset);
+    }
+
+    /// <summary>Below the tail hint, which a walker has reached, and above all that was flushed.</summary>
+    [Fact]
+    public void Export_HeaderBelowTheTailHintZeroed_IsAnError()
+    {
+        using MappedFileQueue queue = Open(DurabilityLevel.PageCache);
+        long place = ProduceZeros(queue, 1);
+        using var words = new StoreWords(_temp.StorePath);
+        while (words.TailHint <= place)
+            queue.Producer.Produce(new byte[10_000]);
+        words.WriteAt(place, new byte[sizeof(ulong)]);
+
+        ToolRun.Of("export", _temp.StorePath, "--to", _temp.StorePath + ".jsonl").ExpectError($"offset={place}", "mfq verify");
     }
 
     private static long ProduceZeros(MappedFileQueue queue, int count)

@@ -113,7 +113,7 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
                 return from;
             }
 
-            _meetsClaim = walk.EndedAtClaim;
+            _meetsClaim = walk.ClaimInTheWay != 0;
             return _paddingTo;
         }
     }

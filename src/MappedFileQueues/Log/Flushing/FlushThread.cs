@@ -26,6 +26,9 @@ internal sealed class FlushThread : IDisposable
     private static readonly TimeSpan TickMin = TimeSpan.FromMilliseconds(1);
     private static readonly TimeSpan TickMax = TimeSpan.FromDays(1);
 
+    /// <summary>So many flushes in a row must meet the same claim before that is told: two intervals.</summary>
+    private const int HeldUpMax = 3;
+
     /// <summary>How long it sleeps while it waits for a publish: a process that only polls may attach meanwhile.</summary>
     private static readonly TimeSpan IdleSleepMax = TimeSpan.FromMinutes(1);
 
@@ -45,6 +48,8 @@ internal sealed class FlushThread : IDisposable
     private bool _isIdle = true;
     private bool _waitsForPublish;
     private int _notices;
+    private long _heldUpAt = -1;
+    private int _heldUp;
     private long _seenConfirmed;
     private long _seenLimit;
     private long _seenCompleted;
@@ -341,7 +346,7 @@ internal sealed class FlushThread : IDisposable
         try
         {
             BackgroundFlush flush = _flusher.TryFlush();
-            if (flush != BackgroundFlush.Elsewhere)
+            if (flush != BackgroundFlush.Elsewhere && !TellsOfClaim())
                 _flusher.Failure.Clear();
             return flush;
         }
@@ -350,6 +355,22 @@ internal sealed class FlushThread : IDisposable
             _flusher.Failure.Note(error, isAttempt: true);
             throw;
         }
+    }
+
+    /// <summary>
+    /// At a claim that stands for two intervals with messages after it the interval's promise is broken, and nothing has failed:
+    /// its owner may publish it at any moment. So it is told as a failing flush, and appends go on.
+    /// </summary>
+    private bool TellsOfClaim()
+    {
+        long confirmed = _store.ConfirmedOffset;
+        MappedFileQueueException? claim = _flusher.FindClaimInTheWay();
+        _heldUp = claim is null ? 0 : confirmed == _heldUpAt ? _heldUp + 1 : 1;
+        _heldUpAt = confirmed;
+        if (_heldUp < HeldUpMax || _flusher.FindPublishedEnd() <= confirmed)
+            return false;
+        _flusher.Failure.Note(claim!, isAttempt: false);
+        return true;
     }
 
     private static TimeSpan Left(long since, TimeSpan whole)

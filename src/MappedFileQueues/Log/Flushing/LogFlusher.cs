@@ -87,6 +87,21 @@ internal sealed unsafe class LogFlusher : IDisposable
     /// <summary>The end of what is published now.</summary>
     public long FindPublishedEnd() => new FrameWalk(_store).FindPublishedEnd(_store.ConfirmedOffset);
 
+    /// <summary>Why the next flush ends before it begins: a living producer's claim is there; null otherwise.</summary>
+    public MappedFileQueueException? FindClaimInTheWay()
+    {
+        long confirmed = _store.ConfirmedOffset;
+        var walk = new FrameWalk(_store);
+        _ = walk.FindContiguousEnd(confirmed, confirmed + 1);
+        if (walk.ClaimInTheWay == 0)
+            return null;
+        int slot = SlotLayout.Slot(FrameHeader.HighHalf(walk.ClaimInTheWay));
+        return new MappedFileQueueException("A message that was begun and is not finished is in the way of all flushes, and what "
+            + $"was appended after it is not on disk: offset={confirmed}, slot={slot}, "
+            + $"processes={string.Join(',', _store.Directory.LockHolders(StoreNames.SlotLock(slot)))}, path={_store.Path}. "
+            + "Let its process go on, or end it.");
+    }
+
     /// <summary>True if the last checkpoint that this queue knows of covers everything confirmed.</summary>
     public bool IsCheckpointed => _store.ConfirmedOffset <= _round.Checkpointed;
 

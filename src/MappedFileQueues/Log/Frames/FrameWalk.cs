@@ -27,8 +27,8 @@ internal unsafe struct FrameWalk(LogStore store)
     /// <summary>The walk met messages without checksums: recovery trusts those only below the checkpoint.</summary>
     public bool SawUnchecked { get; private set; }
 
-    /// <summary>A living owner's claim ended the walk.</summary>
-    public bool EndedAtClaim { get; private set; }
+    /// <summary>The living owner's claim that ended the walk; 0 when none did.</summary>
+    public ulong ClaimInTheWay { get; private set; }
 
     /// <summary>
     /// No frame that is published now begins at or above this. Without a limit, a walk behind a faster producer would never end.
@@ -163,10 +163,10 @@ internal unsafe struct FrameWalk(LogStore store)
             {
                 if (atClaim == AtClaim.Repair)
                 {
-                    EndedAtClaim = !IsOutOfTheWay(segment, position, header);
-                    if (EndedAtClaim)
-                        return false;
-                    continue;
+                    if (IsOutOfTheWay(segment, position, header))
+                        continue;
+                    ClaimInTheWay = header;
+                    return false;
                 }
 
                 // A claim that was published in between as a batch keeps its place, but its first frame is shorter.

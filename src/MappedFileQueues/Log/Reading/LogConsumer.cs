@@ -27,6 +27,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly ulong* _producersMayWait;
     private readonly Lock _disposing = new();
     private readonly Lock _interrupting = new();
+    private readonly TaskCompletionSource _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private bool _disposed;
     private readonly Lock _reading = new();
     private bool _isInterruptible = true;
@@ -81,6 +82,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public string Name { get; }
 
     public LogReader Reader { get; }
+
+    /// <summary>Completes when the consumer is disposed.</summary>
+    public Task Ended => _ended.Task;
 
     public CorruptionPolicy Policy { get; }
 
@@ -369,7 +373,14 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             if (_disposed)
                 return;
             _disposed = true;
-            Close();
+            try
+            {
+                Close();
+            }
+            finally
+            {
+                _ended.SetResult();
+            }
         }
     }
 

@@ -148,9 +148,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public override bool MayGrow => CorruptAt < 0;
 
     /// <inheritdoc/>
-    // P14 acquire: read before low water, which goes up first; pairs with P14 full in SegmentRoller.
-    public override bool HasPassed(long offset) =>
-        offset < SharedWord.ReadAcquire(Control.TailHint) && Window.StartOf(offset) >= LowWater;
+    /// <remarks>The hint may be far below what a flush has confirmed. Both are read before low water.</remarks>
+    public override bool HasPassed(long offset) => offset < PassedTo && Window.StartOf(offset) >= LowWater;
 
     public override ClaimOwner OwnerOf(ulong claim) => Producers.Own(claim) ? ClaimOwner.Living : Holes.OwnerOf(claim);
 
