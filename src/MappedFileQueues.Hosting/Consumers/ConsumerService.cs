@@ -313,19 +313,35 @@ internal sealed class ConsumerService<T> : BackgroundService
             }
             else
             {
-                await HandleEachAsync(source, count, stoppingToken).ConfigureAwait(false);
+                await HandleEachAsync(source, end: source.Offset, stoppingToken).ConfigureAwait(false);
             }
         }
     }
 
     /// <summary>The messages of a batch that was refused at every attempt, each alone.</summary>
-    private async ValueTask HandleEachAsync(MessageSource<T> source, int count, CancellationToken stoppingToken)
+    private async ValueTask HandleEachAsync(MessageSource<T> source, long end, CancellationToken stoppingToken)
     {
         source.Rewind();
-        for (int i = 0; i < count && source.TryRead(out T message); i++)
+        while (source.Offset < end)
         {
-            await HandleAsync(source, message, refusalsMax: 1, stoppingToken).ConfigureAwait(false);
             ThrowIfStopping(stoppingToken);
+            T message;
+            try
+            {
+                if (!source.TryRead(out message))
+                    return;
+            }
+            catch (UnreadableMessageException error)
+            {
+                await RefuseAsync(source, error.InnerException!, stoppingToken).ConfigureAwait(false);
+                continue;
+            }
+
+            // Retention has removed the rest meanwhile: what comes now was never refused.
+            if (source.Offset >= end)
+                source.Rewind();
+            else
+                await HandleAsync(source, message, refusalsMax: 1, stoppingToken).ConfigureAwait(false);
         }
     }
 

@@ -18,7 +18,7 @@ internal sealed class NamedQueue
     {
         Name = name;
         Options = options;
-        Logger = logger;
+        Logger = new QuietLogger(logger);
         Watch = new StoreWatch(this);
     }
 
@@ -96,16 +96,6 @@ internal sealed class NamedQueue
     private void Tell(MessagesSkippedEventArgs skipped) => Logger.MessagesSkipped(
         Name, skipped.ConsumerName, skipped.Offset, skipped.NextOffset, skipped.SkippedLength);
 
-    /// <summary>An exception of a logger would keep the segment.</summary>
-    private void Tell(SegmentDeletingEventArgs deleting)
-    {
-        try
-        {
-            Logger.SegmentRemoved(Name, deleting.Path, deleting.Offset, deleting.EndOffset);
-        }
-        catch (Exception error) when (error is not OutOfMemoryException)
-        {
-            // Nobody is left to be told.
-        }
-    }
+    private void Tell(SegmentDeletingEventArgs deleting) =>
+        Logger.SegmentRemoved(Name, deleting.Path, deleting.Offset, deleting.EndOffset);
 }

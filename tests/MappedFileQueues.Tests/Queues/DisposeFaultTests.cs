@@ -86,7 +86,7 @@ public sealed class DisposeFaultTests : IDisposable
         dispose.Join();
     }
 
-    /// <summary>Dispose waited until all the room was prepared: 9.4 s for 4 GiB, while every other call that waits ends.</summary>
+    /// <summary>Dispose waited until all the room was prepared, 9.4 s for 4 GiB; every other call that waits ends.</summary>
     [Fact]
     public void Dispose_WhileRoomIsPrepared_EndsThat()
     {

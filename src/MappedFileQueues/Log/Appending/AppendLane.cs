@@ -5,8 +5,9 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// One thread's place in the log: where it will try its next frame, and the one private bound against which the append path
-/// compares. A call marks itself (<see cref="SingleCaller"/>); an open claim is one. The bound stands for the end of the segment, for what is allocated, for an open claim, for consumers that
-/// are too far behind, and for a disposed producer; it is null whenever the rare path has something to do.
+/// compares. The bound stands for the end of the segment, for what is allocated, for an open claim, for consumers that are too
+/// far behind, and for a disposed producer; it is null whenever the rare path has something to do. An open claim is a call that
+/// goes on (<see cref="SingleCaller"/>).
 /// <para>Only its own thread moves a lane; the lane of an Exclusive producer belongs to the thread that called last. Dispose
 /// takes the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible
 /// then, or the thread finds the bound gone.</para>

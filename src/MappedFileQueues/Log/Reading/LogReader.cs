@@ -130,8 +130,8 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>
-    /// Like <see cref="SingleCaller.EndCall"/>, for calls that may have called a damage handler. The handler runs outside the call. Another
-    /// thread's call may be under way afterwards, and then this call ends there.
+    /// Like <see cref="SingleCaller.EndCall"/>, for calls that may have called a damage handler. The handler runs outside the
+    /// call. Another thread's call may be under way afterwards, and then this call ends there.
     /// </summary>
     public void EndCallIfBegun()
     {

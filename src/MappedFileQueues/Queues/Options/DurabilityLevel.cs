@@ -13,10 +13,10 @@ public enum DurabilityLevel
     /// Like PageCache, and every attached queue flushes at intervals while there is something to flush, and when it is disposed.
     /// A power cut loses at most the last interval. When nothing can be flushed for two intervals (damage in the log, no file
     /// descriptor left), Produce appends nothing and throws the cause, a <see cref="QueueCorruptException"/> or
-    /// <see cref="QueueDiskException"/>, until a flush succeeds; Group does the same. No flush passes a message that was begun and
-    /// is not finished (an open claim, a producer that was stopped in it): what is appended after it is not on disk until that
-    /// ends, and after two intervals <see cref="MappedFileQueueInfo.FlushFailingSince"/> tells so. The queue needs a thread for this level. If
-    /// the system gives none, the constructor, or the first message that asks for this level, throws a
+    /// <see cref="QueueDiskException"/>, until a flush succeeds; Group does the same. No flush passes a message that was begun
+    /// and is not finished (an open claim, a producer that was stopped in it): what is appended after it is not on disk until
+    /// that ends, and after two intervals <see cref="MappedFileQueueInfo.FlushFailingSince"/> tells so. The queue needs a thread
+    /// for this level. If the system gives none, the constructor, or the first message that asks for this level, throws a
     /// <see cref="MappedFileQueueException"/>.
     /// </summary>
     Interval,

@@ -6,6 +6,7 @@ using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Platform;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
+using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Tests.Hosting.Consumers;
 
@@ -47,6 +48,49 @@ public sealed class ConsumerTroubleTests
         Assert.Contains("held up by an error of the system", told, StringComparison.Ordinal);
         Assert.Equal(Enumerable.Range(0, 600).Select(number => $"{number}"), _script.Messages);
         Assert.Equal((1, 1, 0), (host.Log.CountOf(201), host.Log.CountOf(209), host.Log.CountOf(206)));
+    }
+
+    /// <summary>
+    /// A logging provider that threw once, because its disk was full, ended the consumer for good: the exception came out of the
+    /// call that told of a refused message.
+    /// </summary>
+    [Fact]
+    public async Task Log_AProviderThrows_TheConsumerContinues()
+    {
+        int calls = 0;
+        _script.OnMessage = (_, _, _) => calls++ == 0 ? throw new InvalidOperationException("Once.") : default;
+        await using TestHost host = MakeHost();
+        host.Services.AddSingleton<ILoggerProvider, ThrowingProvider>();
+        Produce(host, 3);
+        await host.StartAsync();
+
+        Eventually.Equal(4, () => _script.Seen.Count);
+        await ExpectAsync(host, HealthStatus.Healthy, "is well");
+    }
+
+    /// <summary>
+    /// A deserializer that failed at the second reading of a message, after its batch was refused, ended the consumer; alone it
+    /// made a dead letter.
+    /// </summary>
+    [Fact]
+    public async Task Batch_MessageCannotBeReadAgain_IsADeadLetter()
+    {
+        _script.OnMessage = (_, _, _) => throw new InvalidOperationException("Refused.");
+        await using TestHost host = new();
+        host.Services.AddSingleton(_script);
+        host.Services.AddMappedFileQueue("orders", o => o.StorePath = host.StorePath);
+        host.Services.AddMappedFileBatchConsumer<string, TextBatchHandler>(
+            "orders", new FailsAtTheSecondReading(), o => (o.OnFailure, o.AttemptsMax) = (HandlerFailureAction.DeadLetter, 1));
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = host.StorePath }))
+        {
+            for (int i = 0; i < 3; i++)
+                queue.Producer.Produce([(byte)('0' + i)]);
+        }
+
+        await host.StartAsync();
+
+        Eventually.Equal(3, () => host.Log.CountOf(205));
+        Assert.Equal(0, host.Log.CountOf(206));
     }
 
     /// <summary>An application that started while the disk was full had no consumer after there was room again.</summary>
@@ -237,5 +281,35 @@ public sealed class ConsumerTroubleTests
     private sealed class DatabaseException(bool isTransient) : DbException("The database restarts.")
     {
         public override bool IsTransient => isTransient;
+    }
+
+    private sealed class ThrowingProvider : ILoggerProvider, ILogger
+    {
+        public ILogger CreateLogger(string categoryName) => this;
+
+        public bool IsEnabled(LogLevel logLevel) => true;
+
+        public IDisposable? BeginScope<TState>(TState state)
+            where TState : notnull => null;
+
+        public void Log<TState>(
+            LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
+            throw new IOException("The log's disk is full.");
+
+        public void Dispose()
+        {
+        }
+    }
+
+    private sealed class FailsAtTheSecondReading : IMessageDeserializer<string>
+    {
+        private readonly Dictionary<string, int> _readings = [];
+
+        public string Deserialize(ReadOnlySpan<byte> bytes)
+        {
+            string text = System.Text.Encoding.UTF8.GetString(bytes);
+            _readings[text] = _readings.GetValueOrDefault(text) + 1;
+            return _readings[text] == 2 ? throw new InvalidDataException("The registry is away.") : text;
+        }
     }
 }
