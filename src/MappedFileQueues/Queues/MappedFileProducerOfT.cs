@@ -43,8 +43,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or damage before it has prevented
-    /// flushes for two intervals; nothing was appended.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, damage before it has prevented
+    /// flushes for two intervals, or the stored offset of a consumer that
+    /// <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> waits for is damaged; nothing was appended.</exception>
     /// <exception cref="QueueInUseException">Another process keeps the lock for creating segments; nothing was
     /// appended.</exception>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
