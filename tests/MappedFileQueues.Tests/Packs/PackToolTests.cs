@@ -91,6 +91,7 @@ public sealed class PackToolTests : IDisposable
         File.SetUnixFileMode(Path.Combine(Source, "b"), UnixFileMode.None);
         File.SetUnixFileMode(Path.Combine(Source, "closed"), UnixFileMode.None);
         Directory.CreateDirectory(_temp.StorePath);
+        MountedFileSystem.Run("chmod", "755", _temp.Root);
         MountedFileSystem.Run("chown", "65534:65534", _temp.StorePath);
         string[] rights = ["--reuid=65534", "--regid=65534", "--clear-groups"];
         ProcessStartInfo start = new(
