@@ -95,7 +95,8 @@ public sealed unsafe class ZeroedHeaderTests : IDisposable
 
     /// <summary>
     /// Nothing but the tail hint told a consumer, and nothing but the last checkpoint a reader, that a zeroed header is damage.
-    /// Both may be far below what is flushed: a consumer waited for ever, and `mfq export` ended there and said that all was well.
+    /// Both may be far below what is flushed: a consumer waited for ever, and `mfq export` ended there and said that all was
+    /// well.
     /// </summary>
     [Fact]
     public void Consume_HeaderBelowConfirmedZeroed_IsDamage()

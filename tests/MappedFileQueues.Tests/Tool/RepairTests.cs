@@ -183,7 +183,8 @@ public sealed class RepairTests : IDisposable
 
     /// <summary>
     /// The checkpoint and a consumer's offset lay in a damaged page, which became one frame of padding. So the next opener found
-    /// no frame at the checkpoint, and cut off all that came after it, or refused producers for good; and the consumer did not open.
+    /// no frame at the checkpoint, and cut off all that came after it, or refused producers for good; and the consumer did not
+    /// open.
     /// </summary>
     [Theory]
     [InlineData(true)]

@@ -3,10 +3,12 @@ using System.Net;
 using System.Net.Sockets;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Hosting.Consumers;
+using MappedFileQueues.Hosting.Telemetry;
 using MappedFileQueues.Platform;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
 using Microsoft.Extensions.Logging;
+using Microsoft.Extensions.Logging.Abstractions;
 
 namespace MappedFileQueues.Tests.Hosting.Consumers;
 
@@ -285,7 +287,7 @@ public sealed class ConsumerTroubleTests
 
     private sealed class ThrowingProvider : ILoggerProvider, ILogger
     {
-        public ILogger CreateLogger(string categoryName) => this;
+        public ILogger CreateLogger(string categoryName) => categoryName == QueueLog.Category ? this : NullLogger.Instance;
 
         public bool IsEnabled(LogLevel logLevel) => true;
 
