@@ -3,17 +3,16 @@ using MappedFileQueues;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Queues;
-using MappedFileQueues.Hosting.Telemetry;
-using Microsoft.Extensions.Configuration;
+using Microsoft.Extensions.DependencyInjection.Extensions;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Options;
 
 namespace Microsoft.Extensions.DependencyInjection;
 
 /// <summary>
-/// Adds consumers to an application: background services that call a handler. The queue must be added too. One handler is made
-/// for each consumer, with the application's services; it is disposed by nobody. A handler that needs a scope for each message
-/// makes one from `IServiceScopeFactory`.
+/// Adds consumers to an application: background services that call a handler. The queue must be added too. The handler is added
+/// as a scoped service unless the application has added it itself. Each call has a scope of its own, which is disposed when the
+/// handler has returned (<see cref="HostedConsumerOptions.ScopePerCall"/>).
 /// </summary>
 public static class MappedFileConsumerServiceCollectionExtensions
 {
@@ -33,7 +32,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where T : unmanaged
         where THandler : class, IMessageHandler<T> =>
-        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), MakeMessageCall<T, THandler>);
+        Add<T, THandler>(services, queue, consumer, configure, ConsumerKind.OfStructs<T>(ConsumerKind.Messages<T, THandler>));
 
     /// <summary>Adds a consumer of a queue of structs, whose handler gets the messages that are there.</summary>
     /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, Action{HostedConsumerOptions}, string)"/>
@@ -42,7 +41,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where T : unmanaged
         where THandler : class, IMessageBatchHandler<T> =>
-        Add(services, queue, consumer, configure, Structs<T>(queue, consumer), MakeBatchCall<T, THandler>);
+        Add<T, THandler>(services, queue, consumer, configure, ConsumerKind.OfStructs<T>(ConsumerKind.Batches<T, THandler>));
 
     /// <summary>Adds a consumer of a queue of messages of any length, whose handler gets the bytes of one at a time.</summary>
     /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, Action{HostedConsumerOptions}, string)"/>
@@ -50,7 +49,8 @@ public static class MappedFileConsumerServiceCollectionExtensions
         [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where THandler : class, IMessageHandler<ReadOnlyMemory<byte>> =>
-        Add(services, queue, consumer, configure, Bytes(queue, consumer), MakeMessageCall<ReadOnlyMemory<byte>, THandler>);
+        Add<ReadOnlyMemory<byte>, THandler>(
+            services, queue, consumer, configure, ConsumerKind.OfBytes(ConsumerKind.Messages<ReadOnlyMemory<byte>, THandler>));
 
     /// <summary>
     /// Adds a consumer of a queue of messages of any length, whose handler gets the bytes of those that are there. A batch ends
@@ -61,7 +61,8 @@ public static class MappedFileConsumerServiceCollectionExtensions
         [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, Action<HostedConsumerOptions>? configure = null, string consumer = "")
         where THandler : class, IMessageBatchHandler<ReadOnlyMemory<byte>> =>
-        Add(services, queue, consumer, configure, Bytes(queue, consumer), MakeBatchCall<ReadOnlyMemory<byte>, THandler>);
+        Add<ReadOnlyMemory<byte>, THandler>(
+            services, queue, consumer, configure, ConsumerKind.OfBytes(ConsumerKind.Batches<ReadOnlyMemory<byte>, THandler>));
 
     /// <summary>
     /// Adds a consumer of a queue of messages of any length, whose handler gets what a deserializer makes of one at a time. A
@@ -81,8 +82,9 @@ public static class MappedFileConsumerServiceCollectionExtensions
         T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, IMessageDeserializer<T> deserializer,
         Action<HostedConsumerOptions>? configure = null, string consumer = "")
-        where THandler : class, IMessageHandler<T> => Add(
-            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), MakeMessageCall<T, THandler>);
+        where THandler : class, IMessageHandler<T> => Add<T, THandler>(
+            services, queue, consumer, configure,
+            ConsumerKind.OfDeserialized(deserializer, ConsumerKind.Messages<T, THandler>));
 
     /// <summary>The same, with a handler that gets the messages that are there.</summary>
     /// <inheritdoc cref="AddMappedFileConsumer{T, THandler}(IServiceCollection, string, IMessageDeserializer{T},
@@ -91,50 +93,18 @@ public static class MappedFileConsumerServiceCollectionExtensions
         T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         this IServiceCollection services, string queue, IMessageDeserializer<T> deserializer,
         Action<HostedConsumerOptions>? configure = null, string consumer = "")
-        where THandler : class, IMessageBatchHandler<T> => Add(
-            services, queue, consumer, configure, Deserialized(queue, consumer, deserializer), MakeBatchCall<T, THandler>);
+        where THandler : class, IMessageBatchHandler<T> => Add<T, THandler>(
+            services, queue, consumer, configure,
+            ConsumerKind.OfDeserialized(deserializer, ConsumerKind.Batches<T, THandler>));
 
-    private static HandlerCall<T> MakeMessageCall<
-        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(IServiceProvider provider)
-        where THandler : class, IMessageHandler<T> =>
-        new MessageCall<T>(ActivatorUtilities.GetServiceOrCreateInstance<THandler>(provider));
-
-    private static HandlerCall<T> MakeBatchCall<
-        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(IServiceProvider provider)
-        where THandler : class, IMessageBatchHandler<T> =>
-        new BatchCall<T>(ActivatorUtilities.GetServiceOrCreateInstance<THandler>(provider));
-
-    private static QueueSource<T> Structs<T>(string queue, string consumer)
-        where T : unmanaged => new(
-            typeof(MappedFileQueue<T>),
-            async (provider, options, cancellationToken) => new StructSource<T>(
-                await provider.GetRequiredKeyedService<MappedFileQueue<T>>(queue)
-                    .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false)));
-
-    private static QueueSource<ReadOnlyMemory<byte>> Bytes(string queue, string consumer) => new(
-        typeof(MappedFileQueue),
-        async (provider, options, cancellationToken) => new ByteSource(
-            await provider.GetRequiredKeyedService<MappedFileQueue>(queue)
-                .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false)));
-
-    private static QueueSource<T> Deserialized<T>(string queue, string consumer, IMessageDeserializer<T> deserializer)
-    {
-        ArgumentNullException.ThrowIfNull(deserializer);
-        return new QueueSource<T>(
-            typeof(MappedFileQueue),
-            async (provider, options, cancellationToken) => new DeserializedSource<T>(
-                await provider.GetRequiredKeyedService<MappedFileQueue>(queue)
-                    .OpenConsumerAsync(consumer, options, cancellationToken).ConfigureAwait(false),
-                deserializer));
-    }
-
-    private static IServiceCollection Add<T>(
+    private static IServiceCollection Add<
+        T, [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicConstructors)] THandler>(
         IServiceCollection services,
         string queue,
         string consumer,
         Action<HostedConsumerOptions>? configure,
-        QueueSource<T> source,
-        Func<IServiceProvider, HandlerCall<T>> makeCall)
+        ConsumerKind<T> kind)
+        where THandler : class
     {
         ArgumentNullException.ThrowIfNull(services);
         QueueNames.ThrowIfInvalid(queue);
@@ -148,50 +118,29 @@ public static class MappedFileConsumerServiceCollectionExtensions
         }
 
         services.AddSingleton(added);
+        services.TryAddScoped<THandler>();
         string key = QueueNames.KeyOf(queue, consumer);
         OptionsBuilder<HostedConsumerOptions> builder = services.AddOptions<HostedConsumerOptions>(key)
-            .Configure<IServiceProvider>((options, provider) =>
-            {
-                if (OptionsSection.Find(provider, QueueNames.ConsumerPathOf(queue, consumer)) is { } section)
-                    section.Bind(options);
-            });
+            .Configure<IServiceProvider>((options, provider) => OptionsSection.BindConsumer(provider, queue, consumer, options));
         if (configure is not null)
             builder.Configure(configure);
         builder.ValidateOnStart();
         services.AddSingleton<IValidateOptions<HostedConsumerOptions>>(
             provider => new ConsumerOptionsCheck(queue, consumer, provider));
-        return services.AddSingleton<IHostedService>(provider => new ConsumerService<T>(
-            FindQueue(provider, queue, source.Kind),
-            consumer,
-            provider.GetRequiredService<IOptionsMonitor<HostedConsumerOptions>>().Get(key),
-            (options, cancellationToken) => source.Open(provider, options, cancellationToken),
-            makeCall(provider),
-            provider.GetRequiredService<QueueMeter>(),
-            provider.GetService<IHostApplicationLifetime>()));
+        return services.AddSingleton<IHostedService>(provider =>
+        {
+            AddedQueue found = provider.GetServices<AddedQueue>().FirstOrDefault(one => one.Name == queue)
+                ?? throw new InvalidOperationException(
+                    $"A consumer needs its queue: name=\"{queue}\". Add it with AddMappedFileQueue.");
+            kind.ThrowIfOther(found.Kind, queue);
+            return kind.Make(
+                provider,
+                provider.GetRequiredKeyedService<NamedQueue>(queue),
+                () => provider.GetRequiredKeyedService(kind.Queue, queue),
+                consumer,
+                provider.GetRequiredService<IOptionsMonitor<HostedConsumerOptions>>().Get(key));
+        });
     }
-
-    private static NamedQueue FindQueue(IServiceProvider provider, string queue, Type kind)
-    {
-        AddedQueue added = provider.GetServices<AddedQueue>().FirstOrDefault(one => one.Name == queue)
-            ?? throw new InvalidOperationException(
-                $"A consumer needs its queue: name=\"{queue}\". Add it with AddMappedFileQueue.");
-        return added.Kind == kind
-            ? provider.GetRequiredKeyedService<NamedQueue>(queue)
-            : throw new InvalidOperationException($"A consumer takes {Messages(kind)}, and its queue holds "
-                + $"{Messages(added.Kind)}: name=\"{queue}\". Add both with the same type.");
-    }
-
-    private static string Messages(Type kind) =>
-        kind.IsGenericType ? $"structs {kind.GenericTypeArguments[0]}" : "messages of any length";
-
-    /// <summary>Opens a consumer, and waits for its name.</summary>
-    private delegate ValueTask<MessageSource<T>> SourceOpener<T>(
-        IServiceProvider provider, ConsumerOptions options, CancellationToken cancellationToken);
-
-    /// <summary>Where a consumer's messages come from.</summary>
-    /// <param name="Kind">The class of the queue that it needs.</param>
-    /// <param name="Open">Opens the consumer.</param>
-    private sealed record QueueSource<T>(Type Kind, SourceOpener<T> Open);
 
     /// <summary>A consumer that was added to the application; a second one of its name would wait for ever.</summary>
     private sealed record AddedConsumer(string Queue, string Consumer);

@@ -52,4 +52,30 @@ public static class MappedFileHealthChecksBuilderExtensions
             failureStatus,
             tags));
     }
+
+    /// <summary>
+    /// Adds one check of all queues that <see cref="MappedFileQueueFactory"/> has open, as
+    /// <see cref="AddMappedFileQueue"/> checks one. Each sentence names its queue, and so does each key of the data.
+    /// </summary>
+    /// <param name="builder">The application's health checks.</param>
+    /// <param name="configure">Sets the thresholds of each queue.</param>
+    /// <param name="failureStatus">What unhealthy is called; default <see cref="HealthStatus.Unhealthy"/>.</param>
+    /// <param name="tags">Tags for choosing among checks.</param>
+    /// <returns>The health checks.</returns>
+    public static IHealthChecksBuilder AddMappedFileQueues(
+        this IHealthChecksBuilder builder,
+        Action<QueueHealthOptions>? configure = null,
+        HealthStatus? failureStatus = null,
+        IEnumerable<string>? tags = null)
+    {
+        ArgumentNullException.ThrowIfNull(builder);
+        builder.Services.AddMappedFileQueueFactory();
+        QueueHealthOptions thresholds = new();
+        configure?.Invoke(thresholds);
+        return builder.Add(new HealthCheckRegistration(
+            QueueNames.Section,
+            provider => new FactoryHealthCheck(provider.GetRequiredService<MappedFileQueueFactory>(), thresholds),
+            failureStatus,
+            tags));
+    }
 }

@@ -3,7 +3,6 @@ using MappedFileQueues;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Hosting.Queues;
 using MappedFileQueues.Hosting.Telemetry;
-using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.DependencyInjection.Extensions;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
@@ -55,6 +54,23 @@ public static class MappedFileQueueServiceCollectionExtensions
             name, static (provider, key) => provider.GetRequiredKeyedService<NamedQueue>(key).Open());
     }
 
+    /// <summary>
+    /// Adds <see cref="MappedFileQueueFactory"/>, which opens queues whose names are known at run time only. Handlers of their
+    /// consumers are added as scoped services.
+    /// </summary>
+    /// <param name="services">The application's services.</param>
+    /// <returns>The services.</returns>
+    public static IServiceCollection AddMappedFileQueueFactory(this IServiceCollection services)
+    {
+        ArgumentNullException.ThrowIfNull(services);
+        services.AddLogging();
+        services.TryAddSingleton(static provider => new MappedFileQueueFactory(provider));
+        services.TryAddSingleton(static provider => new QueueMeter(
+            provider, provider.GetServices<AddedQueue>(), provider.GetService<IMeterFactory>()));
+        services.TryAddEnumerable(ServiceDescriptor.Singleton<IHostedService, QueueWatchService>());
+        return services;
+    }
+
     private static void Add(
         IServiceCollection services, string name, Type kind, Action<HostedQueueOptions>? configure, Action<IServiceProvider> open)
     {
@@ -63,14 +79,7 @@ public static class MappedFileQueueServiceCollectionExtensions
         if (services.Any(service => service.ServiceType == typeof(NamedQueue) && name.Equals(service.ServiceKey)))
             throw new InvalidOperationException($"A queue of this name was added already: name=\"{name}\".");
         OptionsBuilder<HostedQueueOptions> options = services.AddOptions<HostedQueueOptions>(name)
-            .Configure<IServiceProvider>((queue, provider) =>
-            {
-                if (OptionsSection.Find(provider, QueueNames.PathOf(name)) is { } section)
-                {
-                    section.Bind(queue);
-                    queue.Retention = OptionsSection.ReadRetention(section) ?? queue.Retention;
-                }
-            });
+            .Configure<IServiceProvider>((queue, provider) => OptionsSection.BindQueue(provider, name, queue));
         if (configure is not null)
             options.Configure(configure);
         options.ValidateOnStart();
@@ -80,9 +89,6 @@ public static class MappedFileQueueServiceCollectionExtensions
             name,
             provider.GetRequiredService<IOptionsMonitor<HostedQueueOptions>>().Get(name),
             provider.GetRequiredService<ILoggerFactory>().CreateLogger(QueueLog.Category)));
-        services.AddLogging();
-        services.TryAddSingleton(static provider => new QueueMeter(
-            provider, provider.GetServices<AddedQueue>(), provider.GetService<IMeterFactory>()));
-        services.TryAddEnumerable(ServiceDescriptor.Singleton<IHostedService, QueueWatchService>());
+        services.AddMappedFileQueueFactory();
     }
 }

@@ -6,6 +6,7 @@ using MappedFileQueues.Tool.Check;
 using MappedFileQueues.Tool.Completion;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Consumers;
+using MappedFileQueues.Tool.DeadLetters;
 using MappedFileQueues.Tool.Demo;
 using MappedFileQueues.Tool.Fence;
 using MappedFileQueues.Tool.Info;
@@ -43,6 +44,7 @@ internal static class Program
         root.Add(ImportCommand.Create());
         root.Add(ReplayCommand.Create());
         root.Add(ConsumersCommand.Create());
+        root.Add(DeadLettersCommand.Create());
         root.Add(SnapshotCommand.Create());
         root.Add(RetentionCommand.Create());
         root.Add(TrimCommand.Create());

@@ -68,7 +68,8 @@ internal static class ToolProgram
 
     /// <summary>
     /// A shell asks what may follow the line that it has so far, which is no usage yet. Where an option lacks its value, the
-    /// library throws when another part asks for it: then there is nothing to suggest.
+    /// library throws when another part asks for it, and it throws for a place outside of the line: then there is nothing to
+    /// suggest.
     /// </summary>
     private static int Suggest(ParseResult parsed)
     {
@@ -76,7 +77,7 @@ internal static class ToolProgram
         {
             return parsed.Invoke(s_invocation);
         }
-        catch (InvalidOperationException)
+        catch (Exception error) when (error is InvalidOperationException or ArgumentException)
         {
             return ExitCodes.Success;
         }

@@ -5,19 +5,20 @@ using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
 
 // HostPeer STORE MODE: an application that consumes the queue of longs in STORE. Its handler writes `begin N` for each message,
-// waits for a line on standard input when MODE is "step", and writes `end N`. It writes `stopping` when its end has begun. The
-// test stops it, or kills it.
+// waits for a line on standard input when MODE is "step", and writes `end N`. It fails, and stops the application, when MODE is
+// "fail". It writes `stopping` when its end has begun. The test stops it, or kills it.
 HostApplicationBuilder builder = Host.CreateApplicationBuilder();
 builder.Logging.ClearProviders();
-builder.Services.AddSingleton(new PeerMode(args[1] == "step"));
+builder.Services.AddSingleton(new PeerMode(Steps: args[1] == "step", Fails: args[1] == "fail"));
 builder.Services
     .AddMappedFileQueue<long>("orders", options => options.StorePath = args[0])
-    .AddMappedFileConsumer<long, PeerHandler>("orders");
+    .AddMappedFileConsumer<long, PeerHandler>(
+        "orders", options => (options.OnFailure, options.AttemptsMax) = (HandlerFailureAction.StopApplication, 1));
 IHost host = builder.Build();
 host.Services.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping.Register(() => Console.WriteLine("stopping"));
 host.Run();
 
-internal sealed record PeerMode(bool Steps);
+internal sealed record PeerMode(bool Steps, bool Fails);
 
 internal sealed class PeerHandler(PeerMode mode) : IMessageHandler<long>
 {
@@ -26,6 +27,8 @@ internal sealed class PeerHandler(PeerMode mode) : IMessageHandler<long>
         Write("begin", message);
         if (mode.Steps)
             await Task.Run(Console.In.ReadLine, CancellationToken.None);
+        if (mode.Fails)
+            throw new InvalidOperationException("Never.");
         Write("end", message);
     }
 

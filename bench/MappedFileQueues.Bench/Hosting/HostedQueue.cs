@@ -39,9 +39,10 @@ internal sealed class HostedQueue : IDisposable
             options.TimeProvider = clock ?? TimeProvider.System;
         });
         if (isBatch)
-            builder.Services.AddMappedFileBatchConsumer<Message64, GatedHandler>(Name, o => o.BatchLengthMax = BatchLength);
+            builder.Services.AddMappedFileBatchConsumer<Message64, GatedHandler>(
+                Name, o => (o.BatchLengthMax, o.ScopePerCall) = (BatchLength, false));
         else
-            builder.Services.AddMappedFileConsumer<Message64, GatedHandler>(Name);
+            builder.Services.AddMappedFileConsumer<Message64, GatedHandler>(Name, o => o.ScopePerCall = false);
         builder.Services.AddHealthChecks().AddMappedFileQueue(Name);
         _host = builder.Build();
         _host.Start();

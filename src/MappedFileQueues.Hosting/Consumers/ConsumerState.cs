@@ -12,7 +12,13 @@ internal enum ConsumerStatus
     /// <summary>It consumes, or waits for a message.</summary>
     Runs,
 
-    /// <summary>It cannot append a dead letter, and tries again until it can.</summary>
+    /// <summary>Its handler has failed, and is called again.</summary>
+    Retries,
+
+    /// <summary>Many messages in a row went to the dead letters: it pauses after each further one.</summary>
+    Pauses,
+
+    /// <summary>It cannot open, read, commit, or append a dead letter, and tries again until it can.</summary>
     HeldUp,
 
     /// <summary>The application ended it.</summary>
@@ -22,6 +28,11 @@ internal enum ConsumerStatus
     Failed,
 }
 
+/// <summary>What a consumer is doing, and what keeps it from its work.</summary>
+/// <param name="Status">What it is doing.</param>
+/// <param name="Error">Why it stopped for good, retries, pauses or is held up; null while all is well.</param>
+internal sealed record ConsumerCondition(ConsumerStatus Status, Exception? Error = null);
+
 /// <summary>What health and the log see of a consumer. Written by the consumer, read by any thread.</summary>
 internal sealed class ConsumerState(
     string queueName, string name, string handlerName, TimeSpan handlerTimeMax, TimeProvider timeProvider)
@@ -30,8 +41,7 @@ internal sealed class ConsumerState(
     private long _calledAt;
     private long _offset;
     private long _toldAt = -1;
-    private volatile ConsumerStatus _status;
-    private volatile Exception? _error;
+    private volatile ConsumerCondition _condition = new(ConsumerStatus.New);
 
     public string QueueName => queueName;
 
@@ -39,35 +49,15 @@ internal sealed class ConsumerState(
 
     public string HandlerName => handlerName;
 
-    public ConsumerStatus Status
+    /// <summary>Both parts belong together: the consumer may continue at any time.</summary>
+    public ConsumerCondition Condition
     {
-        get => _status;
-        set => _status = value;
+        get => _condition;
+        set => _condition = value;
     }
-
-    /// <summary>Why it stopped for good, or is held up.</summary>
-    public Exception? Error => _error;
 
     /// <summary>Where it stands.</summary>
     public long Offset => Volatile.Read(ref _offset);
-
-    public void Fail(Exception error)
-    {
-        _error = error;
-        _status = ConsumerStatus.Failed;
-    }
-
-    public void HoldUp(Exception error)
-    {
-        _error = error;
-        _status = ConsumerStatus.HeldUp;
-    }
-
-    public void Resume()
-    {
-        _status = ConsumerStatus.Runs;
-        _error = null;
-    }
 
     /// <summary>The handler is called; returns the time.</summary>
     public long BeginCall(long offset)

@@ -47,7 +47,13 @@ public sealed class DeadLetter
     /// <summary>The message of the last exception, at most 8,192 characters; a longer one is cut and ends with "…".</summary>
     public string Error { get; init; } = "";
 
-    /// <summary>The message.</summary>
+    /// <summary>
+    /// The length of the message, in bytes. No store takes a letter of more than 256 MiB; one that would be longer holds only the
+    /// beginning of its message, and the queue has the whole until it is removed there.
+    /// </summary>
+    public int MessageLength { get; init; }
+
+    /// <summary>The message, or its beginning.</summary>
     [JsonIgnore]
     public ReadOnlyMemory<byte> Message { get; init; }
 
@@ -65,6 +71,7 @@ public sealed class DeadLetter
         {
             DeadLetter letter = JsonSerializer.Deserialize(head, DeadLetterJson.Default.DeadLetter)
                 ?? throw new FormatException("The message is no dead letter: its head is null.");
+            byte[] message = bytes[(LengthSize + (int)length)..].ToArray();
             return new DeadLetter
             {
                 StoreId = letter.StoreId,
@@ -76,7 +83,8 @@ public sealed class DeadLetter
                 Attempts = letter.Attempts,
                 ErrorType = letter.ErrorType,
                 Error = letter.Error,
-                Message = bytes[(LengthSize + (int)length)..].ToArray(),
+                MessageLength = Math.Max(letter.MessageLength, message.Length),
+                Message = message,
             };
         }
         catch (JsonException error)
@@ -90,13 +98,16 @@ public sealed class DeadLetter
         (Cut(error.GetType().FullName, ErrorTypeLengthMax), Cut(error.Message, ErrorLengthMax));
 
     /// <summary>What is appended.</summary>
-    internal byte[] ToBytes()
+    /// <param name="lengthMax">The most bytes of a letter; the message is cut to what is left for it.</param>
+    internal byte[] ToBytes(int lengthMax = int.MaxValue)
     {
         byte[] head = JsonSerializer.SerializeToUtf8Bytes(this, DeadLetterJson.Default.DeadLetter);
-        byte[] bytes = new byte[LengthSize + head.Length + Message.Length];
+        int start = LengthSize + head.Length;
+        ReadOnlyMemory<byte> message = Message[..Math.Min(Message.Length, lengthMax - start)];
+        byte[] bytes = new byte[start + message.Length];
         BinaryPrimitives.WriteInt32LittleEndian(bytes, head.Length);
         head.CopyTo(bytes, LengthSize);
-        Message.CopyTo(bytes.AsMemory(LengthSize + head.Length));
+        message.CopyTo(bytes.AsMemory(start));
         return bytes;
     }
 

@@ -1,3 +1,4 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 
 namespace MappedFileQueues.Hosting.Consumers;
@@ -6,12 +7,16 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// The store to which one consumer's dead letters go. Opened with the first of them; other consumers and processes may have it
 /// open too.
 /// </summary>
-internal sealed class DeadLetterBox(string path, HostedQueueOptions queueOptions) : IDisposable
+/// <param name="path">Its directory.</param>
+/// <param name="queueOptions">The options of the queue.</param>
+/// <param name="letterLengthMax">The longest letter that any store takes.</param>
+internal sealed class DeadLetterBox(
+    string path, HostedQueueOptions queueOptions, int letterLengthMax = FrameHeader.PayloadLengthMax) : IDisposable
 {
     private const long SegmentSizeMin = 64L * 1024 * 1024;
 
     /// <summary>No message is longer, whatever the segments.</summary>
-    private const long SegmentSizeMax = 256L * 1024 * 1024;
+    private const long SegmentSizeMax = FrameHeader.FrameLengthMax;
 
     private MappedFileQueue? _queue;
 
@@ -28,15 +33,13 @@ internal sealed class DeadLetterBox(string path, HostedQueueOptions queueOptions
         try
         {
             _queue ??= Open(segmentSize);
-            byte[] bytes = letter.ToBytes();
+            byte[] bytes = letter.ToBytes(letterLengthMax);
             MappedFileProducer producer = _queue.Producer;
             if (bytes.Length > producer.MessageLengthMax)
                 throw new InvalidOperationException(
                     $"The letter is too long for its store: length={bytes.Length}, limit={producer.MessageLengthMax}, "
                     + $"path={path}. "
-                    + "Move that store away, and a new one is made with segments that are long enough for this queue's letters. "
-                    + "No store takes a letter of more than 256 MiB: correct the handler for such a message, and start the "
-                    + "application again.");
+                    + "Move that store away, and a new one is made with segments that are long enough for this queue's letters.");
             producer.Produce(bytes, new ProduceOptions { Durability = DurabilityLevel.Group });
         }
         catch

@@ -1,4 +1,5 @@
 using System.ComponentModel.DataAnnotations;
+using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Queues;
 
 namespace MappedFileQueues.Hosting;
@@ -9,7 +10,10 @@ public enum HandlerFailureAction
     /// <summary>The consumer stops there, and health says so. The rest of the application goes on.</summary>
     Stop,
 
-    /// <summary>The application stops.</summary>
+    /// <summary>
+    /// The application stops, and <see cref="Environment.ExitCode"/> becomes 1 unless it is set already, so that what supervises
+    /// the process starts it again. A `Main` that returns a number has to return that one.
+    /// </summary>
     StopApplication,
 
     /// <summary>
@@ -51,12 +55,31 @@ public sealed class HostedConsumerOptions
     [Range(1, 65536)]
     public int BatchLengthMax { get; set; } = 256;
 
-    /// <summary>How often a handler is called with a message that it refuses, from 1 on; default 5.</summary>
+    /// <summary>
+    /// Whether each call of the handler gets a scope of its own, with a new handler in it; default true. False: one handler and
+    /// one scope for the life of the consumer, whatever is scoped included. Both are disposed at their end.
+    /// </summary>
+    public bool ScopePerCall { get; set; } = true;
+
+    /// <summary>
+    /// How often a handler may refuse a message, from 1 on; default 5. Errors that <see cref="IsTransient"/> do not count.
+    /// </summary>
     [Range(1, int.MaxValue)]
     public int AttemptsMax { get; set; } = 5;
 
     /// <summary>
-    /// The pause before the second attempt; it doubles with each further one. From 0 to a day; default 100 ms.
+    /// Whether an error of the handler will pass: it says nothing about the message, and the handler is called again until it
+    /// succeeds. Set by code only; the consumer calls it, from one thread at a time. By default, where the error or one of its
+    /// inner ones is a <see cref="System.Data.Common.DbException"/> that says so itself, a
+    /// <see cref="System.Net.Sockets.SocketException"/>, a <see cref="TimeoutException"/>, a
+    /// <see cref="QueueDiskException"/>, an <see cref="IOException"/> without room, descriptors or memory (not on Windows), or a
+    /// <see cref="System.Net.Http.HttpRequestException"/> without an answer or with 408, 429, 502, 503 or 504.
+    /// </summary>
+    public Func<Exception, bool> IsTransient { get; set; } = PassingErrors.IsTransient;
+
+    /// <summary>
+    /// The pause before the second attempt; it doubles with each further one, and is random between half and all of that. From 0
+    /// to a day; default 100 ms. Pauses that have no last one are 100 ms at least.
     /// </summary>
     [TimeRange("00:00:00", "1.00:00:00")]
     public TimeSpan RetryDelay { get; set; } = TimeSpan.FromMilliseconds(100);
@@ -67,6 +90,13 @@ public sealed class HostedConsumerOptions
 
     /// <summary>What happens when the attempts are used up; default <see cref="HandlerFailureAction.Stop"/>.</summary>
     public HandlerFailureAction OnFailure { get; set; }
+
+    /// <summary>
+    /// After so many dead letters in a row the consumer pauses after each further one, as between attempts, until a message is
+    /// handled: then it is hardly the messages that are bad. From 1 on; default 10.
+    /// </summary>
+    [Range(1, int.MaxValue)]
+    public int DeadLettersInRowMax { get; set; } = 10;
 
     /// <summary>
     /// The directory of the dead letters, a store of messages that <see cref="DeadLetter"/> reads. Null: the queue's directory

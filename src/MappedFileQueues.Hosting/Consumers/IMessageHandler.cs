@@ -33,29 +33,43 @@ public interface IMessageBatchHandler<T>
     ValueTask HandleAsync(ReadOnlyMemory<T> messages, ConsumeContext context, CancellationToken cancellationToken);
 }
 
-/// <summary>What a handler learns about the message or the batch in hand. Used again for the next one.</summary>
+/// <summary>
+/// What a handler learns about the message or the batch in hand. A consumer uses it again for the next one; a test of a handler
+/// makes its own.
+/// </summary>
 public sealed class ConsumeContext
 {
-    internal ConsumeContext(string queueName, string consumerName)
-    {
-        QueueName = queueName;
-        ConsumerName = consumerName;
-    }
+    private long _epoch;
+    private long _offset;
+    private long _nextOffset;
+    private int _attempt = 1;
 
     /// <summary>The queue's name in the application.</summary>
-    public string QueueName { get; }
+    public string QueueName { get; init; } = "";
 
     /// <summary>The consumer's name; "" for the default consumer.</summary>
-    public string ConsumerName { get; }
+    public string ConsumerName { get; init; } = "";
+
+    /// <summary>
+    /// How many recoveries after power cuts the store has had. Those cut off an end of the log and use its offsets again, so a
+    /// message is identified by epoch and offset. The same for all messages while the queue is open.
+    /// </summary>
+    public long Epoch { get => _epoch; init => _epoch = value; }
 
     /// <summary>The offset of the message, or of the first one of the batch.</summary>
-    public long Offset { get; internal set; }
+    public long Offset { get => _offset; init => _offset = value; }
 
-    /// <summary>The offset behind the message or the batch: what is committed when the handler returns.</summary>
-    public long NextOffset { get; internal set; }
+    /// <summary>The offset after the message or the batch: what is committed when the handler returns.</summary>
+    public long NextOffset { get => _nextOffset; init => _nextOffset = value; }
 
     /// <summary>
     /// 1 at the first attempt in this process, 2 at the first repetition. The engine keeps no count across processes.
     /// </summary>
-    public int Attempt { get; internal set; }
+    public int Attempt { get => _attempt; init => _attempt = value; }
+
+    internal void Open(long epoch) => _epoch = epoch;
+
+    internal void MoveTo(long offset, long nextOffset) => (_offset, _nextOffset) = (offset, nextOffset);
+
+    internal void Try(int attempt) => _attempt = attempt;
 }

@@ -21,6 +21,7 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
 
         LookAtStore(findings, look);
         LookAtLag(findings, look);
+        LetterFindings.Look(findings, queue.DeadLetterPaths.Keys);
         return Task.FromResult(findings.ToResult($"Queue {queue.Name} is well."));
     }
 
@@ -34,6 +35,8 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
         if (info.IsPoisoned)
             findings.Unhealthy($"The store is poisoned, because a flush failed: {info.LastFlushError}. Close the queue in all "
                 + $"processes ({string.Join(", ", info.AttachedProcesses)}), then open it again.");
+        foreach (string problem in info.FileProblems)
+            findings.Unhealthy(problem);
         if (info.FlushFailingSince is { } since)
             findings.Unhealthy($"Flushes fail since {since:O} in process {info.FlushFailingProcessId}: {info.LastFlushError}.");
         if (info.RetentionFailingSince is { } failing)
@@ -83,12 +86,16 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
     {
         foreach (ConsumerState consumer in queue.Consumers)
         {
-            findings.Data[$"consumer:{consumer.Name}"] = consumer.Status.ToString();
-            // The consumer may go on at any time, so the error is looked at once.
-            if (consumer.Error is { } error)
-                findings.Unhealthy($"Consumer \"{consumer.Name}\" ({consumer.HandlerName}) "
-                    + $"{(consumer.Status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: {error.Message}");
-            else if (consumer.TryFindHang(out TimeSpan time, out long offset))
+            (ConsumerStatus status, Exception? error) = consumer.Condition;
+            findings.Data[$"consumer:{consumer.Name}"] = status.ToString();
+            string who = $"Consumer \"{consumer.Name}\" ({consumer.HandlerName})";
+            if (status == ConsumerStatus.Retries)
+                findings.Degraded($"{who} fails and is called again: {error!.Message}");
+            else if (status == ConsumerStatus.Pauses)
+                findings.Degraded($"{who} pauses: {error!.Message}");
+            else if (error is not null)
+                findings.Unhealthy($"{who} {(status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: {error.Message}");
+            if (consumer.TryFindHang(out TimeSpan time, out long offset))
                 findings.Unhealthy($"Handler {consumer.HandlerName} of consumer \"{consumer.Name}\" has not returned for {time}: "
                     + $"offset={offset}.");
         }

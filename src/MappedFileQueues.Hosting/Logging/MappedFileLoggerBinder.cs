@@ -1,5 +1,7 @@
 using System.Globalization;
+using System.Reflection;
 using MappedFileQueues.Files;
+using MappedFileQueues.Hosting.Queues;
 using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.Logging.Configuration;
 using Microsoft.Extensions.Options;
@@ -19,8 +21,12 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
     {
         try
         {
-            Bind(configuration.Configuration, options);
-            options.File = Bind(configuration.Configuration.GetSection(nameof(options.File)), options.File);
+            IConfiguration section = configuration.Configuration;
+            IConfiguration file = section.GetSection(nameof(options.File));
+            Bind(section, options);
+            options.File = Bind(file, options.File);
+            RefuseUnknown(section, typeof(MappedFileLoggerOptions).GetProperties(), "LogLevel");
+            RefuseUnknown(file, typeof(AppendFileOptions).GetProperties());
         }
         catch (InvalidOperationException error)
         {
@@ -54,6 +60,12 @@ internal sealed class MappedFileLoggerBinder(ILoggerProviderConfiguration<Mapped
         ReuseOldFiles = Read(section, nameof(file.ReuseOldFiles), file.ReuseOldFiles, bool.Parse),
         UnixCreateMode = Read(section, nameof(file.UnixCreateMode), file.UnixCreateMode, text => ToMode(text)),
     };
+
+    private static void RefuseUnknown(IConfiguration section, PropertyInfo[] properties, params string[] others)
+    {
+        if (OptionsSection.FindUnknown(section, properties, others).FirstOrDefault() is { } unknown)
+            throw new InvalidOperationException($"The log's configuration cannot be used: key=Logging:MappedFile:{unknown}");
+    }
 
     /// <summary>The value of a key, or the given one if the key is missing.</summary>
     private static T Read<T>(IConfiguration section, string key, T otherwise, Func<string, T> parse)

@@ -1,3 +1,4 @@
+using System.Collections.Concurrent;
 using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Telemetry;
 using Microsoft.Extensions.Logging;
@@ -17,7 +18,7 @@ internal sealed class NamedQueue
     {
         Name = name;
         Options = options;
-        Logger = logger;
+        Logger = new QuietLogger(logger);
         Watch = new StoreWatch(this);
     }
 
@@ -29,11 +30,17 @@ internal sealed class NamedQueue
 
     public StoreWatch Watch { get; }
 
+    /// <summary>Where the dead letters of its consumers go; the values mean nothing.</summary>
+    public ConcurrentDictionary<string, bool> DeadLetterPaths { get; } = new(StringComparer.Ordinal);
+
     /// <summary>The store's state; null until the queue is open.</summary>
     public Func<MappedFileQueueInfo>? GetInfo { get; private set; }
 
     /// <summary>The queue's own counters; null until it is open.</summary>
     public Func<MappedFileQueueStatistics>? GetStatistics { get; private set; }
+
+    /// <summary>The store at the last look that succeeded, for what does not change while the queue is open.</summary>
+    public MappedFileQueueInfo LastInfo => Watch.Look(TimeSpan.MaxValue)?.Info ?? GetInfo!();
 
     public IReadOnlyList<ConsumerState> Consumers
     {
@@ -89,16 +96,6 @@ internal sealed class NamedQueue
     private void Tell(MessagesSkippedEventArgs skipped) => Logger.MessagesSkipped(
         Name, skipped.ConsumerName, skipped.Offset, skipped.NextOffset, skipped.SkippedLength);
 
-    /// <summary>An exception of a logger would keep the segment.</summary>
-    private void Tell(SegmentDeletingEventArgs deleting)
-    {
-        try
-        {
-            Logger.SegmentRemoved(Name, deleting.Path, deleting.Offset, deleting.EndOffset);
-        }
-        catch (Exception error) when (error is not OutOfMemoryException)
-        {
-            // Nobody is left to be told.
-        }
-    }
+    private void Tell(SegmentDeletingEventArgs deleting) =>
+        Logger.SegmentRemoved(Name, deleting.Path, deleting.Offset, deleting.EndOffset);
 }

@@ -14,16 +14,33 @@ internal static class OptionsSection
     public static IConfigurationSection? Find(IServiceProvider services, string path) =>
         services.GetService<IConfiguration>()?.GetSection(path);
 
+    /// <summary>Reads the options of a queue.</summary>
+    public static void BindQueue(IServiceProvider services, string queue, HostedQueueOptions options)
+    {
+        if (Find(services, QueueNames.PathOf(queue)) is not { } section)
+            return;
+        section.Bind(options);
+        options.Retention = ReadRetention(section) ?? options.Retention;
+    }
+
+    /// <summary>Reads the options of a consumer.</summary>
+    public static void BindConsumer(IServiceProvider services, string queue, string consumer, HostedConsumerOptions options)
+    {
+        // The generated binder does not see a call behind `?.`.
+        if (Find(services, QueueNames.ConsumerPathOf(queue, consumer)) is { } section)
+            section.Bind(options);
+    }
+
     /// <summary>A sentence for each key that no option has.</summary>
     /// <param name="section">The section; null for none.</param>
     /// <param name="properties">The options.</param>
     /// <param name="others">Keys that belong to others.</param>
     public static IEnumerable<string> FindUnknown(
-        IConfigurationSection? section, PropertyInfo[] properties, params string[] others)
+        IConfiguration? section, PropertyInfo[] properties, params string[] others)
     {
         string[] known =
         [
-            .. properties.Where(property => property.PropertyType != typeof(TimeProvider)).Select(property => property.Name),
+            .. properties.Where(property => !IsSetByCode(property.PropertyType)).Select(property => property.Name),
             .. others,
         ];
         return from child in section?.GetChildren() ?? []
@@ -35,7 +52,7 @@ internal static class OptionsSection
     /// A queue's policy of retention; null when the section has none. By hand: the generated binder leaves out properties that
     /// only an initializer may set, and would make a policy without limits of it.
     /// </summary>
-    public static RetentionOptions? ReadRetention(IConfigurationSection queue)
+    private static RetentionOptions? ReadRetention(IConfigurationSection queue)
     {
         IConfigurationSection section = queue.GetSection(nameof(MappedFileQueueOptions.Retention));
         if (!section.Exists())
@@ -58,6 +75,8 @@ internal static class OptionsSection
 
     public static ValidateOptionsResult ToResult(IReadOnlyCollection<string> failures) =>
         failures.Count == 0 ? ValidateOptionsResult.Success : ValidateOptionsResult.Fail(failures);
+
+    private static bool IsSetByCode(Type type) => type == typeof(TimeProvider) || typeof(Delegate).IsAssignableFrom(type);
 
     /// <summary>"PATH.Option: The field PATH.Option must …" becomes "PATH:Option must …".</summary>
     private static string Sentence(string failure, string path)

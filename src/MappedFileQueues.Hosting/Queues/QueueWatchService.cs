@@ -7,7 +7,8 @@ namespace MappedFileQueues.Hosting.Queues;
 /// Opens the queues that are to be opened at the start, in the order in which they were added, and looks at each of them from
 /// then on.
 /// </summary>
-internal sealed class QueueWatchService(IServiceProvider services, IEnumerable<AddedQueue> queues) : BackgroundService
+internal sealed class QueueWatchService(
+    IServiceProvider services, IEnumerable<AddedQueue> queues, MappedFileQueueFactory factory) : BackgroundService
 {
     public override Task StartAsync(CancellationToken cancellationToken)
     {
@@ -20,10 +21,15 @@ internal sealed class QueueWatchService(IServiceProvider services, IEnumerable<A
         return base.StartAsync(cancellationToken);
     }
 
+    /// <summary>Consumers that were started at run time are no services of the host, and end here.</summary>
+    public override Task StopAsync(CancellationToken cancellationToken) =>
+        Task.WhenAll(base.StopAsync(cancellationToken), factory.StopConsumersAsync(cancellationToken));
+
     protected override Task ExecuteAsync(CancellationToken stoppingToken) => Task.WhenAll(
         queues.Select(queue => WatchAsync(services.GetRequiredKeyedService<NamedQueue>(queue.Name), stoppingToken)));
 
-    private static async Task WatchAsync(NamedQueue queue, CancellationToken stoppingToken)
+    /// <summary>Looks at a queue until the token ends it.</summary>
+    public static async Task WatchAsync(NamedQueue queue, CancellationToken stoppingToken)
     {
         using var timer = new PeriodicTimer(queue.Options.WatchInterval, queue.Options.TimeProvider);
         try

@@ -55,8 +55,9 @@ internal sealed class StoreWatch(NamedQueue queue)
                 ClaimAges = AgeClaims(info.OpenClaims, now),
             };
         }
-        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        catch (Exception error)
         {
+            // Also one that no queue throws: without a descriptor, the runtime cannot load what it has not used yet.
             return new StoreLook { Timestamp = now, Error = error };
         }
     }

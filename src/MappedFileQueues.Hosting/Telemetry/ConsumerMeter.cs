@@ -16,6 +16,7 @@ internal sealed class ConsumerMeter
     private readonly KeyValuePair<string, object?>[] _processTags;
     private readonly KeyValuePair<string, object?>[] _consumedTags;
     private readonly KeyValuePair<string, object?>[] _commitTags;
+    private ActivityContext _trace;
 
     public ConsumerMeter(
         string queue, string consumer, Counter<long> consumed, Histogram<double> process, Histogram<double> operation)
@@ -28,14 +29,22 @@ internal sealed class ConsumerMeter
 
     public bool TimesCommits => _operation.Enabled;
 
-    /// <summary>An activity for a call of the handler; null when nobody listens.</summary>
+    /// <summary>
+    /// An activity for a call of the handler; null when nobody listens. The first attempt of a message begins a trace, whatever
+    /// the thread was about, and the further ones have no parent either in the same trace: they are siblings.
+    /// </summary>
     public Activity? StartActivity(ConsumeContext context)
     {
         if (!QueueMeter.Activities.HasListeners())
             return null;
-        Activity? activity = QueueMeter.Activities.StartActivity($"process {_queue}", ActivityKind.Consumer);
+        Activity.Current = null;
+        Activity? activity = QueueMeter.Activities.StartActivity(
+            $"process {_queue}", ActivityKind.Consumer, context.Attempt == 1 ? default : _trace);
         if (activity is null)
             return null;
+        // A sampler decides at the first attempt, and its decision goes with the trace.
+        if (context.Attempt == 1)
+            _trace = new ActivityContext(activity.TraceId, default, activity.ActivityTraceFlags);
         foreach ((string key, object? value) in _processTags)
             activity.SetTag(key, value);
         activity.SetTag("messaging.operation.type", "process");

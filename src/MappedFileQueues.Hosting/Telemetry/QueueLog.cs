@@ -82,15 +82,15 @@ internal static partial class QueueLog
     public static partial void ConsumerStandsBy(this ILogger logger, string queue, string consumer);
 
     [LoggerMessage(204, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": {Handler} failed: offset={Offset}, "
-        + "attempt={Attempt} of {AttemptsMax}")]
+        + "attempt={Attempt} of {AttemptsMax}, error={ErrorType}")]
     public static partial void HandlerFailed(
-        this ILogger logger, Exception error, string queue, string consumer, string handler, long offset, int attempt,
-        int attemptsMax);
+        this ILogger logger, Exception? error, string queue, string consumer, string handler, long offset, int attempt,
+        int attemptsMax, Type errorType);
 
     [LoggerMessage(205, LogLevel.Error, "Queue {Queue}, consumer \"{Consumer}\": a message went to the dead letters: "
-        + "offset={Offset}, path={Path}")]
+        + "offset={Offset}, path={Path}, error={ErrorType}")]
     public static partial void DeadLettered(
-        this ILogger logger, Exception error, string queue, string consumer, long offset, string path);
+        this ILogger logger, string queue, string consumer, long offset, string path, Type errorType);
 
     [LoggerMessage(206, LogLevel.Critical, "Queue {Queue}, consumer \"{Consumer}\": {Handler} stops for good: offset={Offset}")]
     public static partial void ConsumerFailed(
@@ -105,4 +105,22 @@ internal static partial class QueueLog
         + "waits and tries again until it can: offset={Offset}, path={Path}")]
     public static partial void DeadLetterFailed(
         this ILogger logger, Exception error, string queue, string consumer, long offset, string path);
+
+    [LoggerMessage(209, LogLevel.Error, "Queue {Queue}, consumer \"{Consumer}\": {Handler} is held up by an error of the system, "
+        + "and is opened again until it can consume: committed={Offset}")]
+    public static partial void ConsumerHeldUp(
+        this ILogger logger, Exception error, string queue, string consumer, string handler, long? offset);
+
+    [LoggerMessage(210, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": {Handler} failed with an error that passes, "
+        + "and is called again until it succeeds: offset={Offset}")]
+    public static partial void HandlerWaits(
+        this ILogger logger, Exception error, string queue, string consumer, string handler, long offset);
+
+    [LoggerMessage(211, LogLevel.Error, "Queue {Queue}, consumer \"{Consumer}\": {Handler} refused {Count} messages in a row; "
+        + "the consumer pauses after each further one, up to {PauseMax}, until one is handled")]
+    public static partial void ConsumerPauses(
+        this ILogger logger, string queue, string consumer, string handler, int count, TimeSpan pauseMax);
+
+    [LoggerMessage(212, LogLevel.Information, "Queue {Queue}, consumer \"{Consumer}\": {Handler} continues")]
+    public static partial void ConsumerContinues(this ILogger logger, string queue, string consumer, string handler);
 }

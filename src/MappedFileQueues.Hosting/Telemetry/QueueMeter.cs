@@ -20,7 +20,8 @@ internal sealed class QueueMeter : IDisposable
     /// <summary>One look serves all instruments of a collection.</summary>
     private static readonly TimeSpan LookAgeMax = TimeSpan.FromSeconds(1);
 
-    private readonly NamedQueue[] _queues;
+    private readonly NamedQueue[] _added;
+    private readonly MappedFileQueueFactory _factory;
     private readonly Meter _meter;
     private readonly Counter<long> _consumed;
     private readonly Histogram<double> _process;
@@ -28,7 +29,8 @@ internal sealed class QueueMeter : IDisposable
 
     public QueueMeter(IServiceProvider services, IEnumerable<AddedQueue> queues, IMeterFactory? factory = null)
     {
-        _queues = [.. queues.Select(queue => services.GetRequiredKeyedService<NamedQueue>(queue.Name))];
+        _added = [.. queues.Select(queue => services.GetRequiredKeyedService<NamedQueue>(queue.Name))];
+        _factory = services.GetRequiredService<MappedFileQueueFactory>();
         _meter = factory?.Create(new MeterOptions(Name)) ?? new Meter(Name);
         _consumed = _meter.CreateCounter<long>(
             "messaging.client.consumed.messages", "{message}", "Messages that handlers of this process are done with.");
@@ -40,6 +42,8 @@ internal sealed class QueueMeter : IDisposable
         ObserveConsumers();
         ObserveQueue();
     }
+
+    private IEnumerable<NamedQueue> Queues => _added.Concat(_factory.Queues);
 
     public ConsumerMeter ForConsumer(string queue, string consumer) => new(queue, consumer, _consumed, _process, _operation);
 
@@ -140,7 +144,7 @@ internal sealed class QueueMeter : IDisposable
     private IEnumerable<Measurement<T>> FromQueues<T>(Func<MappedFileQueueStatistics, T> value)
         where T : struct
     {
-        foreach (NamedQueue queue in _queues)
+        foreach (NamedQueue queue in Queues)
         {
             if (queue.Watch.Look(LookAgeMax)?.Statistics is { } statistics)
                 yield return new Measurement<T>(
@@ -150,7 +154,7 @@ internal sealed class QueueMeter : IDisposable
 
     private IEnumerable<(NamedQueue Queue, StoreLook Look)> Looks()
     {
-        foreach (NamedQueue queue in _queues)
+        foreach (NamedQueue queue in Queues)
         {
             if (queue.Options.ReportStore && queue.Watch.Look(LookAgeMax) is { Info: not null } look)
                 yield return (queue, look);

@@ -90,6 +90,7 @@ public readonly struct StreamEnvelope
     {
         ReadOnlySpan<byte> rest = _records.Span;
         long last = From - 1;
+        long end = From;
         for (int index = 0; index < Count; index++)
         {
             if (rest.Length < EnvelopeLayout.RecordHeaderLength)
@@ -103,8 +104,13 @@ public readonly struct StreamEnvelope
             if ((word & EnvelopeLayout.HasHeaders) != 0 && !AreHeadersWithin(rest[..(int)size]))
                 throw Bad($"The headers of a record do not fit: record={index}", _records.Span);
             rest = rest[(int)size..];
-            last = offset;
+            (last, end) = (offset, offset + size);
         }
+
+        // A reader leaves out whatever comes before To as fetched already. Behind the last record there is padding at most, and
+        // that ends with its segment.
+        if (To - end > EnvelopeLayout.SegmentLengthMax || (From | To) % EnvelopeLayout.PlaceUnit != 0)
+            throw Bad($"Its records do not explain its range: from={From}, to={To}, records={Count}", _records.Span);
 
         if (rest.Length > 0)
             throw Bad($"Bytes follow its last record: bytes={rest.Length}", _records.Span);

@@ -31,12 +31,14 @@ internal static class CheckCommand
         Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0, long.MaxValue);
         Option<TimeSpan?> maxAge = ToolOptions.Duration(
             "--max-age",
-            "A message that has waited longer for a consumer is critical. Messages have no times, so the time of the last write "
-                + "to its segment counts: the alarm is late by as much as a segment takes to fill.");
+            "A message that has waited longer for a consumer is critical. Each checkpoint notes the time, so the alarm is late "
+                + "by a tenth of the age and two seconds at most; without flushes, by as much as a segment takes to fill.");
         Option<TimeSpan?> warnAge = ToolOptions.Duration("--warn-age", "As --max-age, as a warning.");
         Option<long?> maxUnflushed = ToolOptions.Size(
             "--max-unflushed", "More appended bytes that are not on disk are critical.", 0, long.MaxValue);
         Option<long?> minFree = ToolOptions.Size("--min-free", "Less free room on the disk is critical.", 1, long.MaxValue);
+        Option<long?> maxLetters = ToolOptions.Number(
+            "--max-letters", "STORE holds dead letters: more that nobody has settled are critical.", 0, long.MaxValue);
         Option<TimeSpan?> maxClaim = ToolOptions.Wait(
             "--max-claim", "A claim that stands in the readers' way for longer is critical; default 1s.");
         Command command = new(
@@ -45,7 +47,7 @@ internal static class CheckCommand
                 + "while the programs hang. A failed flush, damage that keeps producers out, and a claim that blocks are always "
                 + "critical. Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also wrong usage).")
         {
-            store, consumer, maxLag, warnLag, maxAge, warnAge, maxUnflushed, minFree, maxClaim,
+            store, consumer, maxLag, warnLag, maxAge, warnAge, maxUnflushed, minFree, maxLetters, maxClaim,
         };
         command.SetAction(parsed =>
         {
@@ -58,6 +60,7 @@ internal static class CheckCommand
                 Finite(parsed.GetValue(maxAge)),
                 parsed.GetValue(maxUnflushed),
                 parsed.GetValue(minFree),
+                parsed.GetValue(maxLetters),
                 parsed.GetValue(maxClaim) ?? s_claimMaxDefault);
             CheckResult result;
             try
@@ -96,6 +99,7 @@ internal static class CheckCommand
         return string.Create(
             CultureInfo.InvariantCulture,
             $"{status}: {Path.GetFileName(Path.TrimEndingDirectorySeparator(result.StorePath))}: {text.Replace('|', '/')} "
-                + $"| lag={result.Lag}B age={result.AgeSeconds:F0}s unflushed={result.Unflushed}B free={result.FreeBytes}B");
+                + $"| lag={result.Lag}B age={result.AgeSeconds:F0}s unflushed={result.Unflushed}B free={result.FreeBytes}B")
+            + (result.Letters is { } letters ? $" letters={letters}" : "");
     }
 }

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tool.Check;
 /// <param name="AgeMax">Time unread that is critical.</param>
 /// <param name="UnflushedMax">Appended bytes not on disk that are critical.</param>
 /// <param name="FreeMin">Free bytes of the disk below which it is critical.</param>
+/// <param name="LettersMax">Dead letters that nobody has settled that are critical.</param>
 /// <param name="ClaimMax">How long a claim may stand in the way.</param>
 internal sealed record CheckLimits(
     IReadOnlyList<string> Consumers,
@@ -17,4 +18,5 @@ internal sealed record CheckLimits(
     TimeSpan? AgeMax,
     long? UnflushedMax,
     long? FreeMin,
+    long? LettersMax,
     TimeSpan ClaimMax);

@@ -32,6 +32,7 @@ internal sealed record CheckProblem(CheckStatus Status, string Text);
 /// <param name="AgeSeconds">For how long, at least, a message has waited for a consumer.</param>
 /// <param name="Unflushed">Appended bytes that are not on disk, also after a claim.</param>
 /// <param name="FreeBytes">Free bytes of the disk; -1 when unknown.</param>
+/// <param name="Letters">Dead letters that nobody has settled; null when they were not counted.</param>
 internal sealed record CheckResult(
     string StorePath,
     IReadOnlyList<CheckProblem> Problems,
@@ -39,7 +40,8 @@ internal sealed record CheckResult(
     string? LaggingConsumer,
     double AgeSeconds,
     long Unflushed,
-    long FreeBytes)
+    long FreeBytes,
+    long? Letters = null)
 {
     /// <summary>The worst of the problems.</summary>
     public CheckStatus Status => Problems.Select(problem => problem.Status).DefaultIfEmpty(CheckStatus.Ok).Max();

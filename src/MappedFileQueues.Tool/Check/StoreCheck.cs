@@ -2,8 +2,10 @@ using System.Globalization;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tool.Consumers;
+using MappedFileQueues.Tool.DeadLetters;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Check;
@@ -14,12 +16,14 @@ internal sealed class StoreCheck
     private readonly ReadOnlyStore _store;
     private readonly CheckLimits _limits;
     private readonly MappedFileQueueInfo _info;
+    private readonly List<TimeMark> _marks;
     private readonly List<CheckProblem> _problems = [];
 
     private StoreCheck(ReadOnlyStore store, CheckLimits limits)
     {
         (_store, _limits) = (store, limits);
         _info = store.GatherInfo();
+        _marks = new CheckpointFile(store.Directory, store.Meta.StoreId).ReadMarks();
     }
 
     /// <summary>Looks at the store; takes as long as a claim may stand if one does.</summary>
@@ -33,14 +37,21 @@ internal sealed class StoreCheck
     {
         if (_info.IsPoisoned)
             Critical("a flush failed: close it everywhere and open it again");
-        if (_store.RefusedAt is >= 0 and var at)
-            Critical($"damaged at offset {at}, so producers are refused: `mfq repair`");
+        foreach (string problem in _info.FileProblems)
+            Critical(problem);
+        if (!_store.HasValidControl && _info.AttachedProcesses.Count == 0
+            && _store.Directory.Identify(StoreNames.Control) is not null)
+            Warn("the page that all programs share is not valid: the next one that opens the store alone makes it anew");
         if (_info.FlushFailingSince is { } since)
             Critical(string.Create(CultureInfo.InvariantCulture, $"flushes fail since {since:u}: {_info.LastFlushError}"));
         if (_info.RetentionFailingSince is { } failing)
             Warn(string.Create(CultureInfo.InvariantCulture, $"retention fails since {failing:u}: {_info.LastRetentionError}"));
-        foreach (string problem in _info.CursorProblems)
-            Warn(problem);
+        foreach (StoredCursor cursor in CursorFile.ReadAll(_store.Directory))
+        {
+            if (cursor.Problem is { } problem)
+                Add(cursor.IsDamaged ? CheckStatus.Critical : CheckStatus.Warning, OperatorWords.Of(problem));
+        }
+
         CheckClaims();
         MappedFileConsumerInfo[] consumers = FindConsumers();
         MappedFileConsumerInfo? last = consumers.MaxBy(consumer => consumer.Lag);
@@ -52,8 +63,12 @@ internal sealed class StoreCheck
         long free = _store.Directory.FreeBytes;
         if (free < _limits.FreeMin)
             Critical($"{Report.Bytes(free)} of the disk free, at least {Report.Number(_limits.FreeMin.Value)}");
+        long? letters = _limits.LettersMax is null ? null : LetterStore.Count(_store.Path);
+        if (letters > _limits.LettersMax)
+            Critical($"{Report.Count(letters.Value, "dead letter")} that nobody has settled, at most "
+                + Report.Number(_limits.LettersMax.Value));
         return new CheckResult(
-            _store.Path, _problems, last?.Lag ?? 0, last?.Name, age.TotalSeconds, unflushed, free);
+            _store.Path, _problems, last?.Lag ?? 0, last?.Name, age.TotalSeconds, unflushed, free, letters);
     }
 
     private MappedFileConsumerInfo[] FindConsumers()
@@ -105,8 +120,8 @@ internal sealed class StoreCheck
     }
 
     /// <summary>
-    /// How long ago the segment of the next message was written to: that message is about as old, or older. Messages have no
-    /// times of their own. The rest of a segment may be padding; then the next message lies in the next one.
+    /// How long the next message has been there, at least: by the marks of time that flushes leave, or by the last write to its
+    /// segment. The rest of a segment may be padding; then the next message lies in the next one.
     /// </summary>
     private TimeSpan AgeAt(long offset)
     {
@@ -123,8 +138,12 @@ internal sealed class StoreCheck
                 offset += FrameHeader.FrameLength(FrameHeader.Length(header));
             if (offset - start >= _store.Meta.SegmentLength)
                 continue;
-            TimeSpan age = DateTimeOffset.UtcNow - file.LastWritten;
-            return header != 0 && age > TimeSpan.Zero ? age : TimeSpan.Zero;
+            if (header == 0)
+                return TimeSpan.Zero;
+            DateTimeOffset now = DateTimeOffset.UtcNow;
+            TimeSpan byFile = now - file.LastWritten;
+            TimeSpan byMark = now - (TimeMarks.TimeOf(_marks, offset) ?? now);
+            return byFile > byMark ? byFile : byMark > TimeSpan.Zero ? byMark : TimeSpan.Zero;
         }
     }
 
@@ -146,7 +165,9 @@ internal sealed class StoreCheck
 
     private static string Show(TimeSpan time) => string.Create(CultureInfo.InvariantCulture, $"{time.TotalSeconds:F0} s");
 
-    private void Warn(string text) => _problems.Add(new CheckProblem(CheckStatus.Warning, text));
+    private void Warn(string text) => Add(CheckStatus.Warning, text);
 
-    private void Critical(string text) => _problems.Add(new CheckProblem(CheckStatus.Critical, text));
+    private void Critical(string text) => Add(CheckStatus.Critical, text);
+
+    private void Add(CheckStatus status, string text) => _problems.Add(new CheckProblem(status, text));
 }

@@ -19,8 +19,10 @@ internal static class ListCommand
         };
         command.SetAction(parsed =>
         {
-            IReadOnlyList<MappedFileConsumerInfo> consumers =
-                StoreLook.InfoWithCounts(parsed.GetRequiredValue(store), parsed.GetValue(count)).Consumers;
+            MappedFileQueueInfo info = StoreLook.InfoWithCounts(parsed.GetRequiredValue(store), parsed.GetValue(count));
+            IReadOnlyList<MappedFileConsumerInfo> consumers = info.Consumers;
+            foreach (string problem in info.CursorProblems)
+                ErrorLine.Write(problem, ExitCodes.Success);
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(consumers, ConsumersJsonContext.Default.IReadOnlyListMappedFileConsumerInfo);
             else

@@ -50,11 +50,13 @@ internal static class InfoCommand
         {
             store.Add("retention fails", string.Create(
                 CultureInfo.InvariantCulture,
-                $"since {failing:u}, pid {info.RetentionFailingProcessId}: {info.LastRetentionError}"));
+                $"since {failing:u}, pid {info.RetentionFailingProcessId}: {OperatorWords.Of(info.LastRetentionError!)}"));
         }
 
+        foreach (string problem in info.FileProblems)
+            store.Add("damage", problem);
         foreach (string problem in info.CursorProblems)
-            store.Add("cursor", problem);
+            store.Add("cursor", OperatorWords.Of(problem));
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));
         store.Add("published", Report.Number(info.PublishedOffset));
         store.Add("messages", ListCommand.Count(info.MessageCount));

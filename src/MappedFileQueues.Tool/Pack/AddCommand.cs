@@ -51,13 +51,14 @@ internal static class AddCommand
         long unchanged = 0;
         long length = 0;
         long skipped = 0;
-        List<PackFile>[] files = [.. paths.Select(path => PackFiles.Of(path, prefix, packPath, Skip).ToList())];
+        List<PackFile> files = [.. paths.SelectMany(path => PackFiles.Of(path, prefix, packPath, Skip))];
+        RefuseEqualKeys(files);
         using PackStore pack = PackStore.Open(packPath, new PackOptions { MaxBytes = maxBytes });
-        foreach (PackFile file in files.SelectMany(static each => each))
+        foreach (PackFile file in files)
         {
-            if (TryRead(file) is not { } data)
+            if (TryRead(file, out string reason) is not { } data)
             {
-                Skip(file.Path);
+                Skip(file.Path, reason);
                 continue;
             }
 
@@ -88,11 +89,25 @@ internal static class AddCommand
 
         return skipped == 0 ? ExitCodes.Success : ExitCodes.Failure;
 
-        void Skip(string path)
+        void Skip(string path, string reason)
         {
             skipped++;
-            string reason = PackFiles.IsMisnamed(path) ? "The name is no UTF-8" : "Not a regular file";
             ErrorLine.Write($"{reason}, left out: path={path}.", ExitCodes.Failure);
+        }
+    }
+
+    /// <summary>Of two files of one key only the later one would be in the pack.</summary>
+    private static void RefuseEqualKeys(List<PackFile> files)
+    {
+        Dictionary<string, string> paths = [];
+        foreach (PackFile file in files)
+        {
+            string path = Path.GetFullPath(file.Path);
+            if (!paths.TryAdd(file.Key, path) && paths[file.Key] != path)
+            {
+                throw new ToolException($"Two files have one key: key={file.Key}, path={paths[file.Key]}, other={path}. "
+                    + "Nothing was added. Add them one after the other, each with its own --prefix.");
+            }
         }
     }
 
@@ -115,36 +130,32 @@ internal static class AddCommand
         }
     }
 
-    private static byte[]? TryRead(PackFile file)
+    /// <summary>
+    /// The file's bytes; null with the reason if they cannot be put: the others can. A pipe is no regular file, and reading it
+    /// would wait.
+    /// </summary>
+    private static byte[]? TryRead(PackFile file, out string reason)
     {
+        const int LengthMax = 256 * 1024 * 1024;
+        reason = "It is gone";
         try
         {
-            return Read(file);
+            using ReadableFile? opened = CurrentPlatform.Services.TryOpenForReading(Path.GetFullPath(file.Path));
+            if (opened is null)
+                return null;
+            long length = opened.Length;
+            reason = $"Too long for a pack (length={length}, longest={LengthMax})";
+            if (length > LengthMax)
+                return null;
+            byte[] data = new byte[length];
+            int read = opened.ReadAt(data, 0);
+            return read == length ? data : data[..read];
         }
-        catch (QueueDiskException error) when (error.Errno is DiskErrors.EINVAL or DiskErrors.EISDIR)
+        catch (QueueDiskException error)
         {
+            reason = error.Errno is DiskErrors.EINVAL or DiskErrors.EISDIR
+                ? PackFiles.NotRegular : $"Cannot be read (errno={error.Errno})";
             return null;
         }
-    }
-
-    /// <summary>
-    /// The file's bytes; null if it is not a regular file: reading a pipe would wait. The platform's own opening tells them
-    /// apart, which the BCL's does not.
-    /// </summary>
-    private static byte[]? Read(PackFile file)
-    {
-        const long LengthMax = 256 * 1024 * 1024;
-        string path = Path.GetFullPath(file.Path);
-        using HeldDirectory? folder = CurrentPlatform.Services.OpenDirectory(
-            Path.GetDirectoryName(path)!, create: false, mode: null);
-        using PlatformFile? opened = folder?.Open(Path.GetFileName(path), FileOpening.Read);
-        if (opened is null)
-            return null;
-        long length = opened.Length;
-        if (length > LengthMax)
-            throw new ToolException($"The file is too long for a pack: path={path}, length={length}, longest={LengthMax}.");
-        byte[] data = new byte[length];
-        int read = opened.ReadAt(data, 0);
-        return read == length ? data : data[..read];
     }
 }

@@ -13,11 +13,14 @@ internal readonly record struct PackFile(string Key, string Path);
 /// </summary>
 internal static class PackFiles
 {
+    /// <summary>Why links, pipes and devices are left out.</summary>
+    public const string NotRegular = "Not a regular file";
+
     /// <summary>
     /// A directory yields its files, by their paths relative to it; a file yields itself, by its name. The pack's own directory
-    /// is left out.
+    /// is left out. What cannot be added is skipped, with its path and the reason.
     /// </summary>
-    public static IEnumerable<PackFile> Of(string path, string prefix, string pack, Action<string> onSkipped)
+    public static IEnumerable<PackFile> Of(string path, string prefix, string pack, Action<string, string> onSkipped)
     {
         if (File.Exists(path))
             return [new PackFile(prefix + System.IO.Path.GetFileName(path), path)];
@@ -34,16 +37,27 @@ internal static class PackFiles
     /// </summary>
     public static bool IsMisnamed(string path) => path.Contains('\uFFFD') && !System.IO.Path.Exists(path);
 
-    private static IEnumerable<PackFile> Below(string root, string prefix, string pack, Action<string> onSkipped)
+    private static IEnumerable<PackFile> Below(string root, string prefix, string pack, Action<string, string> onSkipped)
     {
         Stack<(DirectoryInfo Folder, string Prefix)> folders = new([(new DirectoryInfo(root), prefix)]);
         while (folders.TryPop(out (DirectoryInfo Folder, string Prefix) next))
         {
-            IEnumerable<FileSystemInfo> entries = next.Folder.EnumerateFileSystemInfos();
+            FileSystemInfo[] entries = [];
+            try
+            {
+                entries = next.Folder.GetFileSystemInfos();
+            }
+            catch (Exception error) when (error is UnauthorizedAccessException or IOException)
+            {
+                onSkipped(next.Folder.FullName, "The folder cannot be listed");
+            }
+
             foreach (FileSystemInfo entry in entries.OrderBy(entry => entry.Name, StringComparer.Ordinal))
             {
-                if (entry.LinkTarget is not null || IsMisnamed(entry.FullName))
-                    onSkipped(entry.FullName);
+                if (IsMisnamed(entry.FullName))
+                    onSkipped(entry.FullName, "The name is no UTF-8");
+                else if (entry.LinkTarget is not null)
+                    onSkipped(entry.FullName, NotRegular);
                 else if (entry is DirectoryInfo same && StorePaths.AreSame(same.FullName, pack))
                     continue;
                 else if (entry is DirectoryInfo folder)

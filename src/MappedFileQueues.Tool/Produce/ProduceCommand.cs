@@ -112,7 +112,7 @@ internal static class ProduceCommand
         if (!isAllowed)
         {
             throw new ToolException(
-                $"{found} Nothing was appended: restore the file, or append anyway with --behind-damage.");
+                $"{found} Nothing was appended: restore the file, run `mfq repair`, or append anyway with --behind-damage.");
         }
 
         ErrorLine.Write(found, ExitCodes.Success);

@@ -77,7 +77,7 @@ internal static class RepairCommand
         RepairFiles files;
         RepairPlan plan;
         using (HeldDirectory directory = OpenDirectory(path, allowsFileSystem, out StoreMeta meta))
-        using (OpenLock.Take(directory, lockTimeout))
+        using (MakeAndLock(directory, lockTimeout))
         using (LockWait.TryTake(directory, StoreNames.AttachedLock, LockKind.Exclusive, lockTimeout, look: null)
             ?? throw directory.InUse(
                 StoreNames.AttachedLock, "The store is open, so it cannot be repaired", "End the programs that use it first."))
@@ -103,6 +103,16 @@ internal static class RepairCommand
         }).Dispose();
         StoreVerification after = VerifyCommand.Run(path, CancellationToken.None);
         return new RepairReport(path, IsDryRun: false, plan.Steps, plan.LeftAlone, files.Salvage, after);
+    }
+
+    /// <summary>Missing folders are made first: the lock is in one of them, and what is written anew in others.</summary>
+    private static PlatformLock MakeAndLock(HeldDirectory directory, TimeSpan lockTimeout)
+    {
+        directory.CreateSubdirectory(StoreNames.Locks);
+        PlatformLock open = OpenLock.Take(directory, lockTimeout);
+        foreach (string name in StoreNames.Directories)
+            directory.CreateSubdirectory(name);
+        return open;
     }
 
     private static HeldDirectory OpenDirectory(string path, bool allowsFileSystem, out StoreMeta meta)

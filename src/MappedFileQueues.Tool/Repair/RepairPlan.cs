@@ -23,7 +23,8 @@ namespace MappedFileQueues.Tool.Repair;
 /// both checkpoint records                 written anew, at the end of what was checked
 /// a cursor inside a message               goes back to the message's start: one message comes again
 /// a cursor behind the end                 goes back to the end: otherwise it would miss what comes
-/// a cursor without its mark               its offset counts if a message begins there; else everything comes again
+/// a cursor in what becomes padding        goes back to where that begins
+/// a damaged cursor                        goes back to the oldest message: everything comes again, nothing is skipped
 /// the retention policy                    removed: everything is kept until it is set again
 /// the control page                        left to the next opener, which makes it anew
 /// garbage behind everything known         left to the next opener, which cuts it off into `salvage/`
@@ -39,13 +40,14 @@ internal sealed class RepairPlan
     private readonly SegmentStarts _segments;
     private readonly List<RepairStep> _steps = [];
     private readonly List<string> _leftAlone = [];
+    private long _first;
 
     /// <summary>What one segment is to be, by its start.</summary>
     private readonly SortedDictionary<long, SegmentRepair> _segmentRepairs = [];
 
     private RepairPlan(ReadOnlyStore store, StoreVerification found)
     {
-        (_store, _found) = (store, found);
+        (_store, _found, _first) = (store, found, found.FirstOffset);
         _passed = store.PassedTo;
         _epoch = store.GatherInfo().Epoch;
         _boot = store.IsOfThisBoot ? CurrentPlatform.Services.Boot.Stored : Guid.Empty;
@@ -68,6 +70,7 @@ internal sealed class RepairPlan
             plan.AddDamage(damage);
         foreach ((long start, SegmentRepair repair) in plan._segmentRepairs)
             plan.AddSegment(start, repair);
+        plan.AddCursorsInPadding();
         foreach (FileFinding finding in found.Findings)
             plan.AddFinding(finding);
         return plan;
@@ -85,7 +88,7 @@ internal sealed class RepairPlan
         {
             bool isBeginning = damage.Kind == "missing" && damage.Offset == _found.FirstOffset && _segments.Contains(next);
             if (isBeginning)
-                AddLowWater(damage.Offset, next);
+                AddLowWater(damage.Offset, _first = next);
             else
                 Pad(damage.Offset, FindEarlier(damage, next), damage);
             return;
@@ -189,9 +192,9 @@ internal sealed class RepairPlan
                 Apply = files => files.SetLowWater(start, _epoch, _boot),
             });
         }
-        else if (finding.Offset is { } offset)
+        else if (finding.Consumer is not null)
         {
-            AddCursor(file, offset);
+            AddCursor(file, finding.Offset);
         }
         else
         {
@@ -199,18 +202,35 @@ internal sealed class RepairPlan
         }
     }
 
-    private void AddCursor(string file, long offset)
+    /// <summary>A cursor among lost messages would stand inside the padding, which is no message's start.</summary>
+    private void AddCursorsInPadding()
+    {
+        (long From, long To)[] ranges = [.. _segmentRepairs.Values.SelectMany(repair => repair.Ranges)];
+        foreach (StoredCursor cursor in CursorFile.ReadAll(_store.Directory))
+        {
+            (long from, _) = ranges.FirstOrDefault(range => cursor.Offset > range.From && cursor.Offset < range.To, (-1, -1));
+            if (from >= 0)
+                AddCursor(cursor.File, from, "the start of the padding", "");
+        }
+    }
+
+    /// <summary>Only back, or to where nothing is after it: a consumer that goes forward misses messages.</summary>
+    private void AddCursor(string file, long? stored)
     {
         long end = Math.Max(_found.EndOffset, _found.Damages is [.., { NextOffset: null }] ? _passed : 0);
-        bool isFrame = offset <= end && _store.IsFrameStart(offset);
-        long place = isFrame ? offset : offset > end ? end : FindFrameBefore(offset);
-        string name = ConsumersCommand.Show(CursorFile.NameOf(file));
-        string comesAgain = isFrame || offset > end ? "" : "; what it has read since comes again";
-        _steps.Add(new RepairStep(file, $"consumer {name} goes on at offset {Report.Number(place)}{comesAgain}", null)
-        {
-            Apply = files => files.SetCursor(file, place),
-        });
+        long place = stored is not { } offset ? _first : offset > end ? end : FindFrameBefore(offset);
+        string where = stored is null ? "the oldest message" : stored > end ? "the end of the log" : "the start of its message";
+        string again = stored > end ? "" : $"; up to {Report.Bytes((stored ?? end) - place)} that it has read may come again";
+        AddCursor(file, place, where, again);
     }
+
+    private void AddCursor(string file, long place, string where, string again) => _steps.Add(new RepairStep(
+        file,
+        $"consumer {ConsumersCommand.Show(CursorFile.NameOf(file))} goes back to {where}, offset {Report.Number(place)}{again}",
+        null)
+    {
+        Apply = files => files.SetCursor(file, place),
+    });
 
     /// <summary>The start of the frame that an offset lies in, as far as a walk comes from its segment's first byte.</summary>
     private long FindFrameBefore(long offset)

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.Format;
+using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Top;
 
@@ -31,7 +32,8 @@ internal sealed class StoreFolder(string root)
             }
             catch (Exception error) when (error is IOException or UnauthorizedAccessException)
             {
-                pictures.Add(new StorePicture(name, 0, null, null, 0, null, 0, 0, [], [], error.Message.ReplaceLineEndings(" ")));
+                string state = OperatorWords.Of(error.Message).ReplaceLineEndings(" ");
+                pictures.Add(new StorePicture(name, 0, null, null, 0, null, 0, 0, [], [], state));
             }
         }
 
@@ -73,6 +75,8 @@ internal sealed class StoreFolder(string root)
     {
         if (now.IsPoisoned)
             return "POISONED: a flush failed";
+        if (now.FileProblems is [var damage, ..])
+            return $"DAMAGED: {damage}";
         if (now.FlushFailingSince is { } since)
         {
             return string.Create(
@@ -83,6 +87,8 @@ internal sealed class StoreFolder(string root)
             one => before?.OpenClaims.Any(other => other.Offset == one.Offset && other.Slot == one.Slot) == true);
         if (claim is not null)
             return $"BLOCKED by slot {claim.Slot}, pid {claim.ProcessId}, at {claim.Offset}";
+        if (now.CursorProblems is [var problem, ..])
+            return $"CONSUMER UNKNOWN: {OperatorWords.Of(problem)}";
         return now.RetentionFailingSince is { } failing
             ? string.Create(
                 CultureInfo.InvariantCulture, $"RETENTION FAILS since {failing:HH:mm:ss}, pid {now.RetentionFailingProcessId}")

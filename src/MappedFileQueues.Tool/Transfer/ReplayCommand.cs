@@ -3,6 +3,7 @@ using System.Diagnostics;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Consume;
+using MappedFileQueues.Tool.DeadLetters;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Transfer;
@@ -42,6 +43,9 @@ internal static class ReplayCommand
             string path = Path.GetFullPath(parsed.GetRequiredValue(target));
             if (StorePaths.AreSame(plan.StorePath, path))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
+            if (Directory.Exists(path) && LetterStore.HoldsLetters(plan.StorePath))
+                throw new ToolException($"These are dead letters, and no messages of the target: path={plan.StorePath}. "
+                    + "`mfq deadletters requeue` appends their messages; a copy needs a target that is missing.");
             MappedFileQueueOptions options = new()
             {
                 StorePath = path,

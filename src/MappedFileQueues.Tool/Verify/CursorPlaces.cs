@@ -13,7 +13,7 @@ internal sealed class CursorPlaces
     private readonly List<(string File, long Offset)> _lost = [];
     private int _next;
 
-    /// <summary>Reads them. One without a valid offset, or that cannot be read, is left out.</summary>
+    /// <summary>Reads them. One that is new or damaged, or that cannot be read, is left out.</summary>
     public CursorPlaces(HeldDirectory directory)
     {
         foreach (string file in CursorFile.Names(directory))

@@ -86,11 +86,20 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
     {
         foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
-            string name = cursor.File;
-            if (cursor.Problem is { } problem)
-                Note(name, problem, cursor.IsUnknown ? "Verify as a user who may read it." : "Move it away.");
-            else if (ReadUnmarked(name) is { } value)
-                Damage(name, $"Its offset lacks the mark that makes it count: offset={value}.", ResetOrRepair(name), value);
+            if (cursor.IsDamaged)
+                DamagedCursor(cursor.File, "Its offset is damaged, so nobody knows how far its consumer was.", null);
+            else if (cursor.Problem is { } problem)
+                Note(cursor.File, problem, cursor.IsUnknown ? "Verify as a user who may read it." : "Move it away.");
+        }
+
+        string lockOf = StoreNames.ConsumerLock("");
+        foreach (string name in store.Directory.List(StoreNames.Locks)
+            .Where(name => $"{StoreNames.Locks}/{name}".StartsWith(lockOf, StringComparison.Ordinal))
+            .Select(name => $"{StoreNames.Locks}/{name}"[lockOf.Length..]))
+        {
+            if (store.Directory.Identify(StoreNames.Cursor(name)) is null)
+                Note(StoreNames.Cursor(name), "It is missing, and a consumer of this name was here.",
+                    $"If nobody deleted it, place it before its program does: `mfq consumers reset STORE \"{name}\"`.");
         }
 
         foreach ((string file, long offset) in cursors.Lost)
@@ -98,34 +107,28 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
             if (offset < log.FirstOffset)
                 Note(file, $"Its messages were removed: offset={offset}, oldest={log.FirstOffset}.", ResetOrRepair(file));
             else
-                Damage(file, $"Its offset is not the start of a message: offset={offset}.", ResetOrRepair(file), offset);
+                DamagedCursor(file, $"Its offset is not the start of a message: offset={offset}.", offset);
         }
 
         bool isEndKnown = log.UnrecoveredFrom is null && log.Damages is not [.., { NextOffset: null }];
         foreach ((string file, long offset) in cursors.Ahead)
         {
             if (offset > log.EndOffset && isEndKnown)
-                Damage(file, $"Its offset lies behind the end of the log: offset={offset}, end={log.EndOffset}.",
-                    ResetOrRepair(file), offset);
+                DamagedCursor(file, $"Its offset lies behind the end of the log: offset={offset}, end={log.EndOffset}.", offset);
         }
-    }
-
-    /// <summary>A cursor holds zero until its consumer has an offset; another value without the mark is damage.</summary>
-    private long? ReadUnmarked(string name)
-    {
-        using PlatformFile? file = store.Directory.Open(name, FileOpening.Read);
-        byte[] word = new byte[sizeof(ulong)];
-        if (file is null || file.ReadAt(word, 0) < word.Length)
-            return null;
-        ulong value = BitConverter.ToUInt64(word);
-        return value == 0 || CursorWord.IsValid(value) ? null : (long)value;
     }
 
     private static string ResetOrRepair(string file) =>
         $"Move it with `mfq consumers reset STORE \"{CursorFile.NameOf(file)}\"`, or run `mfq repair`.";
 
-    private void Damage(string file, string reason, string remedy, long? offset = null) =>
-        _findings.Add(new FileFinding(file, IsDamage: true, reason, remedy) { Offset = offset });
+    private void DamagedCursor(string file, string reason, long? offset) =>
+        _findings.Add(new FileFinding(file, IsDamage: true, reason, ResetOrRepair(file))
+        {
+            Consumer = CursorFile.NameOf(file), Offset = offset,
+        });
+
+    private void Damage(string file, string reason, string remedy) =>
+        _findings.Add(new FileFinding(file, IsDamage: true, reason, remedy));
 
     private void Note(string file, string reason, string remedy) =>
         _findings.Add(new FileFinding(file, IsDamage: false, reason, remedy));

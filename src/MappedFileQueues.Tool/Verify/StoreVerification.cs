@@ -23,7 +23,10 @@ internal sealed record DamagedRange(long Offset, long? NextOffset, string File, 
 /// <param name="Remedy">What to do, or what will happen.</param>
 internal sealed record FileFinding(string File, bool IsDamage, string Reason, string Remedy)
 {
-    /// <summary>The offset that a consumer's file holds; null for another file.</summary>
+    /// <summary>The consumer whose file this is; null for another file.</summary>
+    public string? Consumer { get; init; }
+
+    /// <summary>The offset that the consumer's file holds; null when it is damaged, so that nobody knows.</summary>
     public long? Offset { get; init; }
 }
 

@@ -1,14 +1,14 @@
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// The limits of a log's offsets. Above the largest offset there is room for four segments of the largest length, so the sum of
-/// a checked offset and a length never overflows. A log that begins at the highest origin can grow by 12 TiB before it reaches
-/// the limit.
+/// The limits of a log's offsets, which a cursor's word has 57 bits for. Above the largest offset there is room for four
+/// segments of the largest length, so no frame's end lies beyond those bits, and no sum of a checked offset and a length
+/// overflows. A log that begins at the highest origin can grow by 12 TiB before it reaches the limit.
 /// </summary>
 internal static class LogLimits
 {
     /// <summary>The largest offset that a caller may name; nothing lies above it.</summary>
-    public const long OffsetMax = long.MaxValue - (4 * StoreMeta.SegmentLengthMax);
+    public const long OffsetMax = CursorWord.OffsetEnd - (4 * StoreMeta.SegmentLengthMax);
 
     /// <summary>
     /// How much longer than a segment the file of a recycled one is. Behind what is allocated it may hold bytes of the segment
@@ -17,5 +17,5 @@ internal static class LogLimits
     public const long RecycledMark = 4096;
 
     /// <summary>The largest offset at which a log may begin.</summary>
-    public const long OriginMax = long.MaxValue - (16 * StoreMeta.SegmentLengthMax);
+    public const long OriginMax = CursorWord.OffsetEnd - (16 * StoreMeta.SegmentLengthMax);
 }

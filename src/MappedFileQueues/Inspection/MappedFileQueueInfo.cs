@@ -102,6 +102,13 @@ public sealed class MappedFileQueueInfo
     /// </summary>
     public IReadOnlyList<string> CursorProblems { get; init; } = [];
 
+    /// <summary>
+    /// What a cheap look at the log's files has found, with a remedy: a segment that is missing, too short, or does not begin
+    /// with a message, an end that lies before what was reached, damage that keeps producers out, a damaged page of shared words.
+    /// Empty when it has found nothing: messages are not read for it.
+    /// </summary>
+    public IReadOnlyList<string> FileProblems { get; init; } = [];
+
     /// <summary>The end of what readers can read.</summary>
     public long PublishedOffset { get; init; }
 
@@ -149,7 +156,7 @@ public sealed class MappedFileQueueInfo
     /// <summary>The consumers that have a stored offset.</summary>
     public IReadOnlyList<MappedFileConsumerInfo> Consumers { get; init; } = [];
 
-    /// <summary>The claims that are open now.</summary>
+    /// <summary>The claims that are open now. Those of dead producers are not among them: readers step over these.</summary>
     public IReadOnlyList<MappedFileClaimInfo> OpenClaims { get; init; } = [];
 
     /// <summary>The ids of the processes that have the store open; empty where the system does not tell.</summary>

@@ -78,17 +78,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     /// <summary>
     /// Reads the checkpoint anew each time. If the store was recovered in this boot, the control page counts too.
     /// </summary>
-    public override long PassedTo
-    {
-        get
-        {
-            long checkpoint = new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
-            if (!IsRecovered)
-                return checkpoint;
-            // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
-            return Math.Max(Math.Max(checkpoint, Confirmed), SharedWord.ReadAcquire(_control!.TailHint));
-        }
-    }
+    public override long PassedTo => LogFilesLook.PassedTo(Directory, Meta, _control);
 
     // P14 acquire: pairs with P14 full in SegmentRoller.
     public override long WrittenTo => _control is null ? 0 : SharedWord.ReadAcquire(_control.TailHint);
@@ -105,8 +95,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     public bool HasValidControl => _control is not null && _control.IsColdBlockValid(Meta.StoreId);
 
     /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
-    private bool IsRecovered => _control is not null
-        && _control.IsRecovered(Meta.StoreId) && IsThisBoot(_control.BootId);
+    private bool IsRecovered => LogFilesLook.IsRecovered(Meta, _control);
 
     /// <summary>Everything below it was published and is on disk; 0 when the store was not recovered in this boot.</summary>
     // P18 acquire: pairs with P18 full in FlushRound.
@@ -228,7 +217,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     /// Whether the store was recovered in this boot, according to the control page or else the checkpoint. If not, what lies
     /// behind the checkpoint may be cut off by the next opener.
     /// </summary>
-    public bool IsOfThisBoot => IsThisBoot(RecoveredIn());
+    public bool IsOfThisBoot => LogFilesLook.IsThisBoot(RecoveredIn());
 
     /// <summary>The checkpoint's epoch counts when the control page is missing, damaged or in the middle of a recovery.</summary>
     private long ReadEpoch() => _control is not null && _control.IsColdBlockValid(Meta.StoreId)
@@ -241,10 +230,6 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
             return new CheckpointFile(Directory, Meta.StoreId).Read()?.BootId ?? Guid.Empty;
         return _control.Stage == RecoveryStage.Finished ? _control.BootId : Guid.Empty;
     }
-
-    /// <summary>Off Linux nothing tells the boots apart, and the stored identity is empty.</summary>
-    private static bool IsThisBoot(Guid stored) =>
-        stored == CurrentPlatform.Services.Boot.Stored || CurrentPlatform.Services.Boot.IsSameAs(stored);
 
     private static uint OwnGeneration(ulong claim) => SlotLayout.Generation(FrameHeader.HighHalf(claim));
 

@@ -33,23 +33,24 @@ internal static unsafe class StoreStatus
     }
 
     private static MappedFileQueueInfo? TryGather(
-        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages, bool isRecovered)
+        HeldDirectory directory, StoreMeta meta, ControlPage? page, bool countsMessages, bool isRecovered)
     {
-        List<long> segments = [];
-        foreach (string name in directory.List(StoreNames.CommitLog))
-        {
-            if (StoreNames.TryParseSegment(name, out long start) && start <= LogLimits.OffsetMax)
-                segments.Add(start);
-        }
-
+        // Of a page that is not valid no word counts.
+        ControlPage? control = page?.IsColdBlockValid(meta.StoreId) == true ? page : null;
+        long passed = LogFilesLook.PassedTo(directory, meta, control);
         long oldest = OldestOffset.Find(directory, meta, control);
+        SegmentStarts segments = OldestOffset.List(directory, meta);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
         // The word is zero for a moment while a process that opens the store alone rewrites the page.
         // P18 acquire: pairs with P18 full in FlushRound.
         long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Confirmed));
         List<MappedFileClaimInfo> claims = [];
         (long published, long tail) = Walk(
-            directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.DefaultIfEmpty().Max(), claims, isRecovered);
+            directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.Count == 0 ? 0 : segments.Max, claims,
+            isRecovered);
+        List<string> fileProblems = LogFilesLook.Look(directory, meta, page, segments, oldest, passed, tail);
+        if (fileProblems.Count > 0 && OldestOffset.Find(directory, meta, control) != oldest)
+            return null; // Retention has removed what was to be looked at.
         if (published < OldestOffset.Find(directory, meta, control))
             return null; // Retention has overtaken the walk.
         MessageCounter? counter = countsMessages ? new MessageCounter(directory, meta, new FrameChecksum(meta.LogId)) : null;
@@ -90,6 +91,7 @@ internal static unsafe class StoreStatus
             LastRetentionError = retentionFailure?.Text,
             RetentionFailingProcessId = retentionFailure?.ProcessId,
             CursorProblems = problems,
+            FileProblems = fileProblems,
             PublishedOffset = published,
             MessageCount = counter?.CountFrom(oldest, oldest),
             TailOffset = tail,

@@ -11,6 +11,9 @@ namespace MappedFileQueues.Memory;
 /// </summary>
 internal static class Crc32C
 {
+    /// <summary>Up to this length the steps over a known length are written out.</summary>
+    private const int KnownMax = 64;
+
     /// <summary>Up to this length words are copied one by one.</summary>
     private const int ShortCopyMax = 128;
 
@@ -52,6 +55,62 @@ internal static class Crc32C
         for (; i < whole; i += 8)
             running = Step(running, Load(ref source, i));
         return (uint)((length & 7) == 0 ? running : Step(running, LoadTail(ref Unsafe.Add(ref source, whole), length & 7)));
+    }
+
+    /// <summary>
+    /// As <see cref="Append"/>, for a length that is constant at the call site: then nothing is left of the comparisons.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint AppendKnown(uint crc, ref byte source, int length)
+    {
+        if (length > KnownMax)
+            return Append(crc, ref source, length);
+        ulong running = crc;
+        if (length >= 8)
+            running = Step(running, Load(ref source, 0));
+        if (length >= 16)
+            running = Step(running, Load(ref source, 8));
+        if (length >= 24)
+            running = Step(running, Load(ref source, 16));
+        if (length >= 32)
+            running = Step(running, Load(ref source, 24));
+        if (length >= 40)
+            running = Step(running, Load(ref source, 32));
+        if (length >= 48)
+            running = Step(running, Load(ref source, 40));
+        if (length >= 56)
+            running = Step(running, Load(ref source, 48));
+        if (length >= 64)
+            running = Step(running, Load(ref source, 56));
+        return (uint)((length & 7) == 0
+            ? running
+            : Step(running, LoadTail(ref Unsafe.Add(ref source, length & ~7), length & 7)));
+    }
+
+    /// <summary>As <see cref="CopyAndAppend"/>, for a length that is constant at the call site.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint CopyAndAppendKnown(uint crc, ref byte destination, ref byte source, int length)
+    {
+        if (length > KnownMax || (length & 7) != 0)
+            return CopyAndAppend(crc, ref destination, ref source, length);
+        ulong running = crc;
+        if (length >= 8)
+            running = CopyWord(running, ref destination, ref source, 0);
+        if (length >= 16)
+            running = CopyWord(running, ref destination, ref source, 8);
+        if (length >= 24)
+            running = CopyWord(running, ref destination, ref source, 16);
+        if (length >= 32)
+            running = CopyWord(running, ref destination, ref source, 24);
+        if (length >= 40)
+            running = CopyWord(running, ref destination, ref source, 32);
+        if (length >= 48)
+            running = CopyWord(running, ref destination, ref source, 40);
+        if (length >= 56)
+            running = CopyWord(running, ref destination, ref source, 48);
+        if (length >= 64)
+            running = CopyWord(running, ref destination, ref source, 56);
+        return (uint)running;
     }
 
     /// <summary>
@@ -120,6 +179,14 @@ internal static class Crc32C
 
         for (; i < length; i += 8)
             Store(ref destination, i, Load(ref source, i));
+    }
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private static ulong CopyWord(ulong crc, ref byte destination, ref byte source, nint index)
+    {
+        ulong word = Load(ref source, index);
+        Store(ref destination, index, word);
+        return Step(crc, word);
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

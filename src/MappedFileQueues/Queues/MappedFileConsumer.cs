@@ -298,19 +298,25 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        if (!_reader.TryGetInCall(out byte* payload, out int length)
-            && !_core.TryWait(timeout, cancellationToken, out payload, out length))
-        {
-            message = default;
-            return false;
-        }
-
+        if (!_reader.TryGetInCall(out byte* payload, out int length))
+            return TryWait(timeout, cancellationToken, out message);
 #if MFQ_PLANTED
         if (Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
 #endif
         message = new ReadOnlySpan<byte>(payload, length);
         return true;
+    }
+
+    private unsafe bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
+    {
+        bool found = _core.TryWait(timeout, cancellationToken, out byte* payload, out int length);
+#if MFQ_PLANTED
+        if (found && Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
+            _core.Commit(_reader.OffsetBehind);
+#endif
+        message = found ? new ReadOnlySpan<byte>(payload, length) : default;
+        return found;
     }
 
     private bool TryCopy(out ReadOnlyMemory<byte> copy)

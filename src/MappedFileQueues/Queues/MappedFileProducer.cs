@@ -22,12 +22,16 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private readonly SharedAppender? _shared;
     private readonly bool _hasFlushes;
 
+    /// <summary>The appender of an Exclusive producer that has nothing to flush: the shortest way.</summary>
+    private readonly ExclusiveAppender? _exclusiveAtOnce;
+
     internal MappedFileProducer(QueueCore queue)
     {
         _core = new ProducerCore(queue);
         _exclusive = _core.Exclusive;
         _shared = _core.Shared;
         _hasFlushes = _core.HasFlushes;
+        _exclusiveAtOnce = _hasFlushes ? null : _exclusive;
     }
 
     /// <summary>The offset at which the next message will be written, as far as is known now.</summary>
@@ -46,8 +50,9 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or damage before it has prevented
-    /// flushes for two intervals; nothing was appended.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, damage before it has prevented
+    /// flushes for two intervals, or the stored offset of a consumer that
+    /// <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> waits for is damaged; nothing was appended.</exception>
     /// <exception cref="QueueInUseException">Another process keeps the lock for creating segments; nothing was
     /// appended.</exception>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
@@ -61,13 +66,10 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// </remarks>
     public long Produce(ReadOnlySpan<byte> buffer)
     {
-        if (_hasFlushes)
-            return ProduceAndConfirm(buffer);
         ref byte payload = ref MemoryMarshal.GetReference(buffer);
-        long offset = _exclusive is not null
-            ? _exclusive.Append(ref payload, buffer.Length)
-            : _shared!.Append(ref payload, buffer.Length);
-        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, buffer.Length);
+        if (_exclusiveAtOnce is { } exclusive && exclusive.Append(ref payload, buffer.Length) is >= 0 and var offset)
+            return offset;
+        return ProduceElsewhere(buffer);
     }
 
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})"/>
@@ -430,6 +432,19 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         return _exclusive is not null
             ? _exclusive.Append(ref payload, buffer.Length)
             : _shared!.Append(ref payload, buffer.Length);
+    }
+
+    /// <summary>
+    /// Everything but a message that an Exclusive producer appends at once: a shared log, flushes, consumers too far behind.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long ProduceElsewhere(ReadOnlySpan<byte> buffer)
+    {
+        if (_hasFlushes)
+            return ProduceAndConfirm(buffer);
+        ref byte payload = ref MemoryMarshal.GetReference(buffer);
+        long offset = _shared?.Append(ref payload, buffer.Length) ?? LogAppender.Full;
+        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, buffer.Length);
     }
 
     /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>

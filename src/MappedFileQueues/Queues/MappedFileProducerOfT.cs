@@ -19,12 +19,16 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     private readonly SharedAppender? _shared;
     private readonly bool _hasFlushes;
 
+    /// <summary>The appender of an Exclusive producer that has nothing to flush: the shortest way.</summary>
+    private readonly ExclusiveAppender? _exclusiveAtOnce;
+
     internal MappedFileProducer(QueueCore queue)
     {
         _core = new ProducerCore(queue);
         _exclusive = _core.Exclusive;
         _shared = _core.Shared;
         _hasFlushes = _core.HasFlushes;
+        _exclusiveAtOnce = _hasFlushes ? null : _exclusive;
     }
 
     /// <summary>The offset at which the next message will be written, as far as is known now.</summary>
@@ -39,8 +43,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim on this producer.</exception>
     /// <exception cref="QueueDiskException">The disk is full or failed; nothing was appended.</exception>
-    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, or damage before it has prevented
-    /// flushes for two intervals; nothing was appended.</exception>
+    /// <exception cref="QueueCorruptException">The log is damaged where the message would go, damage before it has prevented
+    /// flushes for two intervals, or the stored offset of a consumer that
+    /// <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> waits for is damaged; nothing was appended.</exception>
     /// <exception cref="QueueInUseException">Another process keeps the lock for creating segments; nothing was
     /// appended.</exception>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
@@ -52,15 +57,13 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// At the level Group, or when a counted flush is due, that flush may fail. Its leader then throws QueueDiskException and its
     /// waiters throw QueuePoisonedException; the message may be published nevertheless.
     /// </remarks>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public long Produce(ref readonly T message)
     {
         ref byte payload = ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message));
-        if (_hasFlushes)
-            return ProduceAndConfirm(ref payload);
-        long offset = _exclusive is not null
-            ? _exclusive.Append(ref payload, sizeof(T))
-            : _shared!.Append(ref payload, sizeof(T));
-        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, sizeof(T));
+        if (_exclusiveAtOnce is { } exclusive && exclusive.Append(ref payload, sizeof(T), isKnown: true) is >= 0 and var offset)
+            return offset;
+        return ProduceElsewhere(ref payload);
     }
 
     /// <inheritdoc cref="Produce(ref readonly T)"/>
@@ -224,6 +227,19 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         return _exclusive is not null
             ? _exclusive.Append(ref payload, sizeof(T))
             : _shared!.Append(ref payload, sizeof(T));
+    }
+
+    /// <summary>
+    /// Everything but a message that an Exclusive producer appends at once: a shared log, flushes, consumers too far behind. Not
+    /// inlined, so that <see cref="Produce(ref readonly T)"/> is.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long ProduceElsewhere(ref byte payload)
+    {
+        if (_hasFlushes)
+            return ProduceAndConfirm(ref payload);
+        long offset = _shared?.Append(ref payload, sizeof(T), isKnown: true) ?? LogAppender.Full;
+        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, sizeof(T));
     }
 
     /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>

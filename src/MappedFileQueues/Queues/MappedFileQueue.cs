@@ -114,7 +114,8 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <param name="start">Where it starts when the name is new.</param>
     /// <returns>The consumer; the queue disposes it at the latest when it is disposed itself.</returns>
     /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
-    /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
+    /// <exception cref="QueueCorruptException">The stored offset is damaged, or not a frame's start. Nothing moves it but
+    /// ResetConsumer.</exception>
     /// <exception cref="QueueDiskException">The stored offset cannot be written or flushed.</exception>
     public MappedFileConsumer OpenConsumer(string name, QueueStart start = default) =>
         OpenConsumer(name, new ConsumerOptions { Start = start });
@@ -209,7 +210,8 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// everything. Every queue that has the store open applies it, at the end of each segment and once a second. A queue in
     /// another process that comes to no new segment notices a first policy only when it is opened again. Any thread.
     /// </summary>
-    /// <param name="policy">The policy; without a limit nothing is removed.</param>
+    /// <param name="policy">The policy; without a limit nothing is removed. On a full disk what it removes goes first, to make
+    /// room for it.</param>
     /// <exception cref="ArgumentOutOfRangeException">A limit is negative.</exception>
     /// <exception cref="QueueDiskException">The disk refused; the policy is as before.</exception>
     /// <exception cref="MappedFileQueueException">The system gives no thread. The policy is stored.</exception>

@@ -95,7 +95,8 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <param name="start">Where it starts when the name is new.</param>
     /// <returns>The consumer; the queue disposes it at the latest when it is disposed itself.</returns>
     /// <exception cref="QueueInUseException">Another consumer holds the name.</exception>
-    /// <exception cref="QueueCorruptException">The stored offset is not a frame's start.</exception>
+    /// <exception cref="QueueCorruptException">The stored offset is damaged, or not a frame's start. Nothing moves it but
+    /// ResetConsumer.</exception>
     /// <exception cref="QueueDiskException">The stored offset cannot be written or flushed.</exception>
     public MappedFileConsumer<T> OpenConsumer(string name, QueueStart start = default) =>
         OpenConsumer(name, new ConsumerOptions { Start = start });

@@ -332,9 +332,24 @@ internal sealed class QueueCore : IDisposable
         policy.ThrowIfInvalid();
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
+        try
+        {
+            WriteRetention(policy);
+        }
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno))
+        {
+            // The new policy may be the remedy: what it removes makes room for itself.
+            Attachment.Retention.MakeRoom(policy);
+            WriteRetention(policy);
+        }
+
+        Attachment.Retention.Notice();
+    }
+
+    private void WriteRetention(RetentionOptions policy)
+    {
         using (Store.TakeOpenLock())
             RetentionFile.Write(Store.Directory, Store.Meta.StoreId, policy);
-        Attachment.Retention.Notice();
     }
 
     /// <summary>Applies the store's policy now, for a program that does not have the store open for long.</summary>

@@ -12,6 +12,9 @@ namespace MappedFileQueues.Segments;
 /// </summary>
 internal readonly unsafe struct FailureWords(MappedRegion page, int position, int textMax)
 {
+    /// <summary>A later time is garbage, and no failure.</summary>
+    private const ulong MillisecondsMax = 253_402_300_799_999;
+
     /// <summary>True while the page says that the work fails.</summary>
     // P34 acquire: pairs with P34 release in Write.
     public bool IsSet => SharedWord.ReadAcquire(page.Word(position)) != 0;
@@ -37,7 +40,7 @@ internal readonly unsafe struct FailureWords(MappedRegion page, int position, in
     {
         // P34 acquire: before the text; pairs with P34 release in Write.
         ulong since = SharedWord.ReadAcquire(page.Word(position));
-        if (since is 0 or > long.MaxValue)
+        if (since is 0 or > MillisecondsMax)
             return null;
         int length = MemoryMarshal.Read<int>(Bytes(ControlLayout.FailureLengthIn, 4));
         int processId = MemoryMarshal.Read<int>(Bytes(ControlLayout.FailureProcessIn, 4));
@@ -46,8 +49,7 @@ internal readonly unsafe struct FailureWords(MappedRegion page, int position, in
         char[] characters = Encoding.UTF8.GetString(text).ToCharArray();
         for (int i = 0; i < characters.Length; i++)
             characters[i] = char.IsControl(characters[i]) ? ' ' : characters[i];
-        long milliseconds = Math.Min((long)since, DateTimeOffset.MaxValue.ToUnixTimeMilliseconds());
-        return new FailureText(DateTimeOffset.FromUnixTimeMilliseconds(milliseconds), processId, new string(characters));
+        return new FailureText(DateTimeOffset.FromUnixTimeMilliseconds((long)since), processId, new string(characters));
     }
 
     private Span<byte> Bytes(int at, int length) => new(page.Pointer + position + at, length);

@@ -433,7 +433,7 @@ internal sealed unsafe class SegmentMaker(
             return false;
         SegmentMapping mapping = window.TryAcquire(start)
             ?? throw new QueueCorruptException($"A segment is missing: offset={start + position}, "
-                + $"file={StoreNames.Segment(start)}. What lies before it can be read; restore the file.",
+                + $"file={StoreNames.Segment(start)}. What lies before it can be read; restore the file, or run `mfq repair`.",
                 StoreNames.Segment(start), start + position);
         try
         {

@@ -145,6 +145,23 @@ public sealed partial class EnvelopeTests
         Assert.True(rejected > 1000 && accepted > 0, $"rejected={rejected}, accepted={accepted}");
     }
 
+    /// <summary>
+    /// One forged envelope said "up to 2^63 - 8" and held nothing: a fetcher left out every later message of that store.
+    /// </summary>
+    [Theory]
+    [InlineData(4096, long.MaxValue - 7, false)]
+    [InlineData(4096, 4096 + (1L << 40) + 8, false)]
+    [InlineData(4096, 4100, false)]
+    [InlineData(4096, 4096 + (1L << 40), true)]
+    public void Parse_RangeThatRecordsDoNotExplain_IsRefused(long from, long to, bool isRight)
+    {
+        byte[] bytes = Write(EnvelopeKind.Records, true, 1, from, to);
+        if (isRight)
+            Assert.Equal(to, StreamEnvelope.Parse(bytes).To);
+        else
+            Assert.Throws<EnvelopeFormatException>(() => StreamEnvelope.Parse(bytes));
+    }
+
     [Fact]
     public void TryAdd_EnvelopeIsFull_BelongsToTheNext()
     {

@@ -123,8 +123,13 @@ internal static class FormatTwo
     /// <summary>A cursor's offset; -1 while the consumer is new.</summary>
     public static long ReadCursor(ReadOnlySpan<byte> file)
     {
+        if (file[..8].SequenceEqual("MFQ-NONE"u8))
+            return -1;
         ulong word = BinaryPrimitives.ReadUInt64LittleEndian(file);
-        return (word >> 63) == 0 ? -1 : (long)(word & (ulong.MaxValue >> 1));
+        ulong low = word & ((1UL << 57) - 1);
+        return low % 8 == 1 && unchecked(low * 0xD502_9C1D_890D_25FB) >> 57 == word >> 57
+            ? (long)low - 1
+            : throw new InvalidDataException($"0x{word:X16}");
     }
 
     public sealed record Meta(

@@ -52,12 +52,40 @@ public sealed class SmallRecordsTests
     [Theory]
     [InlineData(0)]
     [InlineData(8)]
-    [InlineData(long.MaxValue)]
-    public void CursorWord_Offset_GivesItBackAndIsValid(long offset)
+    [InlineData(123_456_789_008)]
+    [InlineData(CursorWord.OffsetEnd - 8)]
+    public void CursorWord_Offset_GivesItBackAndNoticesEachFlippedBit(long offset)
     {
-        Assert.True(CursorWord.IsValid(CursorWord.From(offset)));
-        Assert.Equal(offset, CursorWord.Offset(CursorWord.From(offset)));
-        Assert.False(CursorWord.IsValid((ulong)offset));
+        ulong word = CursorWord.From(offset);
+        Assert.True(CursorWord.TryRead(word, out long read));
+        Assert.Equal(offset, read);
+        for (int bit = 0; bit < 64; bit++)
+            Assert.False(CursorWord.TryRead(word ^ (1UL << bit), out _), $"bit {bit}");
+    }
+
+    [Fact]
+    public void CursorWord_ZerosAndANewOne_AreNoOffset()
+    {
+        Assert.False(CursorWord.TryRead(0, out _));
+        Assert.False(CursorWord.TryRead(ulong.MaxValue, out _));
+        Assert.False(CursorWord.TryRead(CursorWord.New, out _));
+        Assert.Equal("MFQ-NONE"u8, BitConverter.GetBytes(CursorWord.New));
+    }
+
+    /// <summary>Many offsets: each bit that flips in any of them is noticed, and of random words one in 1,024 passes.</summary>
+    [Fact]
+    public void CursorWord_ManyWords_FlippedBitsAreNoticedAndFewRandomOnesPass()
+    {
+        var random = new Random(26);
+        int passed = 0;
+        for (int i = 0; i < 100_000; i++)
+        {
+            ulong word = CursorWord.From(random.NextInt64(CursorWord.OffsetEnd) & ~7L);
+            Assert.False(CursorWord.TryRead(word ^ (1UL << random.Next(64)), out _), $"0x{word:X16}");
+            passed += CursorWord.TryRead((ulong)random.NextInt64(long.MinValue, long.MaxValue), out _) ? 1 : 0;
+        }
+
+        Assert.InRange(passed, 1, 200);
     }
 
     [Fact]

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Hosting;
 internal sealed class CollectedLog : ILoggerProvider, ILogger
 {
     private readonly ConcurrentQueue<(int Id, LogLevel Level, string Text)> _entries = [];
+    private readonly ConcurrentQueue<int> _stacks = [];
 
     public IReadOnlyCollection<(int Id, LogLevel Level, string Text)> Entries => _entries;
 
@@ -19,6 +20,9 @@ internal sealed class CollectedLog : ILoggerProvider, ILogger
 
     public int CountOf(int id) => _entries.Count(entry => entry.Id == id);
 
+    /// <summary>How many entries with this number hold an exception.</summary>
+    public int StackCountOf(int id) => _stacks.Count(stack => stack == id);
+
     public ILogger CreateLogger(string categoryName) => this;
 
     public bool IsEnabled(LogLevel logLevel) => true;
@@ -27,8 +31,12 @@ internal sealed class CollectedLog : ILoggerProvider, ILogger
         where TState : notnull => null;
 
     public void Log<TState>(
-        LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
+        LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)
+    {
+        if (exception is not null)
+            _stacks.Enqueue(eventId.Id);
         _entries.Enqueue((eventId.Id, logLevel, formatter(state, exception)));
+    }
 
     public void Dispose()
     {

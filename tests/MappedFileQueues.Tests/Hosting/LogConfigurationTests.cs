@@ -151,6 +151,8 @@ public sealed class LogConfigurationTests : IDisposable
         { "File:BufferLength", "1" },
         { "File:Durability", "7" },
         { "File:UnixCreateMode", "9" },
+        { "File:RollLenght", "1000" },
+        { "RetryIntervall", "00:00:05" },
         { "Path", "" },
         { "Path", "/proc/no/such.log" },
     };
@@ -171,6 +173,10 @@ public sealed class LogConfigurationTests : IDisposable
                 Assert.Contains($"key=Logging:MappedFile:{key}, value={value}", error.Message, StringComparison.Ordinal);
                 Assert.IsType<InvalidOperationException>(error);
             }
+
+            // A key that no option has was ignored: the limit was simply not there.
+            if (key is "File:RollLenght" or "RetryIntervall")
+                Assert.Contains($"key=Logging:MappedFile:{key} is no option", error.Message, StringComparison.Ordinal);
 
             using (logger.BeginScope("scope"))
                 logger.LogInformation("behind");

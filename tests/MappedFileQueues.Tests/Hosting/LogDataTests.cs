@@ -73,12 +73,16 @@ public sealed class LogDataTests : IDisposable
             provider.CreateLogger("Cat\negory\u001b").LogInformation(
                 "{Value}",
                 "tab\tESC\u001b[2J CR\r CRLF\r\nLF\nNEL\u0085 LS\u2028 CSI\u009b RLO\u202e NUL\0 DEL\u007f"
-                    + " SHY\u00ad ALM\u061c WJ\u2060 BOM\ufeff · ، é … 😀");
+                    + " SHY\u00ad ALM\u061c WJ\u2060 BOM\ufeff · ، é … 😀"
+
+                    // Tags, the usual carrier of hidden text, and others stood there as they are.
+                    + " TAG\U000E0041 MVS\u180e IAA\ufff9 HF\u3164 CGJ\u034f VS❤\ufe0f ﷽ あ");
         }
 
         Assert.Equal(
             Head[..^5] + "Cat\n    egory\\u001B[0] tab\tESC\\u001B[2J CR\\u000D CRLF\n    LF\n    NEL\\u0085 LS\\u2028 CSI\\u009B"
-                + " RLO\\u202E NUL\\u0000 DEL\\u007F SHY\\u00AD ALM\\u061C WJ\\u2060 BOM\\uFEFF · ، é … 😀\n",
+                + " RLO\\u202E NUL\\u0000 DEL\\u007F SHY\\u00AD ALM\\u061C WJ\\u2060 BOM\\uFEFF · ، é … 😀"
+                + " TAG\\U000E0041 MVS\\u180E IAA\\uFFF9 HF\\u3164 CGJ\\u034F VS❤\ufe0f ﷽ あ\n",
             File.ReadAllText(FilePath));
     }
 

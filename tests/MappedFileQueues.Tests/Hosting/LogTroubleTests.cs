@@ -2,6 +2,8 @@ using System.Collections.Concurrent;
 using System.Globalization;
 using MappedFileQueues.Files;
 using MappedFileQueues.Hosting;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Files;
 using MappedFileQueues.Tests.Platform;
 using Microsoft.Extensions.Logging;
@@ -64,6 +66,50 @@ public sealed class LogTroubleTests : IDisposable
 
         Assert.Equal(Numbers(0, LineCount), NumbersIn(_temp.PathOf("app.roll-000001.log")));
         Assert.Equal(Numbers(LineCount, 10), NumbersIn(FilePath));
+        Assert.Single(_errors);
+    }
+
+    /// <summary>
+    /// `rm -rf logs; mkdir logs` beside a running application: it wrote into the removed file until the disk was full, counted no
+    /// line as lost, rolled never again and never came back.
+    /// </summary>
+    [Theory]
+    [InlineData("flush")]
+    [InlineData("tick")]
+    [InlineData("group")]
+    public void Write_FolderWasRemoved_SaysSoOnceAndBothAreMadeAgain(string noticedBy)
+    {
+        PlatformScope.Use(portable: false);
+        using MappedFileLoggerProvider provider = new(Options(new AppendFileOptions
+        {
+            RollLength = 100_000,
+            RetainedFileCount = 3,
+            Durability = noticedBy == "group" ? AppendDurability.Group : AppendDurability.Interval,
+        }));
+        ILogger logger = provider.CreateLogger("C");
+        LogLines(logger, 0, 10);
+        provider.Flush();
+        Directory.Delete(_temp.StorePath, recursive: true);
+        Directory.CreateDirectory(_temp.StorePath);
+
+        Eventually.True(
+            () =>
+            {
+                LogLines(logger, 10, 1);
+                if (noticedBy == "flush")
+                    provider.Flush();
+                else if (noticedBy == "tick")
+                    _time.Advance(TimeSpan.FromSeconds(1));
+                return !_errors.IsEmpty;
+            },
+            "the error is reported");
+        Assert.Equal(DiskErrors.ENOENT, Assert.IsType<AppendFileException>(Assert.Single(_errors)).Errno);
+        LogLines(logger, 11, 1);
+        Assert.InRange(provider.LostLineCount, 1, 10);
+        _time.Advance(TimeSpan.FromSeconds(5));
+        LogLines(logger, 100, 10);
+        provider.Flush();
+        Assert.Equal(Numbers(100, 10), NumbersIn(FilePath));
         Assert.Single(_errors);
     }
 

@@ -33,7 +33,7 @@ public sealed partial class Arm64ListingTests
         { "P7", "ExclusiveAppender:Append", @"stlr\s+w.*stlr\s+(w|x)" },
         { "P7", "LogAppender:RecheckDisposed", "dmb" },
         { "P7", "LaneDrain:Drain", @"ldap?u?r\s+w" },
-        { "P7", "LogReader:Close", @"ldap?u?r\s+w" },
+        { "P7", "SingleCaller:get_IsInCall", @"ldap?u?r\s+w" },
         { "P8", "ProducerAdmission:Prepare", "casal" },
         { "P9", "WakeSignal:Raise", "casal" },
         { "P9", "ExclusiveAppender:Append", @"stlr\s+x.*ldap?u?r\s+x" },

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Text;
 using System.Text.Json;
 using MappedFileQueues.Packs;
@@ -60,6 +61,64 @@ public sealed class PackToolTests : IDisposable
             ToolRun.Of("pack", "add", path, Source).Expect(0);
 
         Assert.Equal(42, ToolRun.Of("pack", "list", path).Expect(0).Lines.Length);
+    }
+
+    /// <summary>One file that could not be put ended the command: those after it were not in the pack, untold.</summary>
+    [Fact]
+    public void Add_OneFileCannotBePut_IsNamedAndTheOthersAreAdded()
+    {
+        Directory.CreateDirectory(Source);
+        File.WriteAllText(Path.Combine(Source, "a"), "a");
+        File.WriteAllText(Path.Combine(Source, "c"), "c");
+        using (FileStream large = File.Create(Path.Combine(Source, "b")))
+            large.SetLength(300 * 1024 * 1024);
+
+        ToolRun added = ToolRun.Of("pack", "add", _temp.StorePath, Source).Expect(1);
+
+        Assert.Contains("Too long for a pack", added.Error, StringComparison.Ordinal);
+        Assert.Contains("added 2 files", added.Text, StringComparison.Ordinal);
+        Assert.Equal(["1\ta", "1\tc"], ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines.Order());
+    }
+
+    /// <summary>The same for a file and a folder of another user.</summary>
+    [Fact]
+    public void Add_FileAndFolderMayNotBeRead_AreNamedAndTheOthersAreAdded()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess, "Becoming another user needs root.");
+        Directory.CreateDirectory(Path.Combine(Source, "closed"));
+        foreach (string name in new[] { "a", "b", "c", "closed/d" })
+            File.WriteAllText(Path.Combine(Source, name), name);
+        File.SetUnixFileMode(Path.Combine(Source, "b"), UnixFileMode.None);
+        File.SetUnixFileMode(Path.Combine(Source, "closed"), UnixFileMode.None);
+        Directory.CreateDirectory(_temp.StorePath);
+        MountedFileSystem.Run("chmod", "755", _temp.Root);
+        MountedFileSystem.Run("chown", "65534:65534", _temp.StorePath);
+        string[] rights = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        ProcessStartInfo start = new(
+            "setpriv", [.. rights, "dotnet", "exec", Repository.ToolPath, "pack", "add", _temp.StorePath, Source]);
+        start.Environment["HOME"] = "/nonexistent";
+
+        ToolRun added = ToolRun.Start(start, []).Expect(1);
+
+        Assert.Contains("Cannot be read (errno=13), left out: path=", added.Error, StringComparison.Ordinal);
+        Assert.Contains("The folder cannot be listed, left out: path=", added.Error, StringComparison.Ordinal);
+        Assert.Contains("added 2 files", added.Text, StringComparison.Ordinal);
+    }
+
+    /// <summary>"added 2 files", and the pack held one: the second had replaced the first.</summary>
+    [Fact]
+    public void Add_TwoFilesOfOneKey_AreRefused()
+    {
+        string[] folders = [Path.Combine(_temp.Root, "x1"), Path.Combine(_temp.Root, "x2")];
+        foreach (string folder in folders)
+        {
+            Directory.CreateDirectory(folder);
+            File.WriteAllText(Path.Combine(folder, "same"), folder);
+        }
+
+        ToolRun.Of("pack", "add", _temp.StorePath, folders[0], folders[1]).ExpectError("Two files have one key: key=same");
+        Assert.False(Directory.Exists(_temp.StorePath));
+        ToolRun.Of("pack", "add", _temp.StorePath, folders[0], folders[0]).Expect(0);
     }
 
     /// <summary>What could not be written stayed half under its name, and what stood there before was gone.</summary>

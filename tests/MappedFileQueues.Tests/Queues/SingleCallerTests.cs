@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Queues;
 /// </summary>
 public sealed unsafe class SingleCallerTests
 {
-    private SingleCaller _calls = new();
+    private readonly Called _calls = new();
 
     private static byte* StackOfEnded => (byte*)0x7000_0000_0000;
 
@@ -21,13 +21,13 @@ public sealed unsafe class SingleCallerTests
     public void Take_MarkedUnderTheMarkOfAnEndedThread_IsNotInItsOwnWay()
     {
         CallAndEnd();
-        Assert.True(_calls.TryBegin(StackOfEnded));
+        Assert.True(_calls.TryBegin(StackOfEnded, out _));
 
         // As if TryBegin had met the announcement of a third.
         Assert.True(_calls.Take(StackOfEnded));
 
         Assert.Equal(Thread.CurrentThread, _calls.Owner.Thread);
-        _calls.End();
+        _calls.EndCall();
         Assert.False(_calls.IsInCall);
         BackgroundCall.Start(() => Assert.True(_calls.Take(StackOfEnded + (1 << 20)))).Join();
     }
@@ -42,19 +42,21 @@ public sealed unsafe class SingleCallerTests
         CallAndEnd();
         byte* high = StackOfEnded;
         byte* deep = high - CallMark.StackLength - 64;
-        Assert.True(_calls.TryBegin(high));
+        Assert.True(_calls.TryBegin(high, out _));
 
         _calls.TakeFromEnded();
         _calls.EndIfBegun(deep);
 
         Assert.False(_calls.IsInCall);
-        Assert.True(_calls.TryBegin(high));
-        _calls.End();
+        Assert.True(_calls.TryBegin(high, out _));
+        _calls.EndCall();
     }
 
     private void CallAndEnd() => BackgroundCall.Start(() =>
     {
         Assert.True(_calls.Take(StackOfEnded));
-        _calls.End();
+        _calls.EndCall();
     }).Join();
+
+    private sealed class Called : SingleCaller;
 }

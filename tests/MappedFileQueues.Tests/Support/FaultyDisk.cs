@@ -17,6 +17,7 @@ internal enum DiskCall
     Deleted,
     Lock,
     List,
+    OpenForReading,
 }
 
 /// <summary>
@@ -84,6 +85,12 @@ internal sealed class FaultyDisk : ForwardingServices
     {
         lock (_lock)
             (_failed, _wasTold) = (name, false);
+    }
+
+    public override ReadableFile? TryOpenForReading(string path)
+    {
+        Reach(DiskCall.OpenForReading, Path.GetFileName(path));
+        return base.TryOpenForReading(path);
     }
 
     protected override HeldDirectory Wrap(HeldDirectory directory) => new FaultyDirectory(this, directory);

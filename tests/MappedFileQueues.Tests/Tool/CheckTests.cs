@@ -1,5 +1,6 @@
 using System.Text.Json;
 using MappedFileQueues.Tests.Crash;
+using MappedFileQueues.Tests.Files;
 
 namespace MappedFileQueues.Tests.Tool;
 
@@ -51,6 +52,37 @@ public sealed class CheckTests : IDisposable
         Assert.StartsWith("WARNING: ", Line(1, "--warn-age", "1h", "--max-age", "3h"), StringComparison.Ordinal);
         Line(0, "--max-age", "1h", "--consumer", "audit");
     }
+
+    /// <summary>
+    /// A consumer that crashes in a loop was never reported: each start of a program, and each append, made the segment's time
+    /// new, and the age began anew.
+    /// </summary>
+    [Fact]
+    public void Check_AgeOfAMessageInTheNewestSegment_DoesNotBeginAnew()
+    {
+        var clock = new ManualTime(DateTimeOffset.UtcNow.AddHours(-3));
+        using (MappedFileQueue queue = Open(clock))
+        {
+            queue.OpenConsumer("billing", QueueStart.Earliest).Dispose();
+            queue.Producer.Produce([1]);
+            queue.Flush();
+            queue.OpenConsumer("audit", QueueStart.Latest).Dispose();
+        }
+
+        clock.Advance(TimeSpan.FromHours(3));
+        using (MappedFileQueue queue = Open(clock))
+        {
+            queue.OpenConsumer("billing").Dispose();
+            queue.Producer.Produce([2]);
+            queue.Flush();
+        }
+
+        Assert.Contains("consumer billing has not read", Line(2, "--max-age", "170m"), StringComparison.Ordinal);
+        Line(0, "--max-age", "1h", "--consumer", "audit");
+    }
+
+    private MappedFileQueue Open(TimeProvider clock) =>
+        new(new MappedFileQueueOptions { StorePath = _temp.StorePath, TimeProvider = clock });
 
     [Fact]
     public void Check_NoStoreOrWrongUsage_IsUnknown()

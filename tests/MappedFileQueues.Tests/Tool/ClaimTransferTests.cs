@@ -29,11 +29,12 @@ public sealed class ClaimTransferTests
 
         string copy = store.Path + ".copy";
         string count = $"{1 + countBehind} message";
-        Assert.StartsWith(
-            $"Exported {count}", ToolRun.Of("export", store.Path, "--to", copy + ".jsonl").Expect(0).Text, StringComparison.Ordinal);
+        string exported = ToolRun.Of("export", store.Path, "--to", copy + ".jsonl").Expect(0).Text;
+        Assert.StartsWith($"Exported {count}", exported, StringComparison.Ordinal);
         Assert.StartsWith($"Replayed {count}", ToolRun.Of("replay", store.Path, copy).Expect(0).Text, StringComparison.Ordinal);
         string last = countBehind > 0 ? $"m-{countBehind - 1}" : "c-0";
-        Assert.Contains(last, ToolRun.Of("tail", store.Path, "--last", "1", "--no-follow").Expect(0).Text, StringComparison.Ordinal);
+        string tail = ToolRun.Of("tail", store.Path, "--last", "1", "--no-follow").Expect(0).Text;
+        Assert.Contains(last, tail, StringComparison.Ordinal);
         using (MappedFileReader reader = MappedFileReader.Open(store.Path, QueueStart.FromEnd(1)))
         {
             Assert.Equal(1 + countBehind, reader.GetInfo(countsMessages: true).MessageCount);

@@ -59,6 +59,13 @@ public sealed partial class HelpTests
     public void Suggest_ALineThatIsNotWholeYet_GivesWhatMayFollow(string line, string expected) =>
         Assert.Contains(expected, ToolRun.Of($"[suggest:{line.Length}]", line).Expect(0).Lines);
 
+    /// <summary>It was "an error of mfq itself, please report it".</summary>
+    [Theory]
+    [InlineData("[suggest:-1]")]
+    [InlineData("[suggest:99]")]
+    public void Suggest_PlaceIsOutsideTheLine_IsNoError(string question) =>
+        Assert.Empty(ToolRun.Of(question, "mfq").Expect(0).Error);
+
     /// <summary>The script as bash runs it: the words that it offers for a line.</summary>
     [Fact]
     public void Completion_InBash_OffersCommands()

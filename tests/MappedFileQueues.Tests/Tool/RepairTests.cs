@@ -111,23 +111,74 @@ public sealed class RepairTests : IDisposable
     public void Repair_OtherFiles_LosesNoMessageOfAnyConsumer()
     {
         Produce();
-        foreach (string name in new[] { "behind", "between", "unmarked", "fine" })
+        foreach (string name in new[] { "behind", "between", "zeroed", "fine" })
             ToolRun.Of("consume", _temp.StorePath, "--consumer", name, "--commit", "--count", "3").Expect(0);
         ToolRun.Of("retention", _temp.StorePath, "--max-bytes", "1GiB").Expect(0);
-        WriteCursor("behind", (1UL << 63) | (1UL << 40));
-        WriteCursor("between", (1UL << 63) | (5 * FrameLength + 40));
-        WriteCursor("unmarked", 3 * FrameLength);
+        WriteCursor("behind", CursorWord.From(1L << 40));
+        WriteCursor("between", CursorWord.From(5 * FrameLength + 40));
+        WriteCursor("zeroed", 0);
         Write(_temp.PathOf("offset/producer.checkpoint"), 0, new byte[8192]);
         Write(_temp.PathOf("retention"), 20, [77]);
 
         JsonElement done = Json(0, "--apply");
 
         Assert.Equal(5, done.GetProperty("steps").GetArrayLength());
-        Assert.Equal([Count - 3, Count - 3, Count - 5, 0], new[] { "fine", "unmarked", "between", "behind" }.Select(name =>
+        Assert.Equal([Count - 3, Count, Count - 5, 0], new[] { "fine", "zeroed", "between", "behind" }.Select(name =>
             ToolRun.Of("consume", _temp.StorePath, "--consumer", name, "--commit").Expect(0).Lines.Length));
         Assert.Contains("everything is kept", ToolRun.Of("retention", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
         ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
         Assert.Equal("later\n", ToolRun.Of("consume", _temp.StorePath, "--consumer", "behind").Expect(0).Text);
+    }
+
+    /// <summary>`--dry-run` told what would be done, and `--apply` failed: the folder of the new file was missing.</summary>
+    [Theory]
+    [InlineData("offset")]
+    [InlineData("commitlog")]
+    [InlineData("locks")]
+    public void Repair_FolderIsMissing_DoesWhatItSaid(string folder)
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit", "--count", "3").Expect(0);
+        Directory.Delete(_temp.PathOf(folder), recursive: true);
+
+        string found = ToolRun.Of("verify", _temp.StorePath).Text;
+        JsonElement plan = Json(folder == "locks" ? 0 : 3, "--dry-run");
+        JsonElement done = Json(0, "--apply");
+
+        Assert.Equal(Steps(plan), Steps(done));
+        Assert.Equal(folder == "commitlog" ? 0 : Count, ReadAll().Count);
+        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
+        Assert.Equal(folder == "offset", found.Contains("a consumer of this name was here", StringComparison.Ordinal));
+    }
+
+    /// <summary>
+    /// One flipped bit put a cursor after the end of the log. `check` and `info` showed a lag of 0, and `repair` moved the
+    /// consumer to the end: 11,000 messages were skipped, and "lost: nothing" was the report.
+    /// </summary>
+    [Theory]
+    [InlineData(3)]
+    [InlineData(12)]
+    [InlineData(40)]
+    public void Repair_FlippedBitInACursor_SkipsNothingAndSaysThatMessagesComeAgain(int bit)
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit", "--count", "3").Expect(0);
+        WriteCursor("billing", CursorWord.From(3 * FrameLength) ^ (1UL << bit));
+
+        ToolRun checkedNow = ToolRun.Of("check", _temp.StorePath);
+        string info = ToolRun.Of("info", _temp.StorePath).Expect(0).Text;
+        ToolRun refused = ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit");
+        string would = ToolRun.Of("repair", _temp.StorePath, "--dry-run").Expect(3).Text;
+        ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);
+
+        Assert.Contains("CRITICAL", checkedNow.Expect(2).Text, StringComparison.Ordinal);
+        Assert.Contains("billing", checkedNow.Text, StringComparison.Ordinal);
+        Assert.Contains("is damaged", info, StringComparison.Ordinal);
+        Assert.Contains("`mfq consumers reset`", refused.Expect(1).Error, StringComparison.Ordinal);
+        Assert.Contains("consumer billing goes back to the oldest message, offset 0", would, StringComparison.Ordinal);
+        Assert.Contains("may come again", would, StringComparison.Ordinal);
+        Assert.Equal(
+            Count, ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit").Expect(0).Lines.Length);
     }
 
     /// <summary>

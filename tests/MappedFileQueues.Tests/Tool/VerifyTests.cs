@@ -1,4 +1,5 @@
 using System.Text.Json;
+using MappedFileQueues.Format;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Hostile;
 using MappedFileQueues.Tool.Verify;
@@ -83,12 +84,12 @@ public sealed class VerifyTests : IDisposable
     public void Verify_OtherFilesDamaged_EachIsNamedWithARemedy()
     {
         Produce();
-        foreach (string name in new[] { "behind", "between", "unmarked" })
+        foreach (string name in new[] { "behind", "between", "zeroed" })
             ToolRun.Of("consume", _temp.StorePath, "--consumer", name, "--commit", "--count", "3").Expect(0);
         ToolRun.Of("retention", _temp.StorePath, "--max-bytes", "1GiB").Expect(0);
-        Write("offset/consumers/behind.cursor", 0, BitConverter.GetBytes((1UL << 63) | (1UL << 40)));
-        Write("offset/consumers/between.cursor", 0, BitConverter.GetBytes((1UL << 63) | (FrameLength + 8)));
-        Write("offset/consumers/unmarked.cursor", 0, BitConverter.GetBytes((ulong)FrameLength));
+        Write("offset/consumers/behind.cursor", 0, BitConverter.GetBytes(CursorWord.From(1L << 40)));
+        Write("offset/consumers/between.cursor", 0, BitConverter.GetBytes(CursorWord.From(FrameLength + 8)));
+        Write("offset/consumers/zeroed.cursor", 0, new byte[8]);
         Write("offset/producer.checkpoint", 0, new byte[8192]);
         Write("retention", 20, [77]);
 
@@ -96,7 +97,7 @@ public sealed class VerifyTests : IDisposable
 
         string[] damaged =
         [
-            "offset/consumers/behind.cursor", "offset/consumers/between.cursor", "offset/consumers/unmarked.cursor",
+            "offset/consumers/behind.cursor", "offset/consumers/between.cursor", "offset/consumers/zeroed.cursor",
             "offset/producer.checkpoint", "retention",
         ];
         Assert.Equal(

@@ -88,6 +88,7 @@ internal sealed class AppendDrain : IDisposable
     public void FlushUpTo(long end, bool isDurable) => RunInRole((Drain: this, end, isDurable), static goal =>
     {
         AppendDrain drain = goal.Drain;
+        drain._files.ThrowIfRemoved();
         drain.WriteUpTo(goal.end);
         if (goal.isDurable && drain._written >= goal.end)
             drain.Sync();
@@ -98,6 +99,7 @@ internal sealed class AppendDrain : IDisposable
     /// </summary>
     public void FlushOnTick() => RunInRole(this, static drain =>
     {
+        drain._files.ThrowIfRemoved();
         drain.WriteUpTo(drain.Accepted);
         if (drain.TrySealLastOfFile())
             _ = drain.DrainSealed(everything: true);

@@ -109,6 +109,21 @@ internal sealed class AppendFileSet : IDisposable
         }
     }
 
+    /// <summary>
+    /// Throws if the folder was removed with the file in it (`rm -rf logs`), whether or not another one has its path since. No
+    /// roll would end that: the next file would have to be made in the removed folder. A file that was removed alone ends with
+    /// the next roll, and a folder that was moved keeps its files.
+    /// </summary>
+    public void ThrowIfRemoved()
+    {
+        if (_directory.Identify(_name) is not null || _directory.IsStillInPlace)
+            return;
+        throw new QueueDiskException(
+            $"The folder was removed while the file was written: path={Current.Path}. Open it again, which makes both.",
+            DiskErrors.ENOENT,
+            Current.Path);
+    }
+
     /// <summary>fdatasync of everything that is written so far.</summary>
     public void Sync()
     {

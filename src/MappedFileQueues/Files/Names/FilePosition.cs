@@ -1,5 +1,6 @@
 using System.Diagnostics.CodeAnalysis;
 using System.Globalization;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files;
@@ -12,20 +13,41 @@ namespace MappedFileQueues.Files;
 /// </summary>
 public readonly record struct FilePosition : IParsable<FilePosition>
 {
-    internal FilePosition(FileMark file, long offset) => (File, Offset) = (file, offset);
+    /// <summary>How many bytes before a position tell whether the file still holds what was read.</summary>
+    internal const int CheckedMax = 64;
+
+    /// <summary>No file is so long, and no read may begin there.</summary>
+    private const long OffsetMax = 1L << 62;
+
+    internal FilePosition(FileMark file, long offset, uint? check) => (File, Offset, Check) = (file, offset, check);
 
     /// <summary>Bytes from the beginning of the file.</summary>
     public long Offset { get; }
 
     internal FileMark File { get; }
 
+    /// <summary>
+    /// The CRC-32C of the bytes before the position, <see cref="CheckedMax"/> at most; null when they are not known.
+    /// </summary>
+    internal uint? Check { get; }
+
     /// <summary>Whether both lie in the same file.</summary>
     /// <param name="other">The other place.</param>
     public bool IsInSameFileAs(FilePosition other) => File == other.File;
 
-    /// <summary>As `inode-birth:offset`, the first two in hexadecimal.</summary>
-    public override string ToString() =>
-        string.Create(CultureInfo.InvariantCulture, $"{File.Inode:x}-{File.Birth:x}:{Offset}");
+    /// <summary>Whether both are the same place in the same file.</summary>
+    /// <param name="other">The other place.</param>
+    public bool Equals(FilePosition other) => File == other.File && Offset == other.Offset;
+
+    /// <inheritdoc/>
+    public override int GetHashCode() => HashCode.Combine(File, Offset);
+
+    /// <summary>
+    /// As `inode-birth:offset`, the first two in hexadecimal; and `:checksum` of the bytes before the position, where the reader
+    /// has them: a file that was truncated and has grown beyond the position since is recognised by it.
+    /// </summary>
+    public override string ToString() => string.Create(
+        CultureInfo.InvariantCulture, $"{File.Inode:x}-{File.Birth:x}:{Offset}{(Check is { } check ? $":{check:x8}" : "")}");
 
     /// <summary>Reads what <see cref="ToString"/> made.</summary>
     /// <param name="text">The text.</param>
@@ -48,14 +70,32 @@ public readonly record struct FilePosition : IParsable<FilePosition>
         ReadOnlySpan<char> rest = text;
         int dash = rest.IndexOf('-');
         int colon = rest.IndexOf(':');
+        uint? check = null;
+        int last = rest.LastIndexOf(':');
+        if (last > colon)
+        {
+            if (!uint.TryParse(rest[(last + 1)..], NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out uint read))
+                return false;
+            check = read;
+            rest = rest[..last];
+        }
+
         if (dash < 0 || colon < dash
             || !ulong.TryParse(rest[..dash], NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out ulong inode)
             || !long.TryParse(
                 rest[(dash + 1)..colon], NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out long birth)
-            || !long.TryParse(rest[(colon + 1)..], NumberStyles.None, CultureInfo.InvariantCulture, out long offset))
+            || !long.TryParse(rest[(colon + 1)..], NumberStyles.None, CultureInfo.InvariantCulture, out long offset)
+            || offset > OffsetMax)
             return false;
-        position = new FilePosition(new FileMark(inode, birth), offset);
+        position = new FilePosition(new FileMark(inode, birth), offset, check);
         return true;
+    }
+
+    /// <summary>The checksum of what is before an offset, of which the last bytes are given; null if too few are.</summary>
+    internal static uint? CheckOf(ReadOnlySpan<byte> before, long offset)
+    {
+        int length = (int)Math.Min(offset, CheckedMax);
+        return length > 0 && before.Length >= length ? Crc32C.Compute(before[^length..]) : null;
     }
 
     static FilePosition IParsable<FilePosition>.Parse(string s, IFormatProvider? provider) => Parse(s);

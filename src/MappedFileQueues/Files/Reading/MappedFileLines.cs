@@ -31,9 +31,11 @@ public sealed class MappedFileLines : IDisposable
 
     private readonly ReadPump _pump;
     private readonly int _lineLengthMax;
+    private readonly FilePosition? _resumedAt;
 
-    // The window: what was read and not returned yet, [_next, _end) of _array.
+    // The window: what was read and not returned yet, [_next, _end) of _array. What was returned is before it, from _first on.
     private byte[] _array = [];
+    private int _first;
     private int _next;
     private int _end;
     private long _endPosition;
@@ -49,12 +51,12 @@ public sealed class MappedFileLines : IDisposable
 
     private MappedFileLines(FileSource source, MappedFileLinesOptions options)
     {
-        _lineLengthMax = options.LineLengthMax;
+        (_lineLengthMax, _resumedAt) = (options.LineLengthMax, options.ResumeAt);
         _pump = new ReadPump(source, options, Headroom, usesCache: false, isText: true, typeof(MappedFileLines));
         _mark = source.First.Mark;
         _endPosition = options.ResumeAt?.Offset ?? options.StartPosition;
-        if (options.ResumeAt is not null)
-            _pump.Resume(_endPosition);
+        if (options.ResumeAt is { } place)
+            _pump.Resume(place);
         else if (_endPosition > 0)
             _ = _pump.MoveTo(_endPosition);
     }
@@ -68,7 +70,15 @@ public sealed class MappedFileLines : IDisposable
     /// The position with its file, to be stored and given to <see cref="ReadAheadOptions.ResumeAt"/> later. Linux only.
     /// </summary>
     /// <exception cref="PlatformNotSupportedException">The portable platform cannot tell files apart.</exception>
-    public FilePosition FilePosition => new(ReadPump.Known(_mark), Position);
+    public FilePosition FilePosition
+    {
+        get
+        {
+            uint? check = FilePosition.CheckOf(_array.AsSpan(_first, _next - _first), Position);
+            FilePosition place = new(ReadPump.Known(_mark), Position, check);
+            return check is null && place == _resumedAt ? _resumedAt.Value : place;
+        }
+    }
 
     /// <summary>The length of the file in bytes now.</summary>
     /// <exception cref="ObjectDisposedException">This was closed.</exception>
@@ -116,7 +126,8 @@ public sealed class MappedFileLines : IDisposable
     /// <exception cref="FileTruncatedException">The file has become shorter; everything that was read before was returned.
     /// Later calls throw it again.</exception>
     /// <exception cref="LineTooLongException">The line is longer than the limit. Later calls throw it again.</exception>
-    /// <exception cref="QueueDiskException">A read failed. Later calls throw it again.</exception>
+    /// <exception cref="QueueDiskException">A read failed. Later calls throw it again, unless only a descriptor or memory was
+    /// missing (<see cref="QueueDiskException.Errno"/> 23, 24 or 12): then they look again.</exception>
     /// <exception cref="OperationCanceledException">The token was cancelled before there was a line.</exception>
     /// <exception cref="InvalidOperationException">Another call is pending.</exception>
     /// <exception cref="ObjectDisposedException">This was closed, perhaps while the call waited.</exception>
@@ -247,7 +258,7 @@ public sealed class MappedFileLines : IDisposable
 
     private void BeginFile()
     {
-        _endPosition = 0;
+        (_endPosition, _first) = (0, _next);
         _mark = _pump.MarkOrNull;
     }
 
@@ -269,20 +280,23 @@ public sealed class MappedFileLines : IDisposable
             return !_endsFile;
         }
 
-        ReadOnlySpan<byte> rest = Rest;
+        // With what came before it, of which a position keeps the checksum.
+        int before = Math.Min(FilePosition.CheckedMax, _next - _first);
+        ReadOnlySpan<byte> kept = _array.AsSpan(_next - before, before + _end - _next);
         _endPosition = next.End;
-        if (rest.Length <= Headroom)
+        if (kept.Length <= Headroom)
         {
-            rest.CopyTo(next.Array.AsSpan(next.Start - rest.Length));
+            int first = next.Start - kept.Length;
+            kept.CopyTo(next.Array.AsSpan(first));
             LetGo();
             _block = next;
             if (_long.Length > LongKeptMax)
                 _long = [];
-            (_array, _next, _end) = (next.Array, next.Start - rest.Length, next.Start + next.Count);
+            (_array, _first, _next, _end) = (next.Array, first, first + before, next.Start + next.Count);
         }
         else
         {
-            Gather(rest, next);
+            Gather(kept, before, next);
         }
 
         if (Position == 0 && Rest is [0xEF, 0xBB, 0xBF, ..])
@@ -295,25 +309,25 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>Gathers a line that is longer than a block, with all of the next block, in memory of its own.</summary>
-    private void Gather(ReadOnlySpan<byte> rest, ReadBlock next)
+    private void Gather(ReadOnlySpan<byte> kept, int before, ReadBlock next)
     {
-        int length = rest.Length + next.Count;
+        int length = kept.Length + next.Count;
         if (_long.Length < length)
         {
             long wanted = Math.Min(Math.Max(length, 2L * _long.Length), Array.MaxLength);
             byte[] larger = GC.AllocateUninitializedArray<byte>((int)wanted);
-            rest.CopyTo(larger);
+            kept.CopyTo(larger);
             _long = larger;
         }
         else
         {
-            rest.CopyTo(_long);
+            kept.CopyTo(_long);
         }
 
-        next.Array.AsSpan(next.Start, next.Count).CopyTo(_long.AsSpan(rest.Length));
+        next.Array.AsSpan(next.Start, next.Count).CopyTo(_long.AsSpan(kept.Length));
         _pump.Release(next);
         LetGo();
-        (_array, _next, _end) = (_long, 0, length);
+        (_array, _first, _next, _end) = (_long, 0, before, length);
     }
 
     private void LetGo()

@@ -48,9 +48,10 @@ public sealed class ReadAheadStream : Stream
     private ReadAheadStream(FileSource source, ReadAheadOptions options)
     {
         _pump = new ReadPump(source, options, headroom: 0, usesCache: true, isText: false, typeof(ReadAheadStream));
-        _position = options.ResumeAt?.Offset ?? 0;
-        if (_position > 0)
-            _pump.Resume(_position);
+        if (options.ResumeAt is not { Offset: > 0 } place)
+            return;
+        _position = place.Offset;
+        _pump.Resume(place);
     }
 
     /// <summary>True until Dispose.</summary>
@@ -93,7 +94,8 @@ public sealed class ReadAheadStream : Stream
     /// </summary>
     /// <exception cref="ObjectDisposedException">The stream is closed.</exception>
     /// <exception cref="PlatformNotSupportedException">The portable platform cannot tell files apart.</exception>
-    public FilePosition FilePosition => new(_pump.Mark, Position);
+    public FilePosition FilePosition => new(
+        _pump.Mark, Position, _block is null ? null : FilePosition.CheckOf(_block.Span[.._offset], Position));
 
     /// <summary>
     /// Reads at least one byte, waiting for it, or gives 0 at the end of the file. While following it gives 0 only after <see

@@ -192,12 +192,13 @@ internal sealed class ReadPump : IDisposable
     /// <summary>
     /// Goes to a position that a reader has been at: a file that is shorter now was truncated.
     /// </summary>
-    public void Resume(long position)
+    public void Resume(FilePosition position)
     {
         lock (_gate)
         {
-            _ = MoveTo(position);
-            _filler.HasBeenAt(position);
+            _source.Resume(position);
+            _ = MoveTo(position.Offset);
+            _filler.HasBeenAt(position.Offset);
         }
     }
 

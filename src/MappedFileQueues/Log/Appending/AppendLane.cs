@@ -5,13 +5,14 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// One thread's place in the log: where it will try its next frame, and the one private bound against which the append path
-/// compares. The bound stands for the end of the segment, for what is allocated, for an open claim, for consumers that
-/// are too far behind, and for a disposed producer; it is null whenever the rare path has something to do.
+/// compares. The bound stands for the end of the segment, for what is allocated, for an open claim, for consumers that are too
+/// far behind, and for a disposed producer; it is null whenever the rare path has something to do. An open claim is a call that
+/// goes on (<see cref="SingleCaller"/>).
 /// <para>Only its own thread moves a lane; the lane of an Exclusive producer belongs to the thread that called last. Dispose
 /// takes the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible
 /// then, or the thread finds the bound gone.</para>
 /// </summary>
-internal sealed unsafe class AppendLane(object owner, Thread? thread)
+internal sealed unsafe class AppendLane(object appender, Thread? thread) : SingleCaller
 {
     /// <summary>Where the next header goes.</summary>
     public byte* Next;
@@ -21,9 +22,6 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
 
     /// <summary>The difference from an address in the mapping to its offset.</summary>
     public long AddressToOffset;
-
-    /// <summary>Marks the call under way; an open claim is one.</summary>
-    public SingleCaller Calls = new();
 
     /// <summary>The segment that <see cref="Next"/> points into; this lane holds a reference on it.</summary>
     public SegmentMapping? Segment;
@@ -68,7 +66,7 @@ internal sealed unsafe class AppendLane(object owner, Thread? thread)
     public long CeilingUntil;
 
     /// <summary>The appender that this lane belongs to.</summary>
-    public object Owner => owner;
+    public object Appender => appender;
 
     /// <summary>Called while this lane's thread waits for another process; throws when its producer ends.</summary>
     public Action? LookWhileWaiting { get; init; }

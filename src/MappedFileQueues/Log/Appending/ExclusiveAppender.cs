@@ -1,3 +1,4 @@
+using System.Diagnostics.CodeAnalysis;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
@@ -56,7 +57,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         try
         {
             byte here;
-            if (!_lane.Calls.TryBegin(&here) && !_lane.Calls.Take(&here))
+            if (!_lane.TryBegin(&here, out _) && !_lane.Take(&here))
             {
                 offset = Full;
                 return false;
@@ -82,13 +83,16 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     /// <summary>
     /// Appends one message; returns its offset, or <see cref="LogAppender.Full"/>. One thread at a time.
     /// </summary>
+    /// <param name="payload">The message.</param>
+    /// <param name="length">Its length.</param>
+    /// <param name="isKnown">The length is constant at the call site.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     [SkipLocalsInit]
-    public long Append(ref byte payload, int length)
+    public long Append(ref byte payload, int length, bool isKnown = false)
     {
         AppendLane lane = _lane;
         byte here;
-        if (!lane.Calls.TryBegin(&here))
+        if (!lane.TryBegin(&here, out CallMark mark))
             return AppendInTurn(ref payload, length, &here);
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
@@ -96,10 +100,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             return AppendRarely(ref payload, length);
 
         long offset = (long)at + lane.AddressToOffset;
-        ulong header = WritePayload(at, offset, ref payload, length);
+        ulong header = WritePayload(at, offset, ref payload, length, isKnown);
         // A lane has a bound only where no publish must fence, and its bound leaves room for the next header.
-        Publish(lane, header, at, end, hasNext: true, fences: false);
-        return offset;
+        return Publish(lane, mark, header, at, end, offset, hasNext: true, fences: false);
     }
 
     public override void PrepareToMove()
@@ -220,7 +223,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     protected override void MarkCall(AppendLane lane)
     {
         byte here;
-        if (!lane.Calls.TryBegin(&here))
+        if (!lane.TryBegin(&here, out _))
             TakeOver(lane, &here);
     }
 
@@ -232,7 +235,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         while (true)
         {
             int before = Volatile.Read(ref _appendsForWaiting); // P39 acquire: pairs with P39 full in TryAppendForWaiting.
-            if (lane.Calls.Take(stack))
+            if (lane.Take(stack))
                 return;
             int now = Volatile.Read(ref _appendsForWaiting); // P39 acquire: pairs with P39 full in TryAppendForWaiting.
             if (before == now && ((now & 1) == 0 || _threadForWaiting == Environment.CurrentManagedThreadId))
@@ -282,12 +285,13 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             *(ulong*)at = 0;
 #endif
         bool hasNext = lane.Position + length < lane.Segment!.SegmentLength;
-        Publish(lane, header, at, at + length, hasNext, !lane.MayHaveBound);
+        _ = Publish(lane, lane.Owner, header, at, at + length, lane.Offset, hasNext, !lane.MayHaveBound);
     }
 
-    /// <summary>Steps 2 to 5, and the end of the call.</summary>
+    /// <summary>Steps 2 to 5, and the end of the call; returns the offset.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private void Publish(AppendLane lane, ulong header, byte* at, byte* end, bool hasNext, bool fences)
+    private long Publish(
+        AppendLane lane, CallMark mark, ulong header, byte* at, byte* end, long offset, bool hasNext, bool fences)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
 #if MFQ_PLANTED
@@ -304,11 +308,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
-        WakeWaiters(lane);
-        EndCall(lane);
+        return WakeAndEnd(lane, mark, offset);
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
+    /// <summary>Only throws: so the compiler knows that it does not return, and keeps registers across it.</summary>
+    [DoesNotReturn]
     private void ThrowForeign(AppendLane lane)
     {
         EndCall(lane);

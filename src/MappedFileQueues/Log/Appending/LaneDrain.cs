@@ -25,7 +25,7 @@ internal static unsafe class LaneDrain
         foreach (AppendLane lane in lanes)
         {
             var spinner = new SpinWait();
-            while (lane.Calls.IsInCall)
+            while (lane.IsInCall)
             {
                 if (lane.HasOpenClaim && deadline.IsOver)
                 {

@@ -196,7 +196,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     /// <summary>The call, or the claim, is over.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected static void EndCall(AppendLane lane) => lane.Calls.End();
+    protected static void EndCall(AppendLane lane) => lane.EndCall();
 
     /// <summary>
     /// Marks a call of the rare kind and makes room for something that is no message. If it throws, the call is over.
@@ -249,7 +249,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>Marks a call of the rare kind.</summary>
-    protected virtual void MarkCall(AppendLane lane) => lane.Calls.BeginAsOnlyThread();
+    protected virtual void MarkCall(AppendLane lane) => lane.BeginAsOnlyThread();
 
     /// <summary>Opens a claim on a lane that has room for it.</summary>
     protected static AppendLane OpenClaim(AppendLane lane, long frameLength)
@@ -279,36 +279,47 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected abstract void Publish(AppendLane lane, ulong header, long length);
 
     /// <summary>
-    /// The publisher's second step: every waiter has raised the flag. The publish before it was a full fence, or the waiter
-    /// fences this thread.
+    /// The publisher's second step, and the end of the call: every waiter has raised the flag. The publish before it was a full
+    /// fence, or the waiter fences this thread.
     /// </summary>
+    /// <returns>The offset.</returns>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected void WakeWaiters(AppendLane lane)
+    protected long WakeAndEnd(AppendLane lane, CallMark mark, long offset)
     {
         // P9 acquire: pairs with P9 full in WakeSignal.Raise.
         ulong flag = SharedWord.ReadAcquire(_waiterFlag);
         if (flag != 0)
-            WakeRarely(lane, flag);
+            return WakeRarely(lane, flag, offset);
+        mark.End();
+        return offset;
     }
 
     /// <summary>Copies a payload behind its header's place and returns the header that publishes it.</summary>
+    /// <param name="at">The header's place.</param>
+    /// <param name="offset">Its offset.</param>
+    /// <param name="payload">The payload.</param>
+    /// <param name="length">Its length.</param>
+    /// <param name="isKnown">The length is constant at the call site.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length)
+    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length, bool isKnown = false)
     {
+        ref byte place = ref at[FrameHeader.Size];
         if (!WritesChecksum)
         {
-            Crc32C.Copy(ref at[FrameHeader.Size], ref payload, length);
+            Crc32C.Copy(ref place, ref payload, length);
             return FrameHeader.LowHalf(length, FrameState.PublishedUnchecked);
         }
 
         uint low = FrameHeader.LowHalf(length, FrameState.Published);
         uint crc = Checksum.Begin(offset, low);
-        return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
+        return FrameHeader.Make(low, isKnown
+            ? Crc32C.CopyAndAppendKnown(crc, ref place, ref payload, length)
+            : Crc32C.CopyAndAppend(crc, ref place, ref payload, length));
     }
 
-    /// <summary>As <see cref="WritePayload(byte*, long, ref byte, int)"/>, for a message of a batch.</summary>
+    /// <summary>As <see cref="WritePayload"/>, for a message of a batch.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length, bool batchGoesOn)
+    protected ulong WriteInBatch(byte* at, long offset, ref byte payload, int length, bool batchGoesOn)
     {
         if (!batchGoesOn)
             return WritePayload(at, offset, ref payload, length);
@@ -330,17 +341,17 @@ internal abstract unsafe class LogAppender : IProducerLanes
         long frameLength = FrameHeader.FrameLength(messageLength);
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
-            *(ulong*)first = WritePayload(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
+            *(ulong*)first = WriteInBatch(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
 #endif
         for (int i = 1; i < count; i++)
         {
             byte* at = first + (i * frameLength);
             ref byte message = ref Unsafe.Add(ref messages, (nint)i * messageLength);
-            *(ulong*)at = WritePayload(at, offset + (i * frameLength), ref message, messageLength, batchGoesOn: i < count - 1);
+            *(ulong*)at = WriteInBatch(at, offset + (i * frameLength), ref message, messageLength, batchGoesOn: i < count - 1);
             ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
         }
 
-        return WritePayload(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
+        return WriteInBatch(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
     }
 
     /// <summary>As the other overload, for messages of any lengths.</summary>
@@ -353,7 +364,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
         {
-            *(ulong*)first = WritePayload(
+            *(ulong*)first = WriteInBatch(
                 first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
         }
 #endif
@@ -372,7 +383,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
         if (position != claimed || i != messages.Length)
             throw new InvalidOperationException("Another thread changed the batch during the append; nothing was appended.");
-        return WritePayload(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
+        return WriteInBatch(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
     }
 
     /// <summary>The header for a payload that is already in place.</summary>
@@ -431,7 +442,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private void WakeRarely(AppendLane lane, ulong flag)
+    private long WakeRarely(AppendLane lane, ulong flag, long offset)
     {
         if ((flag & ~ControlLayout.PoisonBit) != 0)
         {
@@ -442,9 +453,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
                 lane.Bound = null;
         }
 
-        if ((flag & ControlLayout.PoisonBit) == 0)
-            return;
         EndCall(lane);
-        throw Store.Poisoned();
+        return (flag & ControlLayout.PoisonBit) == 0 ? offset : throw Store.Poisoned();
     }
 }

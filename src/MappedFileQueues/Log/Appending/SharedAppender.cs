@@ -63,16 +63,19 @@ internal sealed unsafe class SharedAppender : LogAppender
     }
 
     /// <summary>Appends one message; returns its offset, or <see cref="LogAppender.Full"/>. Any thread.</summary>
+    /// <param name="payload">The message.</param>
+    /// <param name="length">Its length.</param>
+    /// <param name="isKnown">The length is constant at the call site.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public long Append(ref byte payload, int length)
+    public long Append(ref byte payload, int length, bool isKnown = false)
     {
         AppendLane?[]? lanes = t_lanes;
         int id = _id;
         AppendLane? lane;
-        if (lanes is null || (uint)id >= (uint)lanes.Length || (lane = lanes[id]) is null || lane.Owner != this)
+        if (lanes is null || (uint)id >= (uint)lanes.Length || (lane = lanes[id]) is null || lane.Appender != this)
             lane = OwnLane();
 
-        lane.Calls.BeginAsOnlyThread();
+        lane.BeginAsOnlyThread();
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
@@ -81,7 +84,7 @@ internal sealed unsafe class SharedAppender : LogAppender
         if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax
             || SharedWord.ReadAcquire((ulong*)at) != 0 || !SharedWord.CompareExchange((ulong*)at, 0, claim))
             return AppendContended(lane, ref payload, length);
-        return WriteClaimed(lane, at, claim, ref payload, length);
+        return WriteClaimed(lane, at, claim, ref payload, length, isKnown);
     }
 
     /// <summary>Nothing to do: this appender writes only inside claims, and padding goes to free places only.</summary>
@@ -158,7 +161,7 @@ internal sealed unsafe class SharedAppender : LogAppender
 
     /// <summary>This thread's lane, if it has one already.</summary>
     private AppendLane? FindOwnLane() =>
-        t_lanes is { } lanes && _id < lanes.Length && lanes[_id] is { } lane && lane.Owner == this ? lane : null;
+        t_lanes is { } lanes && _id < lanes.Length && lanes[_id] is { } lane && lane.Appender == this ? lane : null;
 
     /// <summary>
     /// Walks over others' frames below the bound until a claim succeeds. Two producers at full speed meet here at every message,
@@ -204,13 +207,13 @@ internal sealed unsafe class SharedAppender : LogAppender
 
     /// <summary>The steps after the claim: payload, publish, wake. The call is over afterwards.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private long WriteClaimed(AppendLane lane, byte* at, ulong claim, ref byte payload, int length)
+    private long WriteClaimed(
+        AppendLane lane, byte* at, ulong claim, ref byte payload, int length, bool isKnown = false)
     {
         ProtocolSteps.Reach(ProtocolStep.Claimed);
         long offset = (long)at + lane.AddressToOffset;
-        ulong header = WritePayload(at, offset, ref payload, length);
-        Publish(lane, at, claim, header, FrameHeader.FrameLength(length));
-        return offset;
+        ulong header = WritePayload(at, offset, ref payload, length, isKnown);
+        return Publish(lane, at, claim, header, FrameHeader.FrameLength(length));
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -281,12 +284,12 @@ internal sealed unsafe class SharedAppender : LogAppender
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)lane.Next == header)
             *(ulong*)lane.Next = lane.Claim;
 #endif
-        Publish(lane, lane.Next, lane.Claim, header, length);
+        _ = Publish(lane, lane.Next, lane.Claim, header, length);
     }
 
-    /// <summary>Steps 3 and 4, and the end of the call.</summary>
+    /// <summary>Steps 3 and 4, and the end of the call; returns the offset.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private void Publish(AppendLane lane, byte* at, ulong claim, ulong header, long length)
+    private long Publish(AppendLane lane, byte* at, ulong claim, ulong header, long length)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         // P3 full: publishes from exactly the claimed value; pairs with P1 acquire in LogReader.
@@ -294,8 +297,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             ThrowFenced(lane, (long)at + lane.AddressToOffset);
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = at + length;
-        WakeWaiters(lane);
-        EndCall(lane);
+        return WakeAndEnd(lane, lane.Owner, (long)at + lane.AddressToOffset);
     }
 
     /// <summary>This thread's lane, made at its first call. Also releases the lanes of threads that have ended.</summary>
@@ -309,7 +311,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             t_lanes = lanes;
         }
 
-        if (lanes[_id] is { } known && known.Owner == this)
+        if (lanes[_id] is { } known && known.Appender == this)
             return known;
         lock (_lock)
         {

@@ -66,7 +66,8 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
             throw store.Poisoned();
         try
         {
-            store.Checkpoints.Write(offset, store.Control.Epoch, store.Control.BootId);
+            store.Checkpoints.Write(
+                offset, store.Control.Epoch, store.Control.BootId, store.Settings.TimeProvider.GetUtcNow());
             _lastCheckpoint = Stopwatch.GetTimestamp();
             Checkpointed = offset;
         }

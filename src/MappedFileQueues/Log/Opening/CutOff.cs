@@ -184,7 +184,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
             if (PlantedFaults.Has(PlantedFault.CursorsNotClamped))
                 continue;
 #endif
-            if (CursorWord.IsValid(cursor) && CursorWord.Offset(cursor) > tail)
+            if (CursorWord.TryRead(cursor, out long offset) && offset > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
             file.Sync();
         }

@@ -77,24 +77,13 @@ internal sealed unsafe class MemoryWitness(
         long end = segments.Count == 0 ? 0 : segments.Max + meta.SegmentLength;
         foreach (string name in CursorFile.Names(directory))
         {
-            if (ReadCursor(name) is { } offset && ((offset > tail && offset <= end) || isInClaim(offset)))
+            // One that is damaged, or belongs to another user, tells nothing here: its consumer will report the error.
+            if (CursorFile.TryRead(directory, name).Offset is { } offset
+                && ((offset > tail && offset <= end) || isInClaim(offset)))
                 return true;
         }
 
         return false;
-    }
-
-    private long? ReadCursor(string name)
-    {
-        try
-        {
-            return CursorFile.Read(directory, name);
-        }
-        catch (QueueDiskException)
-        {
-            // The file may belong to another user: its consumer will report the error.
-            return null;
-        }
     }
 
     private bool IsAnythingBeyond(long tail, SegmentStarts segments)

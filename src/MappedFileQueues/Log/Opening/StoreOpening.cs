@@ -124,6 +124,8 @@ internal static unsafe class StoreOpening
             if (os.IsPortable)
                 SharedWord.WriteRelease(control.HasPollers, 1); // P35 release: pairs with P35 acquire in LogStore.HasPollers.
             RemoveDeadTemporaries(directory, slots);
+            if (isAlone)
+                CursorFile.RemoveTemporaries(directory);
             // Last: nothing after it can fail.
             return new OpenedStore(
                 os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached, metaLock, recovery);

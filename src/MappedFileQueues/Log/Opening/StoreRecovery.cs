@@ -297,7 +297,8 @@ internal sealed unsafe class StoreRecovery(
             || (offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
         if (!isThere)
             throw new QueueCorruptException($"The segment of the checkpoint is missing: checkpoint={offset}, "
-                + $"file={StoreNames.Segment(start)}, path={directory.Path}. Restore the file; its messages were flushed.",
+                + $"file={StoreNames.Segment(start)}, path={directory.Path}. "
+                + "Restore the file, whose messages were flushed, or run `mfq repair`.",
                 StoreNames.Segment(start), offset);
         return offset;
     }

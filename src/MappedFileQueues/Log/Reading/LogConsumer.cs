@@ -29,8 +29,9 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly Lock _interrupting = new();
     private readonly TaskCompletionSource _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private bool _disposed;
+    private readonly Lock _reading = new();
     private bool _isInterruptible = true;
-    private long _committed;
+    private long? _committedAtEnd;
 
     /// <param name="store">The store.</param>
     /// <param name="asyncWaits">Where its asynchronous calls wait.</param>
@@ -88,10 +89,20 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     public CorruptionPolicy Policy { get; }
 
     /// <summary>
-    /// The stored offset: everything before it is done. This is a copy: only this consumer writes the cursor, and a load on
-    /// another thread must not touch an unmapped page.
+    /// The stored offset: everything before it is done. Any thread: the lock keeps the page mapped meanwhile.
     /// </summary>
-    public long CommittedOffset => Volatile.Read(ref _committed); // P15 acquire: pairs with P15 release in StoreCursor.
+    public long CommittedOffset
+    {
+        get
+        {
+            lock (_reading)
+                return _committedAtEnd ?? StoredOffset;
+        }
+    }
+
+    // P15 acquire: pairs with P15 release in StoreCursor.
+    private long StoredOffset =>
+        CursorWord.TryRead(SharedWord.ReadAcquire(_cursor), out long offset) ? offset : Reader.Offset;
 
     /// <summary>
     /// Waits for a message up to the time-out (<see cref="Timeout.InfiniteTimeSpan"/> never ends); false when the time is up.
@@ -209,22 +220,26 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// Marks everything read so far as done, including the message in hand. A release store; the page is the file.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
     public void Commit()
     {
         LogReader reader = Reader;
-        reader.BeginCall();
-        if (reader.IsBarred)
-            EndAndThrowBarred();
-        long offset = reader.AdvanceToNext();
+        byte here;
+        if (!reader.TryBegin(&here, out CallMark mark))
+        {
+            CommitRarely(&here);
+            return;
+        }
+
+        long offset = reader.Advance();
         StoreCursor(offset);
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
         // P16 acquire: retention dropped this consumer; pairs with P16 full in SegmentTrimmer.
-        if (offset < SharedWord.ReadAcquire(_lowWater))
-            EndAndMeetGap(offset);
         // P37 acquire: pairs with P37 full in ConsumerLimit.Announce, which fences everybody afterwards.
-        if (SharedWord.ReadAcquire(_producersMayWait) != 0)
-            WakeProducers();
-        reader.EndCall();
+        if (offset < SharedWord.ReadAcquire(_lowWater) || SharedWord.ReadAcquire(_producersMayWait) != 0)
+            LookAndEnd(offset);
+        else
+            mark.End();
     }
 
     /// <summary>Stores an offset at or before what was read; the reading position stays.</summary>
@@ -247,12 +262,13 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>Moves past the message in hand without committing.</summary>
+    [SkipLocalsInit]
     public void Advance()
     {
         LogReader reader = Reader;
-        reader.BeginCall();
-        if (reader.IsBarred)
-            EndAndThrowBarred();
+        byte here;
+        if (!reader.TryBegin(&here, out _))
+            BeginRarely(&here);
         reader.Advance();
         reader.EndCall();
     }
@@ -376,7 +392,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         _asyncWaits.Forget(Reader);
         if (!Reader.MayHaveSpanOfOther)
             Reader.ReleaseSegment();
-
+        lock (_reading)
+            _committedAtEnd = StoredOffset;
         _cursorFile.Dispose();
     }
 
@@ -475,36 +492,49 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         : Store.LowWater;
 
     /// <summary>
-    /// A commit before the log: the consumer was dropped. One that skips what was removed does so at its next read.
+    /// A commit before the log: the consumer was dropped. One that skips what was removed does so at its next read. And producers
+    /// may wait for the cursor that was just stored.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private void EndAndMeetGap(long offset)
+    private void LookAndEnd(long offset)
     {
-        if (Reader.SkipsGaps || !Store.IsRemoved(offset))
-            return;
-        OffsetOutOfRangeException error = Removed(offset);
-        Reader.EndCall();
-        throw error;
+        try
+        {
+            if (!Reader.SkipsGaps && Store.IsRemoved(offset))
+                throw Removed(offset);
+            Interlocked.MemoryBarrier(); // P37 full: the cursor before the flag; pairs with P37 full in ConsumerLimit.
+            Store.RoomWake.WakeIfAwaited();
+        }
+        finally
+        {
+            Reader.EndCall();
+        }
     }
 
-    /// <summary>A producer may wait for the cursor that was just stored.</summary>
-    private void WakeProducers()
+    /// <summary>A commit by a thread that was not the last caller, or one that is refused.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void CommitRarely(byte* stack)
     {
-        Interlocked.MemoryBarrier(); // P37 full: the cursor before the flag; pairs with P37 full in ConsumerLimit.
-        Store.RoomWake.WakeIfAwaited();
+        BeginRarely(stack);
+        long offset = Reader.Advance();
+        StoreCursor(offset);
+        ProtocolSteps.Reach(ProtocolStep.CursorStored);
+        LookAndEnd(offset);
     }
 
     private void StoreCursor(long offset)
     {
-        Volatile.Write(ref _committed, offset); // P15 release: pairs with P15 acquire in LogConsumer.CommittedOffset.
         // P15 release: the messages before it were read; pairs with P15 acquire in CursorFile.
         SharedWord.WriteRelease(_cursor, CursorWord.From(offset));
     }
 
-    /// <summary>Only throws: so the compiler knows that it does not return, and keeps registers across it.</summary>
-    [DoesNotReturn]
-    private void EndAndThrowBarred()
+    /// <summary>Marks a call that takes the reader over from another thread, or is refused.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void BeginRarely(byte* stack)
     {
+        Reader.TakeOver(stack);
+        if (!Reader.IsBarred)
+            return;
         Exception error = Barred();
         Reader.EndCall();
         throw error;

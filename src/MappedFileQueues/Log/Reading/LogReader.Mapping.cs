@@ -21,7 +21,7 @@ internal sealed unsafe partial class LogReader
     /// </summary>
     public void MoveTo(long offset)
     {
-        if (_inHand != 0)
+        if (HasMessage)
         {
             EndSpan();
             _segmentOfSpan = log.Window.Share(_segment!);
@@ -29,7 +29,7 @@ internal sealed unsafe partial class LogReader
 
         Advance();
         LeaveSegment();
-        _pendingOffset = offset;
+        _addressToOffset = offset;
     }
 
     /// <summary>A message was read after the move, so the span has ended.</summary>
@@ -47,12 +47,12 @@ internal sealed unsafe partial class LogReader
     /// <param name="wake">Wakes a call that sleeps.</param>
     public void Close(Action wake)
     {
-        Interlocked.Or(ref _bars, BarClosed); // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
+        ChangeBar(BarClosed, isSet: true);
         _bound = null;
         Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the load; pairs with P7 release in SingleCaller.
         wake();
         var spinner = new SpinWait();
-        while (_calls.IsInCall)
+        while (IsInCall)
         {
             spinner.SpinOnce();
             if (spinner.NextSpinWillYield && spinner.Count % 64 == 0)
@@ -89,20 +89,22 @@ internal sealed unsafe partial class LogReader
     /// Takes the reader over from the thread that called last. That thread may still read a message in place, although its turn
     /// is over; the memory stays until that thread's next call.
     /// </summary>
+    /// <param name="stack">The address of a local variable of the caller.</param>
+    /// <exception cref="InvalidOperationException">Another thread is in a call.</exception>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private void TakeOver(byte* stack)
+    public void TakeOver(byte* stack)
     {
-        if (!_calls.Take(stack))
+        if (!Take(stack))
             throw new InvalidOperationException("Two threads call a consumer or reader at once; this call did nothing: "
                 + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each thread under its own name.");
         if (IsClosed)
             return;
-        EndSpansOf(_calls.Owner);
+        EndSpansOf(Owner);
         if (!MayHaveSpanOfOther)
             return;
         EndSpansOf(_spanOwner);
         KeepForOther(_segmentOfSpan);
-        if (_inHand != 0)
+        if (HasMessage)
             KeepForOther(_segment);
     }
 
@@ -155,9 +157,11 @@ internal sealed unsafe partial class LogReader
         SegmentMapping? left = _segment;
         if (left is null)
             return;
-        _pendingOffset = Offset;
+        _messageOffset = MessageOffset;
+        _addressToOffset = Offset;
         _segment = null;
-        _next = null;
+        _next = _passed = null;
+        _inHand = 0;
         _bound = null;
         _reach = null;
         log.Window.Release(left);
@@ -171,7 +175,7 @@ internal sealed unsafe partial class LogReader
         while (true)
         {
             room = 0;
-            if (_segment is null && !TryMapAt(_pendingOffset))
+            if (_segment is null && !TryMapAt(Offset))
                 return false;
             SegmentMapping segment = _segment!;
             long position = _next - segment.Pointer;

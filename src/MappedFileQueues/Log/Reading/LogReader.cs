@@ -39,7 +39,7 @@ internal enum ReadStatus
 /// <param name="skipper">Steps over damage; null for a reader that throws at damage.</param>
 /// <param name="gaps">Steps over what was removed; null for a reader that throws there.</param>
 internal sealed unsafe partial class LogReader(
-    LogView log, long* confirmed = null, DamageSkipper? skipper = null, GapSkipper? gaps = null)
+    LogView log, long* confirmed = null, DamageSkipper? skipper = null, GapSkipper? gaps = null) : SingleCaller
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
@@ -47,29 +47,40 @@ internal sealed unsafe partial class LogReader(
     private readonly FrameChecksum _checksum = log.Checksum;
     private readonly bool _verifies = log.VerifiesChecksum;
     private readonly int _fixedLength = log.FixedLength;
+
+    /// <summary>The message in hand, otherwise the place of the next one.</summary>
     private byte* _next;
+
+    /// <summary>
+    /// The length of the frame in hand; 0: none. Not its end: what the next read waits for would go through memory twice.
+    /// </summary>
+    private long _inHand;
+
+    /// <summary>The message of this segment that was passed last; null when there is none.</summary>
+    private byte* _passed;
+
     private byte* _bound;
     private byte* _reach;
     private byte* _limit;
+
+    /// <summary>What an address of the mapping has to be added to. Without a segment the addresses are 0, and this is the offset.
+    /// </summary>
     private long _addressToOffset;
     private PageSteps _steps = new(PageSteps.ForReading);
     private SegmentMapping? _segment;
     private SegmentMapping? _segmentOfSpan;
-    private long _inHand;
-    private long _pendingOffset;
     private long _messageOffset = -1;
-    private SingleCaller _calls = new();
     private CallMark? _spanOwner;
-    private int _bars;
 
     /// <summary>The offset of the message in hand, otherwise of the next one to read.</summary>
-    public long Offset => _segment is null ? _pendingOffset : (long)_next + _addressToOffset;
+    public long Offset => (long)_next + _addressToOffset;
 
     /// <summary>The offset after the message in hand, or <see cref="Offset"/> when there is none.</summary>
     public long OffsetBehind => Offset + _inHand;
 
     /// <summary>The offset of the message that was read last; -1 before the first.</summary>
-    public long MessageOffset => _inHand != 0 ? Offset : _messageOffset;
+    public long MessageOffset =>
+        HasMessage ? Offset : _passed is null ? _messageOffset : (long)_passed + _addressToOffset;
 
     /// <summary>True between a read and the Advance or Commit that follows it.</summary>
     public bool HasMessage => _inHand != 0;
@@ -80,26 +91,21 @@ internal sealed unsafe partial class LogReader(
         get
         {
             byte here;
-            return (_inHand != 0 || _segmentOfSpan is not null) && _spanOwner is { Thread.IsAlive: true } owner
+            return (HasMessage || _segmentOfSpan is not null) && _spanOwner is { Thread.IsAlive: true } owner
                 && !owner.IsOf(&here);
         }
     }
 
-    /// <summary>True once the reader is closed, and while an asynchronous wait owns it: calls are refused.</summary>
-    public bool IsBarred => Volatile.Read(ref _bars) != 0; // P7 acquire: pairs with P7 full in Close.
-
-    public bool IsClosed => (Volatile.Read(ref _bars) & BarClosed) != 0; // P7 acquire: pairs with P7 full in Close.
+    public bool IsClosed => HasBar(BarClosed);
 
     /// <summary>
-    /// True while the thread of <see cref="AsyncWaiter"/> reads through this reader. Setting it also takes away the bound: a call
-    /// that takes the fast path during the wait must end on the slow path, which refuses it.
+    /// True while the thread of <see cref="AsyncWaiter"/> reads through this reader. Setting it also takes away the bound.
     /// </summary>
     public bool IsAwaited
     {
         set
         {
-            // P7 full: calls of others are refused from here on; pairs with P7 acquire in IsBarred.
-            _ = value ? Interlocked.Or(ref _bars, BarAwaited) : Interlocked.And(ref _bars, ~BarAwaited);
+            ChangeBar(BarAwaited, value);
             if (value)
                 _bound = null;
         }
@@ -112,7 +118,7 @@ internal sealed unsafe partial class LogReader(
     public void BeginCall()
     {
         byte here;
-        if (!_calls.TryBegin(&here))
+        if (!TryBegin(&here, out _))
             TakeOver(&here);
     }
 
@@ -120,20 +126,17 @@ internal sealed unsafe partial class LogReader(
     public void BeginLongCall()
     {
         BeginCall();
-        _calls.TakeFromEnded();
+        TakeFromEnded();
     }
 
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public void EndCall() => _calls.End();
-
     /// <summary>
-    /// Like <see cref="EndCall"/>, for calls that may have called a damage handler. The handler runs outside the call. Another
-    /// thread's call may be under way afterwards, and then this call ends there.
+    /// Like <see cref="SingleCaller.EndCall"/>, for calls that may have called a damage handler. The handler runs outside the
+    /// call. Another thread's call may be under way afterwards, and then this call ends there.
     /// </summary>
     public void EndCallIfBegun()
     {
         byte here;
-        _calls.EndIfBegun(&here);
+        EndIfBegun(&here);
     }
 
     /// <summary>False if another thread's call came in between while a damage handler ran.</summary>
@@ -142,7 +145,7 @@ internal sealed unsafe partial class LogReader(
         get
         {
             byte here;
-            return _calls.IsInOwnCall(&here);
+            return IsOwnCallUnderWay(&here);
         }
     }
 
@@ -153,33 +156,53 @@ internal sealed unsafe partial class LogReader(
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void NoteSpan()
     {
-        _calls.TakeFromEnded();
-        _spanOwner = _calls.Owner;
+        TakeFromEnded();
+        // Stored only when it changes: a store of a reference costs the collector's mark.
+        if (_spanOwner != Owner)
+            _spanOwner = Owner;
     }
 
     /// <summary>A whole call for the fast path: copies the next message. When it returns false, use the slow path.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
     public bool TryCopyInCall<T>(out T message)
         where T : unmanaged
     {
         Unsafe.SkipInit(out message);
-        BeginCall();
-        bool copied = TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
-        EndCall();
-        return copied;
+        byte here;
+        // Where the call is not marked, the slow path marks it, or refuses.
+        if (!TryBegin(&here, out CallMark mark))
+            return false;
+        if (!TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
+        {
+            mark.End();
+            return false;
+        }
+
+        mark.End();
+        return true;
     }
 
     /// <summary>Like <see cref="TryCopyInCall"/>, for a message that is given out in place.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
     public bool TryGetInCall(out byte* payload, out int length)
     {
-        BeginCall();
-        bool found = TryReadInPlace(out payload, out length);
+        payload = null;
+        length = 0;
+        byte here;
+        if (!TryBegin(&here, out CallMark mark))
+            return false;
+        if (!TryReadInPlace(out payload, out length))
+        {
+            mark.End();
+            return false;
+        }
+
         // Not earlier: a closed reader may still keep a message for the thread that read it last.
-        if (found)
-            NoteSpan();
+        NoteSpan();
         EndCall();
-        return found;
+        return true;
     }
 
     /// <summary>The span was copied, and no thread holds it any longer.</summary>
@@ -206,9 +229,11 @@ internal sealed unsafe partial class LogReader(
         uint low = (uint)header;
         if (_verifies)
         {
-            bool isChecked = low == FrameHeader.LowHalf(length, FrameState.Published)
-                || low == FrameHeader.LowHalf(length, FrameState.PublishedInBatch);
-            if (!isChecked || !Verify(at, header, length))
+            if (low != FrameHeader.LowHalf(length, FrameState.Published)
+                && low != FrameHeader.LowHalf(length, FrameState.PublishedInBatch))
+                return false;
+            uint crc = _checksum.Begin((long)at + _addressToOffset, low);
+            if (Crc32C.AppendKnown(crc, ref at[FrameHeader.Size], length) != FrameHeader.HighHalf(header))
                 return false;
         }
         else if ((low & ~FrameHeader.StateMask) != (uint)length || !FrameHeader.IsMessage(FrameHeader.State(header)))
@@ -237,17 +262,17 @@ internal sealed unsafe partial class LogReader(
         ulong header = SharedWord.ReadAcquire((ulong*)at);
         length = FrameHeader.Length(header);
         long frameLength = FrameHeader.FrameLength(length);
-        bool isForeign = ((uint)header & FrameHeader.Extended) != 0 || (_fixedLength >= 0 && length != _fixedLength);
-        if (isForeign || at + frameLength > _bound)
+        if (at + frameLength > _bound || (_fixedLength >= 0 && length != _fixedLength))
             return false;
-        FrameState state = FrameHeader.State(header);
-        if (state is FrameState.Published or FrameState.PublishedInBatch)
+        // With a bit for what this version does not know: then it is none of these.
+        uint state = (uint)header & (FrameHeader.StateMask | FrameHeader.Extended);
+        if (state == FrameHeader.LowHalf(0, FrameState.Published) || state == FrameHeader.LowHalf(0, FrameState.PublishedInBatch))
         {
             if (_verifies && !Verify(at, header, length))
                 return false;
         }
-        else if (state is not (FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked)
-            || FrameHeader.HighHalf(header) != 0)
+        else if (FrameHeader.HighHalf(header) != 0 || (state != FrameHeader.LowHalf(0, FrameState.PublishedUnchecked)
+            && state != FrameHeader.LowHalf(0, FrameState.PublishedInBatchUnchecked)))
         {
             return false;
         }
@@ -353,29 +378,21 @@ internal sealed unsafe partial class LogReader(
         return fate != HoleFate.Living;
     }
 
-    /// <summary>Moves past the message in hand, if there is one.</summary>
+    /// <summary>Moves past the message in hand, if there is one; returns the offset of the next one.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public void Advance()
+    public long Advance()
     {
-        if (_inHand == 0)
-            return;
-        _messageOffset = (long)_next + _addressToOffset;
-        _next += _inHand;
-        _inHand = 0;
-    }
-
-    /// <summary>Like <see cref="Advance"/>, when a message is in hand; returns the offset of the next one.</summary>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public long AdvanceToNext()
-    {
+        byte* next = _next;
         long inHand = _inHand;
-        if (inHand == 0)
-            return Offset;
-        long offset = (long)_next + _addressToOffset;
-        _messageOffset = offset;
-        _next += inHand;
-        _inHand = 0;
-        return offset + inHand;
+        if (inHand != 0)
+        {
+            _passed = next;
+            next += inHand;
+            _next = next;
+            _inHand = 0;
+        }
+
+        return (long)next + _addressToOffset;
     }
 
     /// <summary>The message in hand was not taken: nothing is in hand any longer.</summary>

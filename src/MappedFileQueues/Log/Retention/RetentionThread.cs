@@ -109,6 +109,19 @@ internal sealed unsafe class RetentionThread : IDisposable
     /// <summary>Applies the policy on the calling thread. What fails is left to the next look.</summary>
     public void Apply() => TryLook();
 
+    /// <summary>Removes what a policy would that is not the store's yet, because its file has no room. Keeps no file.</summary>
+    public void MakeRoom(RetentionOptions next)
+    {
+        lock (_looking)
+        {
+            RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, next, _store.LowWater, Tail(),
+                _store.Settings.TimeProvider.GetUtcNow());
+            _trimmer.RemoveSpares();
+            _ = _trimmer.Remove(Announce(plan.Goal, next), ReadPolicy(), 0, next);
+            _store.Window.DropRemoved();
+        }
+    }
+
     /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
     /// <exception cref="InvalidOperationException">A handler that is told of a segment calls it.</exception>
     public long Trim(long before)

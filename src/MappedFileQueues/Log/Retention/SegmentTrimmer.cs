@@ -71,16 +71,17 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// <param name="before">The offset.</param>
     /// <param name="policy">Says which cursors count, and whether files are used again; null when the store has none.</param>
     /// <param name="sparesMax">So many files may wait to be used again.</param>
+    /// <param name="next">The policy that counts instead, because it is about to be the store's.</param>
     /// <returns>The oldest offset that the log holds afterwards; null when the store has another policy by now: nothing is
     /// removed by the one before once a new one is set.</returns>
-    public long? Remove(long before, RetentionOptions? policy, int sparesMax)
+    public long? Remove(long before, RetentionOptions? policy, int sparesMax, RetentionOptions? next = null)
     {
         using PlatformLock open = store.TakeOpenLock();
         if (!IsPolicy(policy))
             return null;
         if (!MayRemove)
             return store.LowWater;
-        policy ??= new RetentionOptions();
+        policy = next ?? policy ?? new RetentionOptions();
         long limit = MoveLimit(before, policy);
         RemoveFiles(limit, sparesMax, policy.MaxBytes);
         return limit;
@@ -282,7 +283,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         FileOpening opening = store.Os.IsPortable ? FileOpening.ReadWrite : FileOpening.Read;
         foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
-            if (cursor.Error is { } error)
+            // A damaged one can be synced, and holds back as one that cannot be read does.
+            if (cursor.Error is QueueDiskException error)
             {
                 if (cursor.IsUnknown && policy.UnconsumedBytesMax is null)
                     throw error;

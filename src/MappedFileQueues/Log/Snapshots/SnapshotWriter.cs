@@ -1,3 +1,4 @@
+using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
@@ -203,7 +204,7 @@ internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher, LogOrig
         foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
             if (cursor.IsUnknown)
-                throw cursor.Error!;
+                ExceptionDispatchInfo.Throw(cursor.Error!);
             if (cursor.Offset is not { } offset)
                 continue;
             CursorFile.Write(target.Directory, cursor.File, Math.Min(offset, _end));

@@ -12,7 +12,7 @@ internal static class LogErrors
         return new QueueCorruptException($"A frame is damaged: offset={offset}, file={file}, "
             + $"state={(uint)FrameHeader.State(header)}, length={FrameHeader.Length(header)}, room={room}, "
             + $"checksum={FrameHeader.HighHalf(header):x8}."
-            + " What lies before it can be read; restore the file.", file, offset);
+            + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }
 
     /// <summary>The name of a segment leads to no file, or the segment is gone although messages were seen in it.</summary>
@@ -20,7 +20,7 @@ internal static class LogErrors
     {
         string file = StoreNames.Segment(start);
         return new QueueCorruptException($"A segment is missing: file={file}, offset={offset}, path={path}."
-            + " What lies before it can be read; restore the file.", file, offset);
+            + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }
 
     public static QueueCorruptException Truncated(SegmentMapping segment, long offset)
@@ -29,6 +29,6 @@ internal static class LogErrors
         long length = Math.Min(segment.Usable, segment.File.Length);
         return new QueueCorruptException($"A segment file is too short: file={file}, length={length}, "
             + $"expected={segment.SegmentLength}, offset={offset}."
-            + " What lies before it can be read; restore the file.", file, offset);
+            + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }
 }

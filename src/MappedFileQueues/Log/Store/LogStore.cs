@@ -232,7 +232,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         long at = CorruptAt;
         if (at >= 0)
             throw new QueueCorruptException(
-                $"The log is damaged, so nothing can be {whatNot}: offset={at}, path={Path}. Consumers read up to the damage.",
+                $"The log is damaged, so nothing can be {whatNot}: offset={at}, path={Path}. "
+                + "Consumers read up to the damage; restore the file, or run `mfq repair`.",
                 StoreNames.Segment(Window.StartOf(at)), at);
     }
 

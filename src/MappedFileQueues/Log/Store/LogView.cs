@@ -126,7 +126,7 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
         if (FixedLength >= 0 && length != FixedLength)
             throw new QueueCorruptException(
                 $"A message is not the size of the store's struct: offset={offset}, length={length}, structSize={FixedLength}, "
-                + $"path={Path}. What lies before it can be read; restore the file.",
+                + $"path={Path}. What lies before it can be read; restore the file, or run `mfq repair`.",
                 StoreNames.Segment(Window.StartOf(offset)), offset);
     }
 

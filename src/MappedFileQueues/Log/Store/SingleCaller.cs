@@ -21,11 +21,17 @@ namespace MappedFileQueues.Log.Store;
 /// that comes too late would clear a common one under the other thread's call.
 /// <para>A thread is known by its stack, because asking the runtime costs a call: two addresses of one stack belong to one
 /// thread, or the earlier thread has ended.</para>
+/// <para>A call may be barred: by the end of the object, or by a wait that owns it. Then no thread is announced, and every call
+/// takes the slow path, where it finds the bars.</para>
+/// <para>A base class and not a member: so the marks are at fixed distances from the object that a call has in hand.</para>
 /// </summary>
-internal unsafe struct SingleCaller
+internal abstract unsafe class SingleCaller
 {
+    private static readonly CallMark s_nobody = new(thread: null);
+
     private readonly Lock _taking = new();
-    private CallMark _owner;
+    private int _bars;
+    private CallMark _owner = new(thread: null);
     private CallMark _announced;
 
     /// <summary>
@@ -34,17 +40,20 @@ internal unsafe struct SingleCaller
     /// </summary>
     private Dictionary<int, CallMark>? _marks;
 
-    public SingleCaller() => _announced = _owner = new CallMark(thread: null);
+    protected SingleCaller() => _announced = _owner;
+
+    /// <summary>Whether a bar is set: calls are to be refused.</summary>
+    public bool IsBarred => Volatile.Read(ref _bars) != 0; // P7 acquire: pairs with P7 full in ChangeBar.
 
     /// <summary>The mark of the last caller; in a call, this thread's.</summary>
-    public readonly CallMark Owner => _owner;
+    public CallMark Owner => _owner;
 
     /// <summary>Whether a call of this thread is under way.</summary>
     /// <param name="stack">As in <see cref="TryBegin"/>.</param>
-    public readonly bool IsInOwnCall(byte* stack) => _owner.IsOf(stack) && _owner.InCall != 0;
+    public bool IsOwnCallUnderWay(byte* stack) => _owner.IsOf(stack) && _owner.InCall != 0;
 
     /// <summary>Whether a call is under way. For a thread that has refused further calls and has fenced all threads.</summary>
-    public readonly bool IsInCall
+    public bool IsInCall
     {
         get
         {
@@ -56,10 +65,11 @@ internal unsafe struct SingleCaller
 
     /// <summary>Marks a call; false when this thread must <see cref="Take"/> the object first.</summary>
     /// <param name="stack">The address of a local variable.</param>
+    /// <param name="mark">By it the call ends.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public readonly bool TryBegin(byte* stack)
+    public bool TryBegin(byte* stack, out CallMark mark)
     {
-        CallMark mark = _owner;
+        mark = _owner;
         if (!mark.HasStack(stack))
             return false;
         // P7 release: before the announcement and the bound are read; pairs with P7 full in SingleCaller and LaneDrain.
@@ -69,21 +79,33 @@ internal unsafe struct SingleCaller
 
     /// <summary>Marks a call of an object that always belongs to one thread: no check for other threads.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public readonly void BeginAsOnlyThread() =>
+    public void BeginAsOnlyThread() =>
         Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
 
     /// <summary>The call is over.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public readonly void End() =>
-        // P7 release: nothing of the mapping is used after it; pairs with P7 acquire in SingleCaller.
-        Volatile.Write(ref _owner.InCall, 0);
+    public void EndCall() => _owner.End();
 
-    /// <summary>As <see cref="End"/>, where the call may be over already and another thread may have come.</summary>
+    /// <summary>As <see cref="EndCall"/>, where the call may be over already and another thread may have come.</summary>
     /// <param name="stack">As in <see cref="TryBegin"/>.</param>
-    public readonly void EndIfBegun(byte* stack)
+    public void EndIfBegun(byte* stack)
     {
-        if (IsInOwnCall(stack))
-            End();
+        if (IsOwnCallUnderWay(stack))
+            EndCall();
+    }
+
+    /// <summary>Whether this bar is set.</summary>
+    protected bool HasBar(int bar) => (Volatile.Read(ref _bars) & bar) != 0; // P7 acquire: pairs with P7 full in ChangeBar.
+
+    /// <summary>Sets or takes away a bar. A call that is under way goes on.</summary>
+    protected void ChangeBar(int bar, bool isSet)
+    {
+        lock (_taking)
+        {
+            // P7 full: before the bound goes; pairs with P7 acquire in IsBarred.
+            _ = isSet ? Interlocked.Or(ref _bars, bar) : Interlocked.And(ref _bars, ~bar);
+            Announce(_owner);
+        }
     }
 
     /// <summary>Takes the object over for this thread and marks its call.</summary>
@@ -126,11 +148,15 @@ internal unsafe struct SingleCaller
             CallMark mine = MarkOf(Thread.CurrentThread);
             mine.StackStart = ended.StackStart;
             mine.InCall = 1;
-            Volatile.Write(ref _announced, mine); // P7 release: as in a takeover; pairs with P7 acquire in SingleCaller.
+            Announce(mine);
             _owner = mine;
             ended.InCall = 0;
         }
     }
+
+    private void Announce(CallMark mark) =>
+        // P7 release: before the fence; pairs with P7 acquire in SingleCaller.
+        Volatile.Write(ref _announced, _bars == 0 ? mark : s_nobody);
 
     private CallMark MarkOf(Thread thread)
     {
@@ -146,11 +172,11 @@ internal unsafe struct SingleCaller
         CallMark mine = MarkOf(thread);
         // This thread marked a call in TryBegin too late: that is not a call.
         mine.InCall = 0;
-        Volatile.Write(ref _announced, mine); // P7 release: before the fence; pairs with P7 acquire in SingleCaller.
+        Announce(mine);
         Interlocked.MemoryBarrierProcessWide(); // P7 full: announced before the load; pairs with P7 release in SingleCaller.
         if (Volatile.Read(ref _owner.InCall) != 0) // P7 acquire: pairs with P7 release in SingleCaller.
         {
-            Volatile.Write(ref _announced, _owner); // P7 release: as before; pairs with P7 acquire in SingleCaller.
+            Announce(_owner);
             return false;
         }
 
@@ -184,6 +210,12 @@ internal sealed unsafe class CallMark
     public readonly Thread? Thread;
 
     public CallMark(Thread? thread) => Thread = thread;
+
+    /// <summary>The call is over.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void End() =>
+        // P7 release: nothing of the mapping is used after it; pairs with P7 acquire in SingleCaller.
+        Volatile.Write(ref InCall, 0);
 
     /// <summary>Whether the address lies in the part of the stack that is known to belong to the thread.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

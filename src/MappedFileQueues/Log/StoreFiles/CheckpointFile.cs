@@ -34,8 +34,20 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
         file.FlushData();
     }
 
+    /// <summary>The marks of time of the newer valid record.</summary>
+    public List<TimeMark> ReadMarks()
+    {
+        using PlatformFile? file = directory.Open(name, FileOpening.Read);
+        return file is null || ReadNewest(file) is not { } newest ? [] : ReadMarks(file, newest);
+    }
+
     /// <summary>Writes the next record and syncs it. The caller has synced the offset's data before.</summary>
-    public void Write(long offset, long epoch, Guid bootId, bool isOrigin = false)
+    /// <param name="offset">Everything before it is on disk and whole.</param>
+    /// <param name="epoch">The epoch.</param>
+    /// <param name="bootId">The boot.</param>
+    /// <param name="now">The time, for a mark; null for a file that has none.</param>
+    /// <param name="isOrigin">No message was ever before the offset.</param>
+    public void Write(long offset, long epoch, Guid bootId, DateTimeOffset? now = null, bool isOrigin = false)
     {
         PlatformFile file = _file ??= directory.Open(name, FileOpening.ReadWriteOrCreate)!;
         CheckpointRecord? newest = ReadNewest(file);
@@ -45,7 +57,16 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
             var record = new CheckpointRecord(offset, epoch, (newest?.Sequence ?? 0) + 1, bootId, isOrigin);
             if (file.Length < 2 * CheckpointRecord.SlotDistance)
                 file.WriteAt(new byte[2 * CheckpointRecord.SlotDistance], 0);
-            file.WriteAt(record.ToBytes(storeId), record.Position);
+            byte[] bytes = record.ToBytes(storeId);
+            if (now is { } time)
+            {
+                List<TimeMark> marks = newest is null ? [] : ReadMarks(file, newest);
+                TimeMarks.Add(marks, new TimeMark(offset, time.ToUnixTimeMilliseconds()));
+                Array.Resize(ref bytes, CheckpointRecord.SlotDistance);
+                TimeMarks.Write(bytes, marks);
+            }
+
+            file.WriteAt(bytes, record.Position);
         }
 
         // Also when a record covers it already: its writer may have died before the sync.
@@ -102,10 +123,16 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
         if (directory.Identify(StoreNames.LowWater) is null)
             file.Create(bootId);
         directory.FlushEntries(StoreNames.Offsets);
-        file.Write(lowWater, epoch, bootId, isOrigin);
+        file.Write(lowWater, epoch, bootId, isOrigin: isOrigin);
     }
 
     public void Dispose() => _file?.Dispose();
+
+    private static List<TimeMark> ReadMarks(PlatformFile file, CheckpointRecord record)
+    {
+        byte[] page = new byte[CheckpointRecord.SlotDistance];
+        return TimeMarks.Parse(page.AsSpan(0, file.ReadAt(page, record.Position)), record.Offset);
+    }
 
     private CheckpointRecord? ReadNewest(PlatformFile file)
     {

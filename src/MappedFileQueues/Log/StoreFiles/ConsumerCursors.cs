@@ -1,3 +1,4 @@
+using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -83,11 +84,12 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
     }
 
     /// <exception cref="QueueDiskException">It cannot be read: no producer knows how far it may go.</exception>
+    /// <exception cref="QueueCorruptException">It is damaged: the same.</exception>
     private long Read(string name, long lowWater)
     {
         StoredCursor cursor = CursorFile.TryRead(directory, name);
         if (cursor.IsUnknown)
-            throw cursor.Error!;
+            ExceptionDispatchInfo.Throw(cursor.Error!);
         return cursor.Offset is { } offset && offset >= lowWater ? offset : long.MaxValue;
     }
 
@@ -103,7 +105,10 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
         {
             // P15 acquire: after a waiter has raised the flag; pairs with P15 release in LogConsumer.StoreCursor.
             ulong word = SharedWord.ReadAcquire(cursor.Region.Word(0));
-            if (CursorWord.IsValid(word) && CursorWord.Offset(word) is var offset && offset >= lowWater && offset < slowest)
+            if (word == CursorWord.New)
+                continue;
+            long offset = CursorFile.Parse(directory, cursor.File, word);
+            if (offset >= lowWater && offset < slowest)
                 (slowest, found) = (offset, cursor);
         }
 

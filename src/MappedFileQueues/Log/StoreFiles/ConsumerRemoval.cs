@@ -41,7 +41,8 @@ internal static unsafe class ConsumerRemoval
     public static bool Remove(HeldDirectory directory, ControlPage control, bool isPortable, string name)
     {
         // An opening or a reset that failed may have left a cursor without an offset: that is no consumer yet.
-        bool existed = CursorFile.Read(directory, StoreNames.Cursor(name)) is not null;
+        StoredCursor cursor = CursorFile.TryRead(directory, StoreNames.Cursor(name));
+        bool existed = cursor.Offset is not null || cursor.IsUnknown;
         ThrowIfHeld(directory, name);
         _ = directory.Delete(StoreNames.Cursor(name));
         ConsumerCursors.NoteChange(control);

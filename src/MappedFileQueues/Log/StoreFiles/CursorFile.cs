@@ -6,22 +6,25 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
-/// A named consumer's stored offset: one mapped word that only the holder of the name writes. Its page is written on creation,
-/// so a full disk cannot turn a commit into SIGBUS, and synced once it holds the first offset.
+/// A named consumer's stored offset: one mapped word that only the holder of the name writes. The file gets its name when its
+/// page is on disk, so a full disk cannot turn a commit into SIGBUS, and no power cut leaves zeros, which are damage. It is
+/// synced again once it holds the first offset.
 /// </summary>
 internal sealed unsafe class CursorFile : IDisposable
 {
+    private const string Suffix = ".cursor";
+
     private readonly PlatformLock _name;
     private readonly PlatformFile _file;
     private readonly MappedRegion _region;
     private readonly HeldDirectory _directory;
-    private readonly string _folder;
+    private readonly string _fileName;
     private bool _isNameFlushed;
 
-    private CursorFile(HeldDirectory directory, string folder, PlatformLock name, PlatformFile file)
+    private CursorFile(HeldDirectory directory, string fileName, PlatformLock name, PlatformFile file)
     {
         _directory = directory;
-        _folder = folder;
+        _fileName = fileName;
         _name = name;
         _file = file;
         _region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
@@ -32,10 +35,11 @@ internal sealed unsafe class CursorFile : IDisposable
 
     /// <summary>False while the consumer is new.</summary>
     // P15 acquire: pairs with P15 release in LogConsumer.
-    public bool HasOffset => CursorWord.IsValid(SharedWord.ReadAcquire(Word));
+    public bool HasOffset => SharedWord.ReadAcquire(Word) != CursorWord.New;
 
+    /// <exception cref="QueueCorruptException">The word is damaged.</exception>
     // P15 acquire: pairs with P15 release in LogConsumer.
-    public long Offset => CursorWord.Offset(SharedWord.ReadAcquire(Word));
+    public long Offset => Parse(_directory, _fileName, SharedWord.ReadAcquire(Word));
 
     /// <summary>The folder of a consumer's cursor.</summary>
     public static string FolderOf(string name) => name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers;
@@ -46,8 +50,21 @@ internal sealed unsafe class CursorFile : IDisposable
         yield return StoreNames.Cursor("");
         foreach (string name in directory.List(StoreNames.Consumers))
         {
-            if (name.EndsWith(".cursor", StringComparison.Ordinal))
+            if (name.EndsWith(Suffix, StringComparison.Ordinal))
                 yield return $"{StoreNames.Consumers}/{name}";
+        }
+    }
+
+    /// <summary>Removes what dead makers have left. Only for a lone opener: a maker is attached.</summary>
+    public static void RemoveTemporaries(HeldDirectory directory)
+    {
+        foreach (string folder in (string[])[StoreNames.Offsets, StoreNames.Consumers])
+        {
+            foreach (string name in directory.List(folder))
+            {
+                if (name.EndsWith(Suffix + WholeFile.TemporarySuffix, StringComparison.Ordinal))
+                    directory.Delete($"{folder}/{name}");
+            }
         }
     }
 
@@ -62,7 +79,7 @@ internal sealed unsafe class CursorFile : IDisposable
         {
             return new StoredCursor(fileName, Read(directory, fileName), null);
         }
-        catch (QueueDiskException error)
+        catch (Exception error) when (error is QueueDiskException or QueueCorruptException)
         {
             return new StoredCursor(fileName, null, error);
         }
@@ -73,24 +90,30 @@ internal sealed unsafe class CursorFile : IDisposable
         ? ""
         : System.IO.Path.GetFileNameWithoutExtension(fileName);
 
-    /// <summary>The offset in a cursor file; null when there is none.</summary>
-    public static long? Read(HeldDirectory directory, string fileName)
+    /// <summary>The offset in a cursor file; null when there is no file, or no offset yet.</summary>
+    /// <exception cref="QueueCorruptException">The file is damaged.</exception>
+    private static long? Read(HeldDirectory directory, string fileName)
     {
         using PlatformFile? file = directory.Open(fileName, FileOpening.Read);
-        Span<byte> bytes = stackalloc byte[sizeof(ulong)];
-        if (file is null || file.ReadAt(bytes, 0) < bytes.Length)
+        if (file is null)
             return null;
-        ulong word = BitConverter.ToUInt64(bytes);
-        return CursorWord.IsValid(word) ? CursorWord.Offset(word) : null;
+        Span<byte> bytes = stackalloc byte[sizeof(ulong)];
+        ulong word = file.ReadAt(bytes, 0) < bytes.Length ? 0 : BitConverter.ToUInt64(bytes);
+        return word == CursorWord.New ? null : Parse(directory, fileName, word);
     }
+
+    /// <summary>The offset in a word that is not that of a new cursor.</summary>
+    /// <exception cref="QueueCorruptException">The word is damaged.</exception>
+    public static long Parse(HeldDirectory directory, string fileName, ulong word) => CursorWord.TryRead(word, out long offset)
+        ? offset
+        : throw new QueueCorruptException($"The consumer's stored offset is damaged: consumer=\"{NameOf(fileName)}\", "
+            + $"word=0x{word:X16}, file={fileName}, path={directory.Path}. Move the consumer with ResetConsumer.", fileName, 0);
 
     /// <summary>Writes the cursor of a consumer of a store that nobody has open, and syncs it.</summary>
     public static void Write(HeldDirectory directory, string fileName, long offset)
     {
         using PlatformFile file = directory.Open(fileName, FileOpening.ReadWriteOrCreate)!;
-        byte[] page = new byte[CursorWord.FileLength];
-        BitConverter.TryWriteBytes(page, CursorWord.From(offset));
-        file.WriteAt(page, 0);
+        WritePage(file, CursorWord.From(offset));
         file.Sync();
     }
 
@@ -107,7 +130,7 @@ internal sealed unsafe class CursorFile : IDisposable
         using MappedRegion region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
         // P15 acquire: as the consumer stored it; pairs with P15 release in LogConsumer.
         ulong word = SharedWord.ReadAcquire(region.Word(0));
-        if (!CursorWord.IsValid(word) || CursorWord.Offset(word) >= offset)
+        if (!CursorWord.TryRead(word, out long stored) || stored >= offset)
             return;
         // P15 full: nothing lies between the two offsets; pairs with P15 acquire in ConsumerCursors.
         _ = SharedWord.CompareExchange(region.Word(0), word, CursorWord.From(offset));
@@ -121,16 +144,16 @@ internal sealed unsafe class CursorFile : IDisposable
         if (held is null)
             return null;
         PlatformFile? file = null;
-        string folder = FolderOf(name);
+        string fileName = StoreNames.Cursor(name);
         try
         {
-            file = directory.Open(StoreNames.Cursor(name), FileOpening.ReadWriteOrCreate)!;
+            file = directory.Open(fileName, FileOpening.ReadWrite) ?? Make(directory, fileName);
             if (file.Length < CursorWord.FileLength)
                 file.WriteAt(new byte[CursorWord.FileLength - file.Length], file.Length);
             TakeAlone(directory, file);
             // Each time, and before an offset is stored: the process that made the file may have died before it said so.
             ConsumerCursors.NoteChange(control);
-            return new CursorFile(directory, folder, held, file);
+            return new CursorFile(directory, fileName, held, file);
         }
         catch
         {
@@ -138,6 +161,20 @@ internal sealed unsafe class CursorFile : IDisposable
             held.Dispose();
             throw;
         }
+    }
+
+    private static PlatformFile Make(HeldDirectory directory, string fileName)
+    {
+        WholeFile.Write(directory, fileName, file => WritePage(file, CursorWord.New));
+        directory.Rename(fileName + WholeFile.TemporarySuffix, fileName);
+        return directory.Open(fileName, FileOpening.ReadWrite) ?? throw MetaLock.LocksRemoved(directory);
+    }
+
+    private static void WritePage(PlatformFile file, ulong word)
+    {
+        byte[] page = new byte[CursorWord.FileLength];
+        BitConverter.TryWriteBytes(page, word);
+        file.WriteAt(page, 0);
     }
 
     /// <summary>
@@ -179,7 +216,7 @@ internal sealed unsafe class CursorFile : IDisposable
 
         if (_isNameFlushed)
             return;
-        _directory.FlushEntries(_folder);
+        _directory.FlushEntries(FolderOf(NameOf(_fileName)));
         _isNameFlushed = true;
     }
 

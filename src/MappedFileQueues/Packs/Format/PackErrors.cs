@@ -20,6 +20,9 @@ internal static class PackErrors
         PackNames.WriterLock, "Another writer has the pack open",
         "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
 
+    public static QueueDeletedException Removed(string path) => new(
+        $"The pack was removed while it was open: path={path}, missing={PackNames.Meta}. Close it, and open what is there now.");
+
     public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
         new($"An earlier sync of the pack failed: path={path}. The pack accepts no more writes; close it and open it again.",
             cause);

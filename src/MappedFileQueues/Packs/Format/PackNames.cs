@@ -7,6 +7,7 @@ internal static class PackNames
     public const string Volumes = "volumes";
     public const string Checkpoint = "index.checkpoint";
     public const string Synced = "synced";
+    public const string Reserve = "reserve";
     public const string Locks = "locks";
     public const string WriterLock = "locks/writer";
     public const string Salvage = "salvage";

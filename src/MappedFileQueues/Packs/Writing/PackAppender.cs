@@ -46,12 +46,16 @@ internal sealed class PackAppender : IDisposable
         _active = active;
         _mark = mark;
         _group = new GroupSync(SyncActive);
+        Reserve = new PackReserve(core.Directory);
         _markFile = OpenMark(core.Directory);
         WriteMark(mark);
     }
 
     /// <summary>Held while tail, sequence or index change.</summary>
     public PackGate Gate { get; } = new();
+
+    /// <summary>Room for deletes and compactions on a full disk.</summary>
+    public PackReserve Reserve { get; }
 
     /// <summary>The bytes written since the pack was opened.</summary>
     public long Written { get; private set; }
@@ -91,11 +95,10 @@ internal sealed class PackAppender : IDisposable
                 bool hasEffect = kind == NeedleKind.Value || isKnown || _core.Hidden.Find(key, hash, known: null) is not null;
                 if (!hasEffect)
                     return AppendOutcome.NothingToDelete;
-                if (RoomFor(kind, source.Layout.Length) is not { } volume)
+                sequence = _core.Sequence + 1;
+                if (Write(ref source, kind, sequence) is not { } volume)
                     return AppendOutcome.NeedsRoom;
                 long position = volume.Tail;
-                sequence = _core.Sequence + 1;
-                Write(ref source, volume, position, sequence);
                 ProtocolSteps.Reach(ProtocolStep.PackNeedleWritten);
                 volume.Tail = position + source.Layout.Length;
                 _core.Reach(sequence);
@@ -261,6 +264,29 @@ internal sealed class PackAppender : IDisposable
         }
     }
 
+    /// <summary>
+    /// Writes the needle at the tail of the volume that it returns; null if there is no room. On a full disk a tombstone gets
+    /// some of the reserve.
+    /// </summary>
+    private Volume? Write(ref NeedleSource source, NeedleKind kind, ulong sequence)
+    {
+        while (true)
+        {
+            try
+            {
+                Volume? volume = RoomFor(kind, source.Layout.Length);
+                if (volume is not null)
+                    Write(ref source, volume, volume.Tail, sequence);
+                return volume;
+            }
+            catch (QueueDiskException error) when (kind == NeedleKind.Tombstone && DiskErrors.IsFull(error.Errno)
+                && Reserve.TryGive(everything: false))
+            {
+                // Once more.
+            }
+        }
+    }
+
     private static void Write(ref NeedleSource source, Volume volume, long position, ulong sequence)
     {
         try
@@ -300,20 +326,31 @@ internal sealed class PackAppender : IDisposable
         if (fits)
             return _active!;
 
-        // Deletes are the way out of a full pack. No entry of the index points to a tombstone, so a tombstone may lie beyond the
-        // length up to which entries can give positions.
+        // Deletes are the way out of a full pack, and of a full disk. No entry of the index points to a tombstone, so a tombstone
+        // may lie beyond the length up to which entries can give positions.
         int reserved = kind == NeedleKind.Tombstone ? VolumeTable.ReservedForCompaction : VolumeTable.ReservedForTombstones;
-        bool mayExceed = kind == NeedleKind.Tombstone && _active is not null && _core.Volumes.FreeCount <= reserved
-            && _active.Tail + length <= NeedleLayout.SyncedMax;
-        if (mayExceed)
-            return _active!;
+        Volume? old = _active;
+        bool mayExceed = kind == NeedleKind.Tombstone && old is not null && old.Tail + length <= NeedleLayout.SyncedMax;
+        if (mayExceed && _core.Volumes.FreeCount <= reserved)
+            return old;
         if (LengthMax < long.MaxValue && _core.Volumes.NeedlesLength + RoomOfNext(length) > LengthMax)
             return null;
         _core.Volumes.RequireFree(reserved + 1);
         EndVolume();
         ProtocolSteps.Reach(ProtocolStep.PackOldVolumeSynced);
         IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
-        return _active = MakeNext(_core, volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1);
+        try
+        {
+            return _active = MakeNext(_core, volumes.Count == 0 ? 1 : volumes[^1].Name.Last + 1);
+        }
+        catch (QueueDiskException error) when (old is not null && DiskErrors.IsFull(error.Errno))
+        {
+            // It is whole, and still the last one.
+            _active = old;
+            if (!mayExceed)
+                throw;
+            return old;
+        }
     }
 
     /// <summary>
@@ -373,6 +410,8 @@ internal sealed class PackAppender : IDisposable
         {
             Sync(volume, tail);
             ProtocolSteps.Reach(ProtocolStep.PackSynced);
+            if (_core.Directory.Identify(PackNames.Meta) is null)
+                throw PackErrors.Removed(_core.Directory.Path);
             return sequence;
         }
         finally

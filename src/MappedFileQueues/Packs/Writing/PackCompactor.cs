@@ -26,21 +26,30 @@ internal sealed class PackCompactor(PackWriter writer)
 
     private PackCore Core => writer.Core;
 
+    private bool IsAllThere => Core.Hidden.IsEmpty && Core.Volumes.Gaps.Count == 0;
+
     public PackCompaction Run(double garbageMin, CancellationToken cancellationToken)
     {
         long before = TotalLength();
         EndActive(garbageMin);
         try
         {
-            ReplaceAll(garbageMin, cancellationToken);
+            while (!TryReplaceAll(garbageMin, cancellationToken))
+            {
+            }
+
+            Settle();
         }
         catch
         {
             TrySettle();
             throw;
         }
+        finally
+        {
+            writer.KeepReserve();
+        }
 
-        Settle();
         return new PackCompaction
         {
             VolumesReplaced = _replacedCount,
@@ -94,6 +103,49 @@ internal sealed class PackCompactor(PackWriter writer)
                 && IsWorth(active, garbageMin, olderCleanAsOf: 0))
                 writer.Appender.EndVolume();
         }
+    }
+
+    /// <summary>False if the disk was full, and a copy of less has made room meanwhile: then another try gets further.</summary>
+    private bool TryReplaceAll(double garbageMin, CancellationToken cancellationToken)
+    {
+        try
+        {
+            ReplaceAll(garbageMin, cancellationToken);
+            return true;
+        }
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno) && TryReplaceEmptiest(garbageMin))
+        {
+            return false;
+        }
+    }
+
+    /// <summary>
+    /// Copies the one volume of which the least is kept, with the room of the reserve, and deletes it. False if that was not
+    /// possible either.
+    /// </summary>
+    private bool TryReplaceEmptiest(double garbageMin)
+    {
+        HashSet<VolumeName> hiding = [.. Core.Hidden.Stretches.Select(stretch => stretch.Name)];
+        Volume? emptiest = Core.Volumes.InOrder
+            .Where(volume => volume != writer.Appender.Active && !hiding.Contains(volume.Name)
+                && IsWorth(volume, garbageMin, CleanAsOfBefore(volume.Name.First)))
+            .MinBy(static volume => volume.LiveLength + volume.TombstoneLength);
+        if (emptiest is null)
+            return false;
+        int before = _replacedCount;
+        using (writer.Appender.Gate.Take())
+            _ = writer.Appender.Reserve.TryGive(everything: true);
+        try
+        {
+            Replace([emptiest], garbageMin);
+            Settle();
+        }
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno))
+        {
+            // The caller has that error already.
+        }
+
+        return _replacedCount > before;
     }
 
     /// <summary>
@@ -226,12 +278,25 @@ internal sealed class PackCompactor(PackWriter writer)
         }
     }
 
-    /// <summary>Writes a checkpoint that names the new volumes, then deletes the old ones.</summary>
+    /// <summary>
+    /// Writes a checkpoint that names the new volumes, then deletes the old ones. If the disk has no room for it, the former one
+    /// is deleted instead: without a checkpoint the copies count. Not if it knows of losses, which no volume tells.
+    /// </summary>
     private void Settle()
     {
         if (_replaced.Count == 0)
             return;
-        writer.CheckpointHeld();
+        try
+        {
+            writer.CheckpointHeld();
+        }
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno) && IsAllThere)
+        {
+            _ = Core.Directory.Delete(PackNames.Checkpoint);
+            Core.Directory.FlushEntries("");
+            writer.MarkChanged();
+        }
+
         foreach (Volume old in _replaced)
         {
             _ = Core.Directory.Delete(old.Name.Path);
@@ -261,8 +326,7 @@ internal sealed class PackCompactor(PackWriter writer)
         using (writer.Appender.Gate.Take())
         {
             // What is missing or damaged may come back, with needles older than now, so nothing is clean as of now.
-            bool isAllThere = Core.Hidden.IsEmpty && Core.Volumes.Gaps.Count == 0;
-            cleanAsOf = isAllThere ? Core.Sequence : 0;
+            cleanAsOf = IsAllThere ? Core.Sequence : 0;
         }
 
         ulong olderCleanAsOf = CleanAsOfBefore(name.First);

@@ -197,7 +197,17 @@ internal static class PackOpening
 
         if (core.Volumes.FreeCount <= VolumeTable.ReservedForCompaction)
             return null;
-        Volume next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
+        Volume next;
+        try
+        {
+            next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
+        }
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno)
+            && new PackReserve(core.Directory).TryGive(everything: false))
+        {
+            next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
+        }
+
         last.EndBefore(next);
         ProtocolSteps.Reach(ProtocolStep.PackTailEnded);
         return next;

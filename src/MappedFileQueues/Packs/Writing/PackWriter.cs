@@ -44,6 +44,7 @@ internal sealed class PackWriter : IDisposable
         Appender = new PackAppender(Core, opened.Active, opened.Mark, options.MaxBytes ?? long.MaxValue);
         _isDirty = opened.Loaded.ScannedLength > 0 || opened.Loaded.Leftovers.Count > 0;
         _checkpointedAt = -opened.Loaded.ScannedLength;
+        Appender.Reserve.Keep(Core.Volumes.NeedlesLength, Core.Meta.VolumeLength);
     }
 
     public PackCore Core => _opened.Loaded.Core;
@@ -148,6 +149,14 @@ internal sealed class PackWriter : IDisposable
         IndexCheckpoint.Write(Core.Directory, Core.Meta, content, shards);
         Volatile.Write(ref _checkpointedAt, written);
         _isDirty = false;
+        KeepReserve();
+    }
+
+    /// <summary>What a full disk took of the reserve is made good.</summary>
+    public void KeepReserve()
+    {
+        using (Appender.Gate.Take())
+            Appender.Reserve.Keep(Core.Volumes.NeedlesLength, Core.Meta.VolumeLength);
     }
 
     /// <summary>Records that the set of volumes has changed, so the next checkpoint is written in any case.</summary>

@@ -3,6 +3,8 @@ using System.Runtime.Versioning;
 using System.Text;
 using MappedFileQueues.Files;
 using MappedFileQueues.Files.Reading.Blocks;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Platform;
 
@@ -275,6 +277,108 @@ public sealed class FollowRollsTests : IDisposable
         Assert.Equal("new"u8, line);
     }
 
+    /// <summary>
+    /// copytruncate while no reader ran, and the file grew beyond the stored place: the next reader began within a line, and the
+    /// lines before that never came.
+    /// </summary>
+    [Fact]
+    public void Resume_FileWasTruncatedAndHasGrown_SaysSoOrBeginsAnew()
+    {
+        File.WriteAllLines(FilePath, Enumerable.Range(0, 100).Select(i => $"before {i}"));
+        string place;
+        string placeInStream;
+        using (MappedFileLines lines = MappedFileLines.Open(FilePath))
+        using (ReadAheadStream stream = new(FilePath))
+        {
+            for (int i = 0; i < 50; i++)
+                Assert.True(lines.TryRead(out _));
+            place = lines.FilePosition.ToString();
+            for (int i = 0; i < 200; i++)
+                stream.ReadByte();
+            placeInStream = stream.FilePosition.ToString();
+        }
+
+        Assert.Equal("before 50", ReadOne(FilePosition.Parse(place)));
+        using (MappedFileLines lines =
+            MappedFileLines.Open(FilePath, new MappedFileLinesOptions { ResumeAt = FilePosition.Parse(place) }))
+            Assert.Equal(place, lines.FilePosition.ToString());
+        using (FileStream file = new(FilePath, FileMode.Truncate))
+        {
+            for (int i = 0; i < 1000; i++)
+                file.Write(Encoding.UTF8.GetBytes($"after {i}\n"));
+        }
+
+        Assert.Throws<FileTruncatedException>(() => ReadOne(FilePosition.Parse(place)));
+        using ReadAheadStream again = new(FilePath, new ReadAheadOptions { ResumeAt = FilePosition.Parse(placeInStream) });
+        Assert.Throws<FileTruncatedException>(() => again.ReadByte());
+        using MappedFileLines following = MappedFileLines.Open(
+            FilePath, new MappedFileLinesOptions { ResumeAt = FilePosition.Parse(place), FollowRolls = true });
+        for (int i = 0; i < 100; i++)
+        {
+            Assert.True(following.TryRead(out ReadOnlySpan<byte> line));
+            Assert.Equal($"after {i}", Encoding.UTF8.GetString(line));
+        }
+    }
+
+    /// <summary>The checksum needs what stands before a line, of which a block may begin after a few bytes.</summary>
+    [Fact]
+    public void FilePosition_AfterAnyLine_HasTheChecksumOfWhatIsBefore()
+    {
+        Random random = new(7);
+        byte[] content = [.. Enumerable.Range(0, 2000).SelectMany(i => Encoding.UTF8.GetBytes(
+            new string((char)('a' + i % 26), i % 500 == 400 ? 70_000 + i : random.Next(30)) + "\n"))];
+        File.WriteAllBytes(FilePath, content);
+        using MappedFileLines lines = MappedFileLines.Open(FilePath, new MappedFileLinesOptions { BlockSize = 4096 });
+        while (lines.TryRead(out _))
+        {
+            int end = (int)lines.Position;
+            uint check = Crc32C.Compute(content.AsSpan(Math.Max(0, end - 64)..end));
+            Assert.EndsWith($":{end}:{check:x8}", lines.FilePosition.ToString(), StringComparison.Ordinal);
+        }
+    }
+
+    /// <summary>
+    /// A reader that had no descriptor at one look at the names threw that error from every later call, long after it could have
+    /// had one, and could only be thrown away.
+    /// </summary>
+    [Theory]
+    [InlineData(nameof(DiskCall.OpenForReading))]
+    [InlineData(nameof(DiskCall.List))]
+    public void Follow_NoDescriptorForAMoment_SaysSoAndReadsOn(string refused)
+    {
+        File.WriteAllText(FilePath, "one\n");
+        FaultyDisk disk = new();
+        using MappedFileLines lines = MappedFileLines.Open(FilePath, new MappedFileLinesOptions { FollowRolls = true });
+        disk.Before = (call, name) =>
+        {
+            if (call.ToString() == refused)
+                throw new QueueDiskException("Too many open files.", DiskErrors.EMFILE, name);
+        };
+        List<string> got = [];
+        int errors = 0;
+        for (int i = 0; i < 5; i++)
+            Look();
+        Assert.InRange(errors, 2, 5);
+        disk.Before = null;
+        File.AppendAllText(FilePath, "two\n");
+        Look();
+        Look();
+        Assert.Equal(["one", "two"], got);
+
+        void Look()
+        {
+            try
+            {
+                if (lines.TryRead(out ReadOnlySpan<byte> line))
+                    got.Add(Encoding.UTF8.GetString(line));
+            }
+            catch (QueueDiskException error) when (error.Errno == DiskErrors.EMFILE)
+            {
+                errors++;
+            }
+        }
+    }
+
     [Fact]
     public async Task Follow_FileIsNotThereYet_ItIsWaitedFor()
     {
@@ -366,6 +470,9 @@ public sealed class FollowRollsTests : IDisposable
     [InlineData("x-2:3")]
     [InlineData("1-2:3 ")]
     [InlineData("1:2-3")]
+    [InlineData("1-2:3:")]
+    [InlineData("1-2:3:xyz")]
+    [InlineData("1-2:9223372036854775807")]
     public void Parse_AnythingElse_IsRefused(string text)
     {
         Assert.False(FilePosition.TryParse(text, out _));

@@ -1,4 +1,5 @@
 using MappedFileQueues.Hosting;
+using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Tests.Platform;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
@@ -32,6 +33,25 @@ public sealed class DeadLetterBoxTests
         Assert.Equal(8192, letter.Error.Length);
         Assert.StartsWith("\ud83d\ude00\u0001", letter.Error, StringComparison.Ordinal);
         Assert.EndsWith("\u0001…", letter.Error, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// A message so long that no store takes it together with its origin and its error held its consumer up for ever. The limit
+    /// is 256 MiB, and a smaller one here.
+    /// </summary>
+    [Fact]
+    public void Append_NoStoreTakesTheWholeLetter_HoldsItsBeginningAndItsLength()
+    {
+        using TempStore store = new();
+        byte[] message = [.. Enumerable.Range(0, 5000).Select(number => (byte)number)];
+        HostedQueueOptions options = new() { StorePath = store.StorePath + "-queue" };
+        using (DeadLetterBox box = new(store.StorePath, options, letterLengthMax: 4000))
+            box.Append(new DeadLetter { Offset = 16, Error = "Never.", MessageLength = 5000, Message = message }, 65536);
+
+        DeadLetter letter = Assert.Single(ReadLetters(store.StorePath));
+        Assert.Equal((16, "Never.", 5000), (letter.Offset, letter.Error, letter.MessageLength));
+        Assert.InRange(letter.Message.Length, 3000, 4000);
+        Assert.Equal(message[..letter.Message.Length], letter.Message);
     }
 
     /// <summary>A text is not cut between the two halves of a character, and half a character does no harm.</summary>
@@ -171,6 +191,19 @@ public sealed class DeadLetterBoxTests
         await host.StartAsync();
 
         Assert.EndsWith("stops for good: offset=32", host.Log.WaitFor(206), StringComparison.Ordinal);
+    }
+
+    /// <summary>The event named the end of the last message, where the segment's padding begins, and no message.</summary>
+    [Fact]
+    public async Task Stop_AtTheFirstMessageOfASegment_TheLogNamesItsOffset()
+    {
+        _script.OnMessage = (message, _, _) => message.Length > 3000 ? throw new InvalidOperationException("Never.") : default;
+        await using TestHost host = MakeHost((options, _) => options.OnFailure = HandlerFailureAction.Stop);
+        Produce(host, 4096, new byte[3000], new byte[3001]);
+
+        await host.StartAsync();
+
+        Assert.EndsWith("stops for good: offset=4096", host.Log.WaitFor(206), StringComparison.Ordinal);
     }
 
     private TestHost MakeHost(Action<HostedConsumerOptions, string>? configure = null)

@@ -117,6 +117,7 @@ public sealed class HostedConsumerTests
         {
             CancellationToken stopping = host.Provider.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping;
             Eventually.True(() => stopping.IsCancellationRequested, "the application stops");
+            Environment.ExitCode = 0;
         }
     }
 

@@ -49,6 +49,20 @@ public sealed class KilledHostTests
         Assert.Equal(8, second.Lines.Count);
     }
 
+    /// <summary>
+    /// A consumer whose handler fails stops its application, as it was told to. The process ended with code 0, so that nothing
+    /// started it again: systemd does with Restart=on-failure only after another code.
+    /// </summary>
+    [Fact]
+    public void StopApplication_HandlerFails_ExitCodeTellsIt()
+    {
+        using TempStore store = new();
+        Fill(store, 1);
+        using ChildProcess child = ChildProcess.Start(Repository.HostPeerPath, [store.StorePath, "fail"]);
+
+        child.ExpectExit(1);
+    }
+
     private static void Fill(TempStore store, int count)
     {
         using MappedFileQueue<long> queue = new(new MappedFileQueueOptions { StorePath = store.StorePath });

@@ -20,7 +20,9 @@ public sealed class DurableCommitTests
         var disk = new FaultyDisk();
         using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath });
         queue.Producer.Produce([1]);
-        File.WriteAllBytes(store.PathOf(StoreNames.Cursor(name)), new byte[CursorWord.FileLength]);
+        byte[] page = new byte[CursorWord.FileLength];
+        BitConverter.TryWriteBytes(page, CursorWord.New);
+        File.WriteAllBytes(store.PathOf(StoreNames.Cursor(name)), page);
         List<string> calls = [];
         disk.Before = (call, file) =>
         {

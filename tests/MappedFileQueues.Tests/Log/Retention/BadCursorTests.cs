@@ -84,6 +84,94 @@ public sealed class BadCursorTests : IDisposable
         disk.Before = null;
     }
 
+    /// <summary>
+    /// One flipped bit put a cursor after the end: retention removed what its consumer had not read. Zeros made the consumer a
+    /// new one, which kept nothing and began anywhere.
+    /// </summary>
+    [Theory]
+    [InlineData(1L << 20)]
+    [InlineData(0L)]
+    public void Retention_CursorIsDamaged_KeepsAllUntilItsConsumerIsReset(long flipped)
+    {
+        long last;
+        using (MappedFileQueue queue = Open())
+        {
+            queue.OpenConsumer("bad", QueueStart.Earliest).Dispose();
+            last = Fill(queue);
+            queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength });
+        }
+
+        byte[] page = File.ReadAllBytes(_temp.PathOf(Bad));
+        BitConverter.TryWriteBytes(page, flipped == 0 ? 0 : BitConverter.ToInt64(page) ^ flipped);
+        File.WriteAllBytes(_temp.PathOf(Bad), page);
+
+        using MappedFileQueue again = Open(unconsumedMax: 1 << 20);
+        Assert.Contains("ResetConsumer", Assert.Throws<QueueCorruptException>(() => again.OpenConsumer("bad")).Message,
+            StringComparison.Ordinal);
+        Assert.Throws<QueueCorruptException>(() => again.Producer.Produce([1]));
+        Assert.Throws<QueueCorruptException>(() => again.Snapshot(Path.Combine(_temp.Root, "copy")));
+        Assert.Equal(0, again.Trim(long.MaxValue));
+        MappedFileQueueInfo info = again.GetInfo();
+        Assert.Equal((0, "bad"), (info.OldestOffset, info.RetentionHeldBy));
+        Assert.Contains("is damaged", Assert.Single(info.CursorProblems), StringComparison.Ordinal);
+
+        again.ResetConsumer("bad", QueueStart.Latest);
+
+        Assert.Empty(again.GetInfo().CursorProblems);
+        Assert.Equal(StartOf(last), again.Trim(long.MaxValue));
+        again.Producer.Produce([1]);
+    }
+
+    /// <summary>Its owner says that consumers keep nothing, so a damaged cursor is no reason to keep anything.</summary>
+    [Fact]
+    public void Trim_CursorIsDamagedAndNothingUnreadIsKept_Removes()
+    {
+        using MappedFileQueue queue = Open();
+        queue.OpenConsumer("bad", QueueStart.Earliest).Dispose();
+        File.WriteAllBytes(_temp.PathOf(Bad), new byte[CursorWord.FileLength]);
+        long last = Fill(queue);
+
+        queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength, KeepUnconsumed = false });
+
+        Assert.Equal(StartOf(last), queue.Trim(long.MaxValue));
+    }
+
+    /// <summary>
+    /// A power cut leaves a page of zeros where a file has its length before its bytes. So a cursor gets its name only after
+    /// its page is on disk, and zeros are damage.
+    /// </summary>
+    [Fact]
+    public void OpenConsumer_NewName_PageIsOnDiskBeforeTheFileHasItsName()
+    {
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = Open();
+        bool isSynced = false;
+        bool wasSynced = false;
+        disk.Before = (call, name) =>
+        {
+            isSynced |= call == DiskCall.Sync && name == $"{Bad}.tmp";
+            wasSynced |= call == DiskCall.Rename && isSynced;
+        };
+
+        queue.OpenConsumer("bad").Dispose();
+
+        disk.Before = null;
+        Assert.True(wasSynced);
+    }
+
+    /// <summary>A process that dies before the file has its name leaves the temporary one, for ever if nobody takes it.</summary>
+    [Fact]
+    public void Open_MakerOfACursorHasDied_RemovesWhatItLeft()
+    {
+        Open().Dispose();
+        File.WriteAllBytes(_temp.PathOf($"{Bad}.tmp"), []);
+        File.WriteAllBytes(_temp.PathOf("offset/consumer.cursor.tmp"), []);
+
+        Open().Dispose();
+
+        Assert.Empty(Directory.EnumerateFiles(_temp.StorePath, "*.tmp", SearchOption.AllDirectories));
+    }
+
     /// <summary>A removal needs no right to write a cursor: it only syncs it.</summary>
     [Theory]
     [InlineData("644", true)]
@@ -153,6 +241,8 @@ public sealed class BadCursorTests : IDisposable
 
     private static long StartOf(long offset) => offset / SegmentLength * SegmentLength;
 
-    private MappedFileQueue Open() =>
-        new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = SegmentLength });
+    private MappedFileQueue Open(long unconsumedMax = 0) => new(new MappedFileQueueOptions
+    {
+        StorePath = _temp.StorePath, SegmentSize = SegmentLength, MaxUnconsumedBytes = unconsumedMax,
+    });
 }

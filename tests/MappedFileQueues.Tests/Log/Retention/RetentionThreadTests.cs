@@ -28,6 +28,32 @@ public sealed class RetentionThreadTests : IDisposable
         Eventually.Equal(queue.GetInfo().OldestOffset, () => Segments().Min());
     }
 
+    /// <summary>
+    /// The remedy for a full disk was a policy, and the disk had no room for the policy's file. So what the policy removes comes
+    /// first, by the rules of the new one: a consumer that nobody starts any more keeps nothing.
+    /// </summary>
+    [Fact]
+    public void SetRetention_DiskIsFull_MakesRoomFirst()
+    {
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = Open();
+        queue.OpenConsumer("dead", QueueStart.Earliest).Dispose();
+        long[] offsets = Fill(queue, 300);
+        disk.Before = (call, name) =>
+        {
+            bool isPolicy = call == DiskCall.Write && name.StartsWith(StoreNames.Retention, StringComparison.Ordinal);
+            if (isPolicy && Segments().Contains(0))
+                throw DiskErrors.Make("Cannot write", name, DiskErrors.ENOSPC, "No space left on device");
+        };
+        Assert.Throws<QueueDiskException>(() => queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength }));
+
+        queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength, KeepUnconsumed = false });
+
+        disk.Before = null;
+        Assert.Equal(StartOf(offsets[^1]), queue.GetInfo().OldestOffset);
+        Assert.Equal(SegmentLength, queue.GetInfo().Retention!.MaxBytes);
+    }
+
     [Fact]
     public void MaxBytes_LessThanASegment_KeepsTheCurrentOne()
     {

@@ -81,6 +81,65 @@ public sealed class PackFaultTests : IDisposable
     }
 
     /// <summary>
+    /// A pack had filled its disk: each delete needed a new volume for its tombstone and each compaction room for its copies, so
+    /// only other people's files could make room.
+    /// </summary>
+    [Theory]
+    [InlineData("tmpfs", 1)]
+    [InlineData("tmpfs", 2)]
+    [InlineData("ext4", 1)]
+    public void DeleteAndCompact_ThePackHasFilledItsDisk_MakeRoom(string fileSystem, int step)
+    {
+        const int DeletedCount = 200;
+        using MountedFileSystem disk = MountedFileSystem.Make(fileSystem, _temp.Root);
+        PlatformScope.Use(portable: false);
+        PackOptions options = new() { VolumeSize = 64 * 1024 };
+        int count = 0;
+        using (PackStore pack = PackStore.Open(disk.PathOf("pack"), options))
+            Assert.Throws<QueueDiskException>(() => Fill(pack, ref count));
+
+        using (PackStore pack = PackStore.Open(disk.PathOf("pack"), options))
+        {
+            for (int i = 0; i < DeletedCount; i++)
+                Assert.True(pack.Delete($"{i * step}", PackDurability.Group));
+            Assert.True(pack.Compact(0).BytesFreed > 100_000);
+            pack.Put("again", new byte[10_000], PackDurability.Group);
+        }
+
+        using (PackStore pack = PackStore.Open(disk.PathOf("pack"), options))
+        {
+            Assert.Empty(pack.Damages);
+            Assert.Empty(pack.Verify().Damages);
+            Assert.Equal(10_000, pack.Get("again")!.Length);
+            for (int i = 0; i < count; i++)
+            {
+                bool isDeleted = i % step == 0 && i < DeletedCount * step;
+                Assert.Equal(isDeleted ? null : PackBytes.Make(1000, i), pack.Get($"{i}"));
+            }
+        }
+    }
+
+    /// <summary>
+    /// After `rm -rf pack` a durable put was acknowledged all the same, and a reader of the path said "nothing" for ever, also
+    /// when a new pack was there.
+    /// </summary>
+    [Fact]
+    public void PackIsRemoved_DurablePutAndReaderSaySo()
+    {
+        PlatformScope.Use(portable: false);
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        pack.Put("key", "value"u8, PackDurability.Group);
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Assert.NotNull(reader.Get("key"));
+        Directory.Delete(_temp.StorePath, recursive: true);
+
+        Assert.Throws<QueueDeletedException>(() => pack.Put("key", "other"u8, PackDurability.Group));
+        using (PackStore anew = PackStore.Open(_temp.StorePath))
+            anew.Put("key", "new"u8);
+        Assert.Throws<QueueDeletedException>(() => reader.Get("key"));
+    }
+
+    /// <summary>
     /// A full disk, and the end of a quota: the old volumes whose content is in new ones already are deleted early, and the copy
     /// goes on. With a quota `mfq pack compact` gave up instead.
     /// </summary>

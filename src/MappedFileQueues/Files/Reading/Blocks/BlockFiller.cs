@@ -119,8 +119,14 @@ internal sealed class BlockFiller
             return false;
         }
 
-        if (_error is not null)
-            ExceptionDispatchInfo.Throw(_error);
+        if (_error is { } error)
+        {
+            // Nothing is wrong with the file where the process lacked a descriptor or memory: the next call looks again.
+            if (error is QueueDiskException { Errno: DiskErrors.EMFILE or DiskErrors.ENFILE or DiskErrors.ENOMEM })
+                _error = null;
+            ExceptionDispatchInfo.Throw(error);
+        }
+
         if (_next is not null)
         {
             bool wasOverwritten = _source.Begin(_next);

@@ -27,10 +27,13 @@ internal sealed class BlockSource : IDisposable
     /// The bytes before a position, as they were read. A file that was truncated and has grown beyond the reader's place since
     /// holds others there.
     /// </summary>
-    private readonly byte[] _before = new byte[64];
+    private readonly byte[] _before = new byte[FilePosition.CheckedMax];
 
     private int _beforeCount;
     private long _beforeEnd;
+
+    /// <summary>Where an earlier reader stopped, with the checksum of what it saw before; until this one reads there.</summary>
+    private FilePosition? _resumedAt;
 
     /// <summary>
     /// The file was written again, or truncated and written, before all of it was read: a line that was begun has no end.
@@ -77,6 +80,9 @@ internal sealed class BlockSource : IDisposable
         return length;
     }
 
+    /// <summary>Reading begins where an earlier reader has stopped.</summary>
+    public void Resume(FilePosition position) => _resumedAt = position.Check is null ? null : position;
+
     /// <summary>
     /// All of the file was given: from now on this is the next one, or the same one that was truncated. True when the rest of it
     /// could not be given, because it was overwritten.
@@ -94,7 +100,7 @@ internal sealed class BlockSource : IDisposable
         }
 
         _askedTo = 0;
-        _beforeCount = 0;
+        (_beforeCount, _beforeEnd, _resumedAt) = (0, 0, null);
         return wasOverwritten;
     }
 
@@ -109,7 +115,7 @@ internal sealed class BlockSource : IDisposable
     /// </summary>
     public int ReadCached(Span<byte> destination, long position)
     {
-        if (_sequence is not null)
+        if (_sequence is not null || _resumedAt is not null)
             return 0;
 
         // A read that may not wait begins to bring into memory what is not there.
@@ -118,7 +124,8 @@ internal sealed class BlockSource : IDisposable
     }
 
     /// <summary>Reads, waiting for the disk. As above.</summary>
-    public int Read(Span<byte> destination, long position) => _sequence is null ? _file.ReadAt(destination, position) : 0;
+    public int Read(Span<byte> destination, long position) =>
+        _sequence is null && _resumedAt is null ? _file.ReadAt(destination, position) : 0;
 
     /// <summary>Fills a block; never throws.</summary>
     public FillOutcome Fill(ReadBlock block, long position, int length, long lengthSeen)
@@ -131,6 +138,10 @@ internal sealed class BlockSource : IDisposable
         }
         catch (Exception error)
         {
+            // What was read, and could not be compared with what was read before, is read again.
+            if (_sequence is not null && _beforeEnd != block.End)
+                block.Count = 0;
+
             // It is the consumer's: it comes out of the call that gets to this place.
             return new FillOutcome(lengthSeen, IsAtEnd: false, error);
         }
@@ -178,11 +189,13 @@ internal sealed class BlockSource : IDisposable
                 count = block.Count = written;
             }
 
-            if (_sequence is not null && !IsBeforeAsItWas(position))
+            if (!IsBeforeAsItWas(position))
             {
-                if (_sequence.WasReused(_file))
+                if (_sequence?.WasReused(_file) == true)
                     return Overwritten(block, lengthSeen, _sequence);
                 block.Count = 0;
+                if (_sequence is null)
+                    return Truncated(block, lengthSeen, _file.Length);
                 _wasOverwritten = true;
                 return new FillOutcome(lengthSeen, IsAtEnd: true, Next: _file);
             }
@@ -256,16 +269,25 @@ internal sealed class BlockSource : IDisposable
     /// <summary>Looked at after a read: then what was read is of the same content as what was read before.</summary>
     private bool IsBeforeAsItWas(long position)
     {
+        Span<byte> now = stackalloc byte[_before.Length];
+        if (_resumedAt is { } place && place.Offset == position)
+        {
+            now = now[..(int)Math.Min(position, now.Length)];
+            return _file.ReadAt(now, position - now.Length) == now.Length && FilePosition.CheckOf(now, position) == place.Check;
+        }
+
         if (_beforeCount == 0 || _beforeEnd != position)
             return true;
-        Span<byte> now = stackalloc byte[_before.Length];
         now = now[.._beforeCount];
         return _file.ReadAt(now, position - _beforeCount) == _beforeCount && now.SequenceEqual(_before.AsSpan(0, _beforeCount));
     }
 
     private void KeepBefore(ReadBlock block)
     {
-        if (_sequence is null || block.Count == 0)
+        if (block.Count == 0)
+            return;
+        _resumedAt = null;
+        if (_sequence is null)
             return;
         if (_beforeEnd != block.Position)
             _beforeCount = 0;

@@ -129,7 +129,7 @@ internal sealed class FileSequence
             if (folder is not null)
                 Look(current, folder, name);
         }
-        catch (QueueDiskException)
+        catch (QueueDiskException error) when (error.Errno is DiskErrors.EACCES or DiskErrors.EPERM)
         {
             // A reader may open the file where it may not list the folder. Then nothing is known of the names.
         }
@@ -194,9 +194,9 @@ internal sealed class FileSequence
     private void Watch(ReadableFile file, HeldDirectory folder, RolledNames rolled)
     {
         string opened = Path.GetFileName(file.Path);
+        _highestNumber = HighestOf(folder, rolled);
         (_watched, _reuse) = (file, file is MissingFile ? Reuse.Impossible : Reuse.Possible);
         _closedName = rolled.NumberOf(opened) > 0 ? opened : null;
-        _highestNumber = HighestOf(folder, rolled);
     }
 
     private bool IsKnownAsReused(ReadableFile file) => _watched == file && _reuse == Reuse.Happened;

@@ -1,0 +1,57 @@
+using System.CommandLine;
+using MappedFileQueues.Tool.Arguments;
+
+namespace MappedFileQueues.Tool.DeadLetters;
+
+/// <summary>The options that choose letters; a letter must fit all that are given.</summary>
+internal sealed class LetterFilter
+{
+    private readonly Option<long[]> _offsets = new("--offset")
+    {
+        Description = "The letter at this offset, which `mfq deadletters list` shows. May be repeated.", HelpName = "OFFSET",
+    };
+
+    private readonly Option<string?> _queue = new("--queue") { Description = "Letters of this queue.", HelpName = "NAME" };
+
+    private readonly Option<string?> _consumer = new("--consumer")
+    {
+        Description = "Letters of this consumer; \"\" is the default one.", HelpName = "NAME",
+    };
+
+    private readonly Option<string?> _error = new("--error")
+    {
+        Description = "Letters whose error, or its type, contains this text.", HelpName = "TEXT",
+    };
+
+    private readonly Option<bool> _all = ToolOptions.Flag("--all", "Every letter that was not settled.");
+
+    /// <summary>Adds the options to a command.</summary>
+    /// <param name="command">The command.</param>
+    /// <param name="isRequired">The command changes something: without a filter it takes --all and nothing else.</param>
+    public void AddTo(Command command, bool isRequired)
+    {
+        Option[] filters = [_offsets, _queue, _consumer, _error];
+        foreach (Option option in isRequired ? [.. filters, _all] : filters)
+            command.Add(option);
+        if (!isRequired)
+            return;
+        command.Validators.Add(result =>
+        {
+            if (filters.Any(option => result.GetResult(option) is not null) == result.GetResult(_all) is not null)
+                result.AddError("Give --all, or say which letters: --offset, --queue, --consumer, --error.");
+        });
+    }
+
+    /// <summary>Whether a letter fits.</summary>
+    public Predicate<Letter> Of(ParseResult parsed)
+    {
+        long[]? offsets = parsed.GetValue(_offsets) is { Length: > 0 } given ? given : null;
+        (string? queue, string? consumer, string? error) =
+            (parsed.GetValue(_queue), parsed.GetValue(_consumer), parsed.GetValue(_error));
+        return letter => (offsets is null || offsets.Contains(letter.Offset))
+            && (queue is null || queue.Equals(letter.Content.Queue, StringComparison.OrdinalIgnoreCase))
+            && (consumer is null || consumer.Equals(letter.Content.Consumer, StringComparison.OrdinalIgnoreCase))
+            && (error is null || $"{letter.Content.ErrorType}: {letter.Content.Error}"
+                .Contains(error, StringComparison.OrdinalIgnoreCase));
+    }
+}

@@ -1,0 +1,115 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Segments;
+
+namespace MappedFileQueues.Inspection;
+
+/// <summary>
+/// A cheap look at whether the files still hold the log that the shared words speak of: each segment is there and long enough,
+/// the oldest and the newest begin with a frame, and the walk from the checkpoint comes as far as others have come. `mfq verify`
+/// reads the rest.
+/// </summary>
+internal static unsafe class LogFilesLook
+{
+    private const string Remedy = "`mfq verify` shows what is damaged; `mfq repair` makes the store usable.";
+
+    /// <summary>
+    /// Everything before it was published: the checkpoint, and in the boot of the last recovery what others have reached.
+    /// </summary>
+    public static long PassedTo(HeldDirectory directory, StoreMeta meta, ControlPage? control)
+    {
+        long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? 0;
+        if (!IsRecovered(meta, control))
+            return checkpoint;
+        // P18 acquire: pairs with P18 full in FlushRound.
+        long confirmed = SharedWord.ReadAcquire(control!.Confirmed);
+        // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
+        return Math.Max(Math.Max(checkpoint, confirmed), SharedWord.ReadAcquire(control.TailHint));
+    }
+
+    /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
+    public static bool IsRecovered(StoreMeta meta, ControlPage? control) =>
+        control is not null && control.IsRecovered(meta.StoreId) && IsThisBoot(control.BootId);
+
+    /// <summary>Off Linux nothing tells the boots apart, and the stored identity is empty.</summary>
+    public static bool IsThisBoot(Guid stored) =>
+        stored == CurrentPlatform.Services.Boot.Stored || CurrentPlatform.Services.Boot.IsSameAs(stored);
+
+    /// <summary>What is wrong, in sentences.</summary>
+    /// <param name="directory">The store.</param>
+    /// <param name="meta">Its geometry.</param>
+    /// <param name="control">The control page; null without one.</param>
+    /// <param name="segments">The segments that there are, listed after the next two.</param>
+    /// <param name="oldest">The oldest offset.</param>
+    /// <param name="passed">What was published before the walk.</param>
+    /// <param name="tail">Where the walk ended.</param>
+    public static List<string> Look(
+        HeldDirectory directory, StoreMeta meta, ControlPage? control, SegmentStarts segments, long oldest, long passed,
+        long tail)
+    {
+        List<string> problems = [];
+        if (control is not null && !control.IsColdBlockValid(meta.StoreId) && IsInUse(directory)
+            && !control.IsColdBlockValid(meta.StoreId))
+            problems.Add($"The page that all programs share is damaged while they use it: file={StoreNames.Control}. End all "
+                + "programs on the store; the first one that opens it then makes the page anew.");
+        if (control is not null && IsRecovered(meta, control) && control.CorruptAt is >= 0 and var at)
+            problems.Add($"Producers are refused because of damage: offset={at}. {Remedy}");
+        int count = problems.Count;
+        LookAtSegments(directory, meta, segments, oldest, passed, problems);
+        if (problems.Count == count && tail < passed)
+            problems.Add($"The log ends too early, or is damaged there: offset={tail}, reached before={passed}. {Remedy}");
+        return problems;
+    }
+
+    private static void LookAtSegments(
+        HeldDirectory directory, StoreMeta meta, SegmentStarts segments, long oldest, long passed, List<string> problems)
+    {
+        long expected = oldest - (oldest % meta.SegmentLength);
+        foreach (long start in (long[])[.. segments.From(expected), long.MaxValue])
+        {
+            long end = Math.Min(start, passed) - 1;
+            if (expected <= end)
+                problems.Add($"Segment files are missing: from={StoreNames.Segment(expected)}, "
+                    + $"to={StoreNames.Segment(end - (end % meta.SegmentLength))}. {Remedy}");
+            if (start >= passed)
+                return;
+            expected = start + meta.SegmentLength;
+            if (FaultOf(directory, meta, start, isEdge: start <= oldest || expected >= passed) is { } fault)
+                problems.Add(fault);
+        }
+    }
+
+    private static string? FaultOf(HeldDirectory directory, StoreMeta meta, long start, bool isEdge)
+    {
+        string name = StoreNames.Segment(start);
+        try
+        {
+            using PlatformFile? file = directory.Open(name, FileOpening.Read);
+            if (file?.Length < meta.SegmentLength)
+                return $"A segment file is too short: file={name}, length={file.Length}, expected={meta.SegmentLength}. "
+                    + Remedy;
+            return file is not null && isEdge
+                && !new SegmentScanner(file, start, meta.SegmentLength, checksum: default).TryReadHeader(0, out _)
+                    ? $"A segment does not begin with a message: file={name}. {Remedy}"
+                    : null;
+        }
+        catch (QueueDiskException error)
+        {
+            return error.Message;
+        }
+    }
+
+    /// <summary>Whether the store is open, and nobody is opening it: an opener that is alone rewrites the page.</summary>
+    private static bool IsInUse(HeldDirectory directory)
+    {
+        using PlatformLock? opening = directory.Probe(StoreNames.OpenLock);
+        if (opening is null)
+            return false;
+        using PlatformLock? attached = directory.Probe(StoreNames.AttachedLock, LockKind.Exclusive);
+        return attached is null;
+    }
+}
