@@ -120,6 +120,32 @@ public sealed class PackFaultTests : IDisposable
     }
 
     /// <summary>
+    /// What a compaction frees is not for values before the reserve is whole: with each round of puts that fill the disk and deletes
+    /// there was less of it, until nothing could be deleted again.
+    /// </summary>
+    [Fact]
+    public void DeleteAndCompact_ManyRoundsOnAFullDisk_NeverGetStuck()
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root);
+        PlatformScope.Use(portable: false);
+        using PackStore pack = PackStore.Open(
+            disk.PathOf("pack"), new PackOptions { VolumeSize = 64 * 1024, CheckpointInterval = 100_000 });
+        int first = 0;
+        int count = 0;
+        for (int round = 0; round < 40; round++)
+        {
+            Assert.Equal(Enospc, Assert.Throws<QueueDiskException>(() => Fill(pack, ref count)).Errno);
+            for (int i = 0; i < 300; i++)
+                Assert.True(pack.Delete($"{first++}"));
+            Assert.True(pack.Compact(0).BytesFreed > 100_000);
+        }
+
+        for (int i = first; i < count; i++)
+            Assert.Equal(PackBytes.Make(1000, i), pack.Get($"{i}"));
+        Assert.Empty(pack.Verify().Damages);
+    }
+
+    /// <summary>
     /// After `rm -rf pack` a durable put was acknowledged all the same, and a reader of the path said "nothing" for ever, also
     /// when a new pack was there.
     /// </summary>
