@@ -120,8 +120,8 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// Copies the one volume of which the least is kept, with the room of the reserve and of the checkpoint, and deletes it. False
-    /// if that was not possible either.
+    /// Copies the one volume of which the least is kept, with the room of reserve and checkpoint, and deletes it. False if that
+    /// was not possible either.
     /// </summary>
     private bool TryReplaceEmptiest(double garbageMin)
     {
