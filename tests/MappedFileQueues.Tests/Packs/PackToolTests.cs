@@ -88,8 +88,7 @@ public sealed class PackToolTests : IDisposable
         Directory.CreateDirectory(Path.Combine(Source, "closed"));
         foreach (string name in new[] { "a", "b", "c", "closed/d" })
             File.WriteAllText(Path.Combine(Source, name), name);
-        File.SetUnixFileMode(Path.Combine(Source, "b"), UnixFileMode.None);
-        File.SetUnixFileMode(Path.Combine(Source, "closed"), UnixFileMode.None);
+        MountedFileSystem.Run("chmod", "000", Path.Combine(Source, "b"), Path.Combine(Source, "closed"));
         Directory.CreateDirectory(_temp.StorePath);
         MountedFileSystem.Run("chmod", "755", _temp.Root);
         MountedFileSystem.Run("chown", "65534:65534", _temp.StorePath);

@@ -23,6 +23,12 @@ internal static class PackErrors
     public static QueueDeletedException Removed(string path) => new(
         $"The pack was removed while it was open: path={path}, missing={PackNames.Meta}. Close it, and open what is there now.");
 
+    public static QueueDiskException Full(string path) => new(
+        $"The disk is full, and what is left is for deletes and compactions: path={path}, errno={DiskErrors.ENOSPC}. "
+            + "Free space on that file system, or delete objects and compact the pack, then try again.",
+        DiskErrors.ENOSPC,
+        path);
+
     public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
         new($"An earlier sync of the pack failed: path={path}. The pack accepts no more writes; close it and open it again.",
             cause);

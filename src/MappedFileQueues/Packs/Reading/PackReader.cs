@@ -66,6 +66,8 @@ public sealed class PackReader : IDisposable
 
     /// <summary>Takes over everything that the writer has put and deleted so far.</summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
+    /// <exception cref="QueueDeletedException">The pack was removed; a call that refreshes first (<see
+    /// cref="PackReaderOptions.FollowWriter"/>) throws it too.</exception>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
     public void Refresh()
     {

@@ -270,6 +270,8 @@ internal sealed class PackAppender : IDisposable
     /// </summary>
     private Volume? Write(ref NeedleSource source, NeedleKind kind, ulong sequence)
     {
+        if (kind == NeedleKind.Value && !Reserve.TryRestore())
+            throw PackErrors.Full(_core.Directory.Path);
         while (true)
         {
             try
@@ -280,7 +282,7 @@ internal sealed class PackAppender : IDisposable
                 return volume;
             }
             catch (QueueDiskException error) when (kind == NeedleKind.Tombstone && DiskErrors.IsFull(error.Errno)
-                && Reserve.TryGive(everything: false))
+                && Reserve.TryGive())
             {
                 // Once more.
             }

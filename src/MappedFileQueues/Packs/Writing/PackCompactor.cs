@@ -120,8 +120,8 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// Copies the one volume of which the least is kept, with the room of the reserve, and deletes it. False if that was not
-    /// possible either.
+    /// Copies the one volume of which the least is kept, with the room of reserve and checkpoint, and deletes it. False if that
+    /// was not possible either.
     /// </summary>
     private bool TryReplaceEmptiest(double garbageMin)
     {
@@ -134,9 +134,11 @@ internal sealed class PackCompactor(PackWriter writer)
             return false;
         int before = _replacedCount;
         using (writer.Appender.Gate.Take())
-            _ = writer.Appender.Reserve.TryGive(everything: true);
+            writer.Appender.Reserve.Lend();
         try
         {
+            if (IsAllThere)
+                DropCheckpoint();
             Replace([emptiest], garbageMin);
             Settle();
         }
@@ -279,8 +281,7 @@ internal sealed class PackCompactor(PackWriter writer)
     }
 
     /// <summary>
-    /// Writes a checkpoint that names the new volumes, then deletes the old ones. If the disk has no room for it, the former one
-    /// is deleted instead: without a checkpoint the copies count. Not if it knows of losses, which no volume tells.
+    /// Writes a checkpoint that names the new volumes, then deletes the old ones. If the disk has no room for it, there is none.
     /// </summary>
     private void Settle()
     {
@@ -292,9 +293,7 @@ internal sealed class PackCompactor(PackWriter writer)
         }
         catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno) && IsAllThere)
         {
-            _ = Core.Directory.Delete(PackNames.Checkpoint);
-            Core.Directory.FlushEntries("");
-            writer.MarkChanged();
+            DropCheckpoint();
         }
 
         foreach (Volume old in _replaced)
@@ -306,6 +305,17 @@ internal sealed class PackCompactor(PackWriter writer)
 
         _replaced.Clear();
         Core.Directory.FlushEntries(PackNames.Volumes);
+    }
+
+    /// <summary>
+    /// Without a checkpoint all copies count, and the next opening reads all volumes. Not if it knows of losses, which no volume
+    /// tells.
+    /// </summary>
+    private void DropCheckpoint()
+    {
+        if (Core.Directory.Delete(PackNames.Checkpoint))
+            Core.Directory.FlushEntries("");
+        writer.MarkChanged();
     }
 
     /// <summary>The sequence as of which all volumes before this number are clean.</summary>

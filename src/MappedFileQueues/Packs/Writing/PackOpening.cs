@@ -203,7 +203,7 @@ internal static class PackOpening
             next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
         }
         catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno)
-            && new PackReserve(core.Directory).TryGive(everything: false))
+            && new PackReserve(core.Directory).TryGive())
         {
             next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
         }

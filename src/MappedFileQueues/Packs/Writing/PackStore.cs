@@ -99,9 +99,10 @@ public sealed class PackStore : IDisposable
     /// </exception>
     /// <exception cref="QueueDiskException">
     /// The disk is full or fails. The object was not stored. If only the sync failed, the object may exist after the pack is
-    /// opened again. After a full disk the next put may succeed.
+    /// opened again. After a full disk the next put may succeed; deletes and compactions have some room kept for them.
     /// </exception>
     /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="QueueDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="QueueFullException">
     /// The pack has the maximum number of volumes. Deletes still work, and a compaction makes room.
     /// </exception>
@@ -155,7 +156,8 @@ public sealed class PackStore : IDisposable
 
     /// <summary>
     /// Deletes an object, damaged or not. Returns false, and writes nothing, if the key has no object. If damage may hide a value
-    /// of the key, that value is deleted too. A crash may lose a delete as it may lose a put. A full pack still accepts deletes.
+    /// of the key, that value is deleted too. A crash may lose a delete as it may lose a put. A full pack still accepts deletes,
+    /// and so does a full disk for a while (docs/PACKS.md section 4).
     /// With <see cref="PackOptions.MaxBytes"/> it also returns false if the object itself had to be evicted to make room for the
     /// record of its deletion.
     /// </summary>
@@ -361,6 +363,7 @@ public sealed class PackStore : IDisposable
     /// <summary>Returns when everything that was put or deleted before the call is on disk.</summary>
     /// <exception cref="QueueDiskException">The sync failed; the pack accepts no more writes.</exception>
     /// <exception cref="QueuePoisonedException">An earlier sync failed.</exception>
+    /// <exception cref="QueueDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public void Flush() => _writer.Appender.Flush();
 
@@ -375,8 +378,9 @@ public sealed class PackStore : IDisposable
     /// <summary>
     /// Frees the space of overwritten and deleted objects: copies the live objects of volumes with much garbage to new volumes,
     /// and merges neighbours that fit into one. Puts, deletes and gets continue. A crash at any moment loses nothing. The old
-    /// volumes are deleted at the end, or earlier if the disk is full: then the compaction needs room for the largest new volume
-    /// and for the index. Needs 24 bytes of memory for each object that is copied into one volume.
+    /// volumes are deleted at the end, or earlier if the disk is full: then the compaction needs room for the new volume of which
+    /// the least is kept, and some room is kept free for that (docs/PACKS.md section 4). Needs 24 bytes of memory for each object
+    /// that is copied into one volume.
     /// </summary>
     /// <param name="garbageMin">
     /// The compaction replaces volumes of which at least this fraction is garbage; 0 means any garbage.

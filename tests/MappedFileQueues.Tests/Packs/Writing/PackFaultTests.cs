@@ -120,6 +120,41 @@ public sealed class PackFaultTests : IDisposable
     }
 
     /// <summary>
+    /// Deletes took all of the reserve, and small values what was left of its blocks: a compaction, which would have made room,
+    /// had none.
+    /// </summary>
+    [Fact]
+    public void Delete_UntilTheDiskTakesNoMore_NoValueIsPutAndACompactionHasRoom()
+    {
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root);
+        PlatformScope.Use(portable: false);
+        using PackStore pack = PackStore.Open(disk.PathOf("pack"), new PackOptions { VolumeSize = 64 * 1024 });
+        int count = 0;
+        int deleted = 0;
+        FillAll(() => pack.Put(Key(count), PackBytes.Make(1000, count)), ref count);
+        FillAll(() => Assert.True(pack.Delete(Key(deleted))), ref deleted);
+
+        Assert.InRange(deleted, 20, 60);
+        QueueDiskException error = Assert.Throws<QueueDiskException>(() => pack.Put("small", [1]));
+        Assert.Contains("delete objects and compact", error.Message, StringComparison.Ordinal);
+        Assert.True(pack.Compact(0).BytesFreed > 30_000);
+        pack.Put("small", [1]);
+        for (int i = 0; i < count; i++)
+            Assert.Equal(i < deleted ? null : PackBytes.Make(1000, i), pack.Get(Key(i)));
+        Assert.Empty(pack.Verify().Damages);
+
+        static string Key(int number) => $"{number}".PadRight(1000);
+
+        static void FillAll(Action one, ref int count)
+        {
+            QueueDiskException? full = null;
+            for (; full is null; count += full is null ? 1 : 0)
+                full = (QueueDiskException?)Record.Exception(one);
+            Assert.Equal(Enospc, full.Errno);
+        }
+    }
+
+    /// <summary>
     /// After `rm -rf pack` a durable put was acknowledged all the same, and a reader of the path said "nothing" for ever, also
     /// when a new pack was there.
     /// </summary>
