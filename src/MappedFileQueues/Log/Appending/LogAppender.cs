@@ -375,8 +375,9 @@ internal abstract unsafe class LogAppender : IProducerLanes
             ReadOnlySpan<byte> message = messages[i].Span;
             if (position + FrameHeader.FrameLength(message.Length) > claimed)
                 break;
-            *(ulong*)at = WritePayload(
-                at, offset + position, ref MemoryMarshal.GetReference(message), message.Length, i < messages.Length - 1);
+            *(ulong*)at = WriteInBatch(
+                at, offset + position, ref MemoryMarshal.GetReference(message), message.Length,
+                batchGoesOn: i < messages.Length - 1);
             ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
             position += FrameHeader.FrameLength(message.Length);
         }
