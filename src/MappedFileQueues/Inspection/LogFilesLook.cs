@@ -25,11 +25,25 @@ internal static unsafe class LogFilesLook
         long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? 0;
         if (!IsRecovered(meta, control))
             return checkpoint;
-        // P18 acquire: pairs with P18 full in FlushRound.
-        long confirmed = SharedWord.ReadAcquire(control!.Confirmed);
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
-        return Math.Max(Math.Max(checkpoint, confirmed), SharedWord.ReadAcquire(control.TailHint));
+        long hint = SharedWord.ReadAcquire(control!.TailHint);
+        return Math.Max(Math.Max(checkpoint, Confirmed(control)), IsPlausible(hint, control) ? hint : 0);
     }
+
+    /// <summary>
+    /// What a flush of this boot has confirmed; 0 when the word cannot be right. It has no checksum, and a reader that believed
+    /// one flipped bit would look for messages in terabytes that never were.
+    /// </summary>
+    public static long Confirmed(ControlPage control)
+    {
+        // P18 acquire: pairs with P18 full in FlushRound.
+        long confirmed = SharedWord.ReadAcquire(control.Confirmed);
+        return IsPlausible(confirmed, control) ? confirmed : 0;
+    }
+
+    /// <summary>There are blocks for every message.</summary>
+    // P20 acquire: behind the offset, which it is raised before; pairs with P20 full in SegmentMaker.
+    private static bool IsPlausible(long offset, ControlPage control) => offset <= SharedWord.ReadAcquire(control.Allocated);
 
     /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
     public static bool IsRecovered(StoreMeta meta, ControlPage? control) =>

@@ -98,8 +98,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private bool IsRecovered => LogFilesLook.IsRecovered(Meta, _control);
 
     /// <summary>Everything below it was published and is on disk; 0 when the store was not recovered in this boot.</summary>
-    // P18 acquire: pairs with P18 full in FlushRound.
-    private long Confirmed => IsRecovered ? SharedWord.ReadAcquire(_control!.Confirmed) : 0;
+    private long Confirmed => IsRecovered ? LogFilesLook.Confirmed(_control!) : 0;
 
     /// <summary>The end of the published messages: where a reader starts that wants only later ones.</summary>
     public long FindLatest() => GatherInfo().PublishedOffset;
