@@ -64,13 +64,10 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// At the level Group, or when a counted flush is due, that flush may fail. Its leader then throws QueueDiskException and its
     /// waiters throw QueuePoisonedException; the message may be published nevertheless.
     /// </remarks>
-    public long Produce(ReadOnlySpan<byte> buffer)
-    {
-        ref byte payload = ref MemoryMarshal.GetReference(buffer);
-        if (_exclusiveAtOnce is { } exclusive && exclusive.Append(ref payload, buffer.Length) is >= 0 and var offset)
-            return offset;
-        return ProduceElsewhere(buffer);
-    }
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public long Produce(ReadOnlySpan<byte> buffer) => _exclusiveAtOnce is { } exclusive
+        ? ProduceAtOnce(exclusive, buffer)
+        : ProduceElsewhere(buffer);
 
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})"/>
     /// <param name="buffer">The message.</param>
@@ -433,6 +430,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
             ? _exclusive.Append(ref payload, buffer.Length)
             : _shared!.Append(ref payload, buffer.Length);
     }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long ProduceAtOnce(ExclusiveAppender exclusive, ReadOnlySpan<byte> buffer) =>
+        exclusive.Append(ref MemoryMarshal.GetReference(buffer), buffer.Length) is >= 0 and var offset
+            ? offset
+            : ProduceElsewhere(buffer);
 
     /// <summary>
     /// Everything but a message that an Exclusive producer appends at once: a shared log, flushes, consumers too far behind.

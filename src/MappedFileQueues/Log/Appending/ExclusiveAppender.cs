@@ -102,7 +102,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length, isKnown);
         // A lane has a bound only where no publish must fence, and its bound leaves room for the next header.
-        return Publish(lane, mark, header, at, end, offset, hasNext: true, fences: false);
+        // With a length that is not known, too much has to be kept across the copy to keep the mark as well.
+        return Publish(lane, isKnown ? mark : null, header, at, end, offset, hasNext: true, fences: false);
     }
 
     public override void PrepareToMove()
@@ -285,13 +286,13 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             *(ulong*)at = 0;
 #endif
         bool hasNext = lane.Position + length < lane.Segment!.SegmentLength;
-        _ = Publish(lane, lane.Owner, header, at, at + length, lane.Offset, hasNext, !lane.MayHaveBound);
+        _ = Publish(lane, mark: null, header, at, at + length, lane.Offset, hasNext, !lane.MayHaveBound);
     }
 
     /// <summary>Steps 2 to 5, and the end of the call; returns the offset.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private long Publish(
-        AppendLane lane, CallMark mark, ulong header, byte* at, byte* end, long offset, bool hasNext, bool fences)
+        AppendLane lane, CallMark? mark, ulong header, byte* at, byte* end, long offset, bool hasNext, bool fences)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
 #if MFQ_PLANTED
@@ -308,7 +309,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.
         ProtocolSteps.Reach(ProtocolStep.Published);
         lane.Next = end;
-        return WakeAndEnd(lane, mark, offset);
+        return WakeAndEnd(lane, mark ?? lane.Owner, offset);
     }
 
     /// <summary>Only throws: so the compiler knows that it does not return, and keeps registers across it.</summary>
