@@ -40,11 +40,11 @@ public sealed class RepairKillTests : IDisposable
     {
         Assert.SkipUnless(HasTracer(), "strace is not installed.");
         Damage();
-        // Without a checkpoint nothing tells a reader that the log goes on behind the missing segment; the repair looks.
-        List<int> readable = Numbers(Damaged, CorruptionPolicy.SkipMessage);
-        Assert.Equal(MissingSegment * InSegment - 1, readable.Count);
         int[] whole =
             [.. Enumerable.Range(0, Count).Where(number => number != DamagedMessage && number / InSegment != MissingSegment)];
+        // The checkpoint is lost, but what was confirmed tells a reader that the log goes on behind the missing segment.
+        List<int> readable = Numbers(Damaged, CorruptionPolicy.SkipMessage);
+        Assert.Equal(whole, readable);
         int kills = 0;
         for (int when = 1; ; when += step)
         {

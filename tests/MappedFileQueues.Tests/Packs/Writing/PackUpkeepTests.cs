@@ -89,7 +89,16 @@ public sealed class PackUpkeepTests : IDisposable
 
         bool Put()
         {
-            pack.Put("one", PackBytes.Make(1000, ++number));
+            try
+            {
+                pack.Put("one", PackBytes.Make(1000, number + 1));
+                number++;
+            }
+            catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOSPC)
+            {
+                // While a compaction that met a full disk has the pack's reserve, no value is put.
+            }
+
             return true;
         }
     }
