@@ -8,19 +8,22 @@ internal sealed class LetterFilter
 {
     private readonly Option<long[]> _offsets = new("--offset")
     {
-        Description = "The letter at this offset, which `mfq deadletters list` shows. May be repeated.", HelpName = "OFFSET",
+        Description = "The letter at this offset, which `mfq deadletters list` shows. May be repeated.",
+        HelpName = "OFFSET",
     };
 
     private readonly Option<string?> _queue = new("--queue") { Description = "Letters of this queue.", HelpName = "NAME" };
 
     private readonly Option<string?> _consumer = new("--consumer")
     {
-        Description = "Letters of this consumer; \"\" is the default one.", HelpName = "NAME",
+        Description = "Letters of this consumer; \"\" is the default one.",
+        HelpName = "NAME",
     };
 
     private readonly Option<string?> _error = new("--error")
     {
-        Description = "Letters whose error, or its type, contains this text.", HelpName = "TEXT",
+        Description = "Letters whose error, or its type, contains this text.",
+        HelpName = "TEXT",
     };
 
     private readonly Option<bool> _all = ToolOptions.Flag("--all", "Every letter that was not settled.");

@@ -124,7 +124,8 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
     private void DamagedCursor(string file, string reason, long? offset) =>
         _findings.Add(new FileFinding(file, IsDamage: true, reason, ResetOrRepair(file))
         {
-            Consumer = CursorFile.NameOf(file), Offset = offset,
+            Consumer = CursorFile.NameOf(file),
+            Offset = offset,
         });
 
     private void Damage(string file, string reason, string remedy) =>

@@ -243,6 +243,8 @@ public sealed class BadCursorTests : IDisposable
 
     private MappedFileQueue Open(long unconsumedMax = 0) => new(new MappedFileQueueOptions
     {
-        StorePath = _temp.StorePath, SegmentSize = SegmentLength, MaxUnconsumedBytes = unconsumedMax,
+        StorePath = _temp.StorePath,
+        SegmentSize = SegmentLength,
+        MaxUnconsumedBytes = unconsumedMax,
     });
 }
