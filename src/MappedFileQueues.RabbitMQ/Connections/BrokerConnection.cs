@@ -82,7 +82,8 @@ internal sealed class BrokerConnection : IAsyncDisposable
         }
         catch (Exception error)
         {
-            await limit.CancelAsync().ConfigureAwait(false);
+            // Not awaited: what the client does then has no limit of its own.
+            _ = limit.CancelAsync();
             // It may have opened after all. What it failed with is of no interest any more.
             _ = opening.ContinueWith(
                 late => Abandon(late.Exception is null && !late.IsCanceled ? late.Result : null, sockets),

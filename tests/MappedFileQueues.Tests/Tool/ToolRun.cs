@@ -56,7 +56,8 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
         if (!process.WaitForExit(s_deadline))
         {
             process.Kill(entireProcessTree: true);
-            Assert.Fail($"Did not end within {s_deadline}: {string.Join(' ', start.ArgumentList)}");
+            Assert.Fail($"Did not end within {s_deadline}: {string.Join(' ', start.ArgumentList)}\nerrors:\n"
+                + error.GetAwaiter().GetResult());
         }
 
         copying.GetAwaiter().GetResult();
