@@ -43,7 +43,9 @@ internal sealed class BrokerConnection : IAsyncDisposable
         };
         connection.ConnectionShutdownAsync += (_, shutdown) =>
         {
-            Fail(new BrokerException($"The connection ended: {shutdown.ReplyText}", shutdown.Exception));
+            // The broker may deny the virtual host a moment after the client took the connection for open.
+            Fail(new BrokerException($"The connection ended: {shutdown.ReplyText}", shutdown.Exception)
+            { Data = { ["code"] = (int)shutdown.ReplyCode } });
             return Task.CompletedTask;
         };
         // What the broker has agreed to, which may be less than what was asked for.
