@@ -2,6 +2,7 @@ using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Net.Sockets;
 using RabbitMQ.Client;
+using RabbitMQ.Client.Events;
 
 namespace MappedFileQueues.RabbitMQ.Connections;
 
@@ -44,8 +45,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
         connection.ConnectionShutdownAsync += (_, shutdown) =>
         {
             // The broker may deny the virtual host a moment after the client took the connection for open.
-            Fail(new BrokerException($"The connection ended: {shutdown.ReplyText}", shutdown.Exception)
-            { Data = { ["code"] = (int)shutdown.ReplyCode } });
+            Fail($"The connection ended: {shutdown.ReplyText}", shutdown);
             return Task.CompletedTask;
         };
         // What the broker has agreed to, which may be less than what was asked for.
@@ -84,8 +84,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
         }
         catch (Exception error)
         {
-            // Not awaited: what the client does then has no limit of its own.
-            _ = limit.CancelAsync();
+            await limit.CancelAsync().ConfigureAwait(false);
             // It may have opened after all. What it failed with is of no interest any more.
             _ = opening.ContinueWith(
                 late => Abandon(late.Exception is null && !late.IsCanceled ? late.Result : null, sockets),
@@ -112,9 +111,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
             return channel;
         channel.ChannelShutdownAsync += (_, shutdown) =>
         {
-            Fail(new BrokerException(
-                $"The channel ended: code={shutdown.ReplyCode}, {shutdown.ReplyText}", shutdown.Exception)
-            { Data = { ["code"] = (int)shutdown.ReplyCode } });
+            Fail($"The channel ended: code={shutdown.ReplyCode}, {shutdown.ReplyText}", shutdown);
             return Task.CompletedTask;
         };
         channel.CallbackExceptionAsync += (_, callback) =>
@@ -183,6 +180,10 @@ internal sealed class BrokerConnection : IAsyncDisposable
         Interlocked.CompareExchange(ref _reason, reason, null);
         _lost.Cancel();
     }
+
+    /// <summary>The broker's code goes along: it tells a denial from trouble that passes.</summary>
+    private void Fail(string what, ShutdownEventArgs shutdown) =>
+        Fail(new BrokerException(what, shutdown.Exception) { Data = { ["code"] = (int)shutdown.ReplyCode } });
 
     public void ThrowIfLost()
     {

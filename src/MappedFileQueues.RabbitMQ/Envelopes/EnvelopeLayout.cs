@@ -37,9 +37,6 @@ internal static class EnvelopeLayout
     public const int RecordHeaderLength = 8;
     public const int PlaceUnit = 8;
 
-    /// <summary>The longest segment that a store can have, in bytes.</summary>
-    public const long SegmentLengthMax = 1L << 40;
-
     /// <summary>In a record's length: its bytes begin with headers, the first four of which are their length.</summary>
     public const uint HasHeaders = 1u << 31;
 

@@ -1,4 +1,5 @@
 using System.Buffers.Binary;
+using MappedFileQueues.Format;
 using MappedFileQueues.RabbitMQ.Envelopes;
 
 namespace MappedFileQueues.RabbitMQ;
@@ -109,7 +110,7 @@ public readonly struct StreamEnvelope
 
         // A reader leaves out whatever comes before To as fetched already. Behind the last record there is padding at most, and
         // that ends with its segment.
-        if (To - end > EnvelopeLayout.SegmentLengthMax || (From | To) % EnvelopeLayout.PlaceUnit != 0)
+        if (To - end > StoreMeta.SegmentLengthMax || (From | To) % EnvelopeLayout.PlaceUnit != 0)
             throw Bad($"Its records do not explain its range: from={From}, to={To}, records={Count}", _records.Span);
 
         if (rest.Length > 0)
