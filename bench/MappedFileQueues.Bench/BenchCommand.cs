@@ -3,6 +3,7 @@ using System.CommandLine.Parsing;
 using MappedFileQueues.Bench.Bridge;
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Bench.Gate;
 using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Packs;
@@ -43,6 +44,7 @@ internal static class BenchCommand
         root.Add(queues);
         root.Add(SuiteCommand.Create(FileFigures.Suite));
         root.Add(HeadlineCommand.Create());
+        root.Add(GateCommand.Create());
         root.Add(DotnetIoCommand.Create());
         root.Add(SuiteCommand.Create(PackFigures.Suite));
         root.Add(SuiteCommand.Create(BridgeFigures.Suite));

@@ -1,5 +1,6 @@
 using System.Diagnostics.CodeAnalysis;
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using System.Threading.Channels;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Threads;
@@ -56,6 +57,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <inheritdoc cref="Consume()"/>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public ReadOnlySpan<byte> Consume(CancellationToken cancellationToken)
     {
         TryGet(Timeout.InfiniteTimeSpan, cancellationToken, out ReadOnlySpan<byte> message);
@@ -296,6 +298,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         _queue.Remove(this);
     }
 
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     internal unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
         if (!_reader.TryGetInCall(out byte* payload, out int length))
@@ -304,10 +307,11 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         if (Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
 #endif
-        message = new ReadOnlySpan<byte>(payload, length);
+        message = MemoryMarshal.CreateReadOnlySpan(ref *payload, length);
         return true;
     }
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
     private unsafe bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
         bool found = _core.TryWait(timeout, cancellationToken, out byte* payload, out int length);

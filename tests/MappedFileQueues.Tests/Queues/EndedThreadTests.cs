@@ -96,6 +96,74 @@ public sealed class EndedThreadTests : IDisposable
         Assert.InRange(MappedSegments().Count(), 1, 5);
     }
 
+    /// <summary>
+    /// A Shared producer finds a thread's lane by its stack. The successor appends on the ended thread's lane, while others that
+    /// append for the first time release the lanes of ended threads.
+    /// </summary>
+    [Fact]
+    public void Produce_WithTheStackOfAnEndedThread_WhileItsLaneIsReleased_LosesNothing()
+    {
+        const int Count = 40_000;
+        using MappedFileQueue<long> queue = OpenShared();
+        MappedFileProducer<long> producer = queue.Producer;
+        int others = 0;
+        BackgroundCall successor = StartOnStackOf(() => producer.Produce(-1), () =>
+        {
+            for (long i = 0; i < Count; i++)
+                producer.Produce(i);
+        });
+        while (!successor.HasEnded)
+        {
+            BackgroundCall.Start(() => producer.Produce(-1)).Join();
+            others++;
+        }
+
+        successor.Join();
+        long next = 0;
+        int foreign = 0;
+        while (queue.Consumer.TryConsume(out long number))
+        {
+            if (number == -1)
+                foreign++;
+            else
+                Assert.Equal(next++, number);
+            queue.Consumer.Commit();
+        }
+
+        Assert.Equal(Count, next);
+        Assert.True(foreign > others, $"{foreign} messages of {others} other threads");
+    }
+
+    /// <summary>The ended thread left a claim open: its lane stays as it is, for the Dispose that takes the claim away.</summary>
+    [Fact]
+    public void Produce_WithTheStackOfAThreadThatEndedInAClaim_AppendsOnALaneOfItsOwn()
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions
+        {
+            StorePath = _store.StorePath,
+            LockTimeout = TimeSpan.FromMilliseconds(100),
+        });
+        MappedFileProducer producer = queue.Producer;
+        StartOnStackOf(
+            () =>
+            {
+                if (producer.Offset >= 0)
+                    producer.Produce("before"u8);
+                producer.DangerousClaim(100);
+            },
+            () =>
+            {
+                long first = producer.Produce("one"u8);
+                Assert.Equal(first + 16, producer.Produce("two"u8));
+                MessageClaim claim = producer.DangerousClaim(8);
+                Assert.Throws<InvalidOperationException>(() => producer.Produce("three"u8));
+                claim.Dispose();
+            }).Join();
+
+        producer.Dispose();
+        Assert.Throws<ObjectDisposedException>(() => producer.Produce("four"u8));
+    }
+
     /// <summary>Calls one thing on a thread, which ends, and starts another on a thread that got its stack.</summary>
     private static BackgroundCall StartOnStackOf(Action ended, Action call)
     {
@@ -150,6 +218,14 @@ public sealed class EndedThreadTests : IDisposable
         for (int i = 0; i < count; i++)
             queue.Producer.Produce(new byte[MessageLength]);
     }
+
+    private MappedFileQueue<long> OpenShared() => new(new MappedFileQueueOptions
+    {
+        StorePath = _store.StorePath,
+        SegmentSize = Segment,
+        ProducerMode = ProducerMode.Shared,
+        Durability = DurabilityLevel.PageCache,
+    });
 
     private IEnumerable<string> MappedSegments() => File.ReadLines("/proc/self/maps")
         .Select(line => line.IndexOf(_store.StorePath, StringComparison.Ordinal) is >= 0 and var at

@@ -78,6 +78,18 @@ public sealed class BenchTests
         ["open_empty_process"] = "ms",
     };
 
+    /// <summary>Code that is not compiled to the end is slower than the table: a gate that nothing fails guards nothing.</summary>
+    [Fact]
+    public void Gate_WithSlowCode_Fails()
+    {
+        using var folder = new TempStore();
+
+        ToolRun run = ToolRun.OfBench(
+            ["gate", "--only", "append_exclusive", "--no-warm-up", "--repetitions", "1", "--dir", folder.StorePath]).Expect(1);
+
+        Assert.Matches("append_exclusive .* SLOWER", run.Text);
+    }
+
     [Fact]
     public void Bench_TinyInput_WritesEveryFigureAndLeavesNoFiles()
     {

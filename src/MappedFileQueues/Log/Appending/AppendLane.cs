@@ -65,6 +65,9 @@ internal sealed unsafe class AppendLane(object appender, Thread? thread) : Singl
     /// <summary>The ceiling is looked up again when the lane reaches this offset.</summary>
     public long CeilingUntil;
 
+    /// <summary>How often its thread had to look for it (Shared).</summary>
+    public uint Lookups;
+
     /// <summary>The appender that this lane belongs to.</summary>
     public object Appender => appender;
 

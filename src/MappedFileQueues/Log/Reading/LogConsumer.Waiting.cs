@@ -11,6 +11,8 @@ internal sealed unsafe partial class LogConsumer
     /// </summary>
     public static TimeSpan HoleSleepMax { get; set; } = TimeSpan.FromMilliseconds(2);
 
+    private const int LooksPerTurn = 64;
+
     private ReadStatus TryLook(out byte* payload, out int length)
     {
         ReadStatus status = Reader.TryRead(out payload, out length);
@@ -102,12 +104,16 @@ internal sealed unsafe partial class LogConsumer
         long looked = began;
         while (true)
         {
-            for (int i = 0; i < 64; i++)
+            // A message that arrives has a short way to its reader; what is rare (a hole, damage, the next segment) can wait for
+            // some hundred nanoseconds.
+            for (int i = 0; i < LooksPerTurn; i++)
             {
-                if (Reader.HasSomething() && TryLook(out payload, out length) == ReadStatus.Message)
+                if (Reader.TryReadInPlace(out payload, out length))
                     return true;
             }
 
+            if (Reader.HasSomething() && TryLook(out payload, out length) == ReadStatus.Message)
+                return true;
             long now = Stopwatch.GetTimestamp();
             if (cancellationToken.IsCancellationRequested || now >= end)
                 return false;

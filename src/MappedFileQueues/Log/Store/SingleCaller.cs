@@ -122,7 +122,7 @@ internal abstract unsafe class SingleCaller
                 _owner.InCall = 0;
             if (_owner.Thread != thread && !TryTakeFromOther(thread))
                 return false;
-            _owner.StackStart = RuntimeHelpers.TryEnsureSufficientExecutionStack() ? stack - CallMark.StackLength : null;
+            _owner.SetStack(stack);
             Volatile.Write(ref _owner.InCall, 1); // P7 release: before the bound is read; pairs with P7 full in LaneDrain.
             return true;
         }
@@ -216,6 +216,11 @@ internal sealed unsafe class CallMark
     public void End() =>
         // P7 release: nothing of the mapping is used after it; pairs with P7 acquire in SingleCaller.
         Volatile.Write(ref InCall, 0);
+
+    /// <summary>Remembers the calling thread's stack below an address.</summary>
+    /// <param name="stack">The address of a local variable.</param>
+    public void SetStack(byte* stack) =>
+        StackStart = RuntimeHelpers.TryEnsureSufficientExecutionStack() ? stack - StackLength : null;
 
     /// <summary>Whether the address lies in the part of the stack that is known to belong to the thread.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
