@@ -6,6 +6,7 @@ using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Packs;
+using MappedFileQueues.Bench.Peers;
 using MappedFileQueues.Bench.Processes;
 using MappedFileQueues.Bench.Reporting;
 using MappedFileQueues.Tool.Arguments;
@@ -46,6 +47,7 @@ internal static class BenchCommand
         root.Add(DotnetIoCommand.Create());
         root.Add(SuiteCommand.Create(PackFigures.Suite));
         root.Add(SuiteCommand.Create(BridgeFigures.Suite));
+        root.Add(SuiteCommand.Create(PeerFigures.Suite));
         return root;
     }
 
