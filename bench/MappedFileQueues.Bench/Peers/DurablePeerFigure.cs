@@ -7,7 +7,10 @@ namespace MappedFileQueues.Bench.Peers;
 /// <summary>One side of a durable figure: what is read back, and what a caller of its own appends with.</summary>
 /// <param name="Queue">Opened for the whole figure.</param>
 /// <param name="NewCaller">Appends the messages 0 to n - 1, each call or batch on the disk when it returns.</param>
-internal sealed record DurableSide(BenchQueue Queue, Func<Func<int, Task>> NewCaller);
+/// <param name="StartWork">
+/// What has to run besides the callers; it ends before the other side's turn, for which it would take a CPU. Null for nothing.
+/// </param>
+internal sealed record DurableSide(BenchQueue Queue, Func<Func<int, Task>> NewCaller, Func<IDisposable>? StartWork = null);
 
 /// <summary>
 /// Messages a second that one caller, or many at once, append durably: a peer and ours in turn. Callers are threads, or tasks where
@@ -60,7 +63,8 @@ internal sealed class DurablePeerFigure(
         Func<int, Task> ourCaller = ours.NewCaller();
         WarmUp.UntilCompiled(() =>
         {
-            peerCaller(warmUpCount).GetAwaiter().GetResult();
+            using (peer.StartWork?.Invoke())
+                peerCaller(warmUpCount).GetAwaiter().GetResult();
             ourCaller(warmUpCount).GetAwaiter().GetResult();
             _ = peer.Queue.Read(warmUpCount);
             _ = ours.Queue.Read(warmUpCount);
@@ -71,7 +75,9 @@ internal sealed class DurablePeerFigure(
     {
         Func<int, Task>[] callers = [.. Enumerable.Range(0, callerCount).Select(_ => side.NewCaller())];
         long count = (long)each * callerCount;
-        long ticks = isAsynchronous ? AppendInTasks(callers) : AppendInThreads(callers);
+        long ticks;
+        using (side.StartWork?.Invoke())
+            ticks = isAsynchronous ? AppendInTasks(callers) : AppendInThreads(callers);
         Sums.Check(context.Task.Role, side.Queue.Read(count), (ulong)callerCount * Message64.ExpectedSum(each));
         return count * 1e9 / Clock.Nanoseconds(ticks);
     }

@@ -29,8 +29,8 @@ internal sealed class FasterLogQueue : BenchQueue
     /// <param name="path">The folder.</param>
     /// <param name="count">How many messages its memory has to hold.</param>
     /// <param name="followsTail">A reader gets what is not committed yet; each append then moves the safe tail on.</param>
-    /// <param name="commitsEach">Each append asks for a commit; those that come while one is under way share the next.</param>
-    public FasterLogQueue(string path, long count, bool followsTail = false, bool commitsEach = false)
+    /// <param name="isDurable">Commits are made to be frequent.</param>
+    public FasterLogQueue(string path, long count, bool followsTail = false, bool isDurable = false)
     {
         _followsTail = followsTail;
         long memory = Math.Max(count * EntryLengthMax + PageLength, PagesMin * PageLength);
@@ -41,13 +41,11 @@ internal sealed class FasterLogQueue : BenchQueue
             TryRecoverLatest = false,
             AutoRefreshSafeTailAddress = followsTail,
         };
-        if (commitsEach)
+        if (isDurable)
         {
-            // Commits as records of the log itself, which need checksums: one write to the disk for each, not two.
+            // A commit is a record of the log itself, which needs checksums: a caller waits for one write to the disk, not two.
             _settings.FastCommitMode = true;
             _settings.LogChecksum = LogChecksumType.PerEntry;
-            _settings.AutoCommit = true;
-            _settings.LogCommitPolicy = LogCommitPolicy.MaxParallel(1);
         }
 
         _log = new FasterLog(_settings);
@@ -81,18 +79,19 @@ internal sealed class FasterLogQueue : BenchQueue
         _settings.Dispose();
     }
 
-    /// <summary>Appends messages, each on the disk before the next.</summary>
-    public async Task AppendDurably(int count)
+    /// <summary>Appends messages and commits each before the next: for a caller that has no company.</summary>
+    public Task AppendAndCommit(int count) => AppendDurably(count, async (log, bytes) =>
     {
-        byte[] bytes = new byte[Message64.Length];
-        Message64 message = Message64.Create();
-        for (int i = 0; i < count; i++)
-        {
-            message.Number = (ulong)i;
-            MemoryMarshal.Write(bytes, in message);
-            await _log.EnqueueAndWaitForCommitAsync(bytes).ConfigureAwait(false);
-        }
-    }
+        await log.EnqueueAsync(bytes).ConfigureAwait(false);
+        await log.CommitAsync().ConfigureAwait(false);
+    });
+
+    /// <summary>Appends messages, each on the disk before the next, while <see cref="StartCommitting"/> commits.</summary>
+    public Task AppendAndWait(int count) =>
+        AppendDurably(count, async (log, bytes) => await log.EnqueueAndWaitForCommitAsync(bytes).ConfigureAwait(false));
+
+    /// <summary>Commits in a task, one commit after the other, until the answer is disposed.</summary>
+    public IDisposable StartCommitting() => new Committer(_log);
 
     protected override void AppendChunk(long from, int count) => Append(_log, ref _message, from, count);
 
@@ -112,6 +111,18 @@ internal sealed class FasterLogQueue : BenchQueue
         return _sum.Value;
     }
 
+    private async Task AppendDurably(int count, Func<FasterLog, byte[], Task> append)
+    {
+        byte[] bytes = new byte[Message64.Length];
+        Message64 message = Message64.Create();
+        for (int i = 0; i < count; i++)
+        {
+            message.Number = (ulong)i;
+            MemoryMarshal.Write(bytes, in message);
+            await append(_log, bytes).ConfigureAwait(false);
+        }
+    }
+
     [MethodImpl(MethodImplOptions.NoInlining)]
     private static void Append(FasterLog log, ref Message64 message, long from, int count)
     {
@@ -128,5 +139,28 @@ internal sealed class FasterLogQueue : BenchQueue
     {
         public void Consume(ReadOnlySpan<byte> entry, long currentAddress, long nextAddress) =>
             sum.Value += MemoryMarshal.AsRef<Message64>(entry).Sum();
+    }
+
+    private sealed class Committer : IDisposable
+    {
+        private readonly Task _task;
+        private volatile bool _ends;
+
+        public Committer(FasterLog log) => _task = Task.Run(async () =>
+        {
+            while (!_ends)
+            {
+                await log.CommitAsync().ConfigureAwait(false);
+
+                // With nothing to commit the call returns at once.
+                await Task.Yield();
+            }
+        });
+
+        public void Dispose()
+        {
+            _ends = true;
+            _task.GetAwaiter().GetResult();
+        }
     }
 }

@@ -3,13 +3,11 @@ namespace MappedFileQueues.Bench.Peers;
 /// <summary>The figures of the group `peers`, in the order of measuring. docs/BENCHMARKS.md says what each name means.</summary>
 internal static class PeerFigures
 {
-    private const string AppendNote = "new files, nothing prepared, no flush in the time; ours computes checksums, the peers do not.";
+    private const string StoreNote =
+        "new files, nothing prepared, no flush in the time, read from memory; ours writes and verifies checksums and commits each "
+        + "message, SQLite stores its position every 1,000 rows, the others do none of it.";
 
-    private const string ReadNote =
-        "what was just appended, in memory; ours verifies checksums and commits each message, SQLite stores its position every "
-        + "1,000 rows, the others store none.";
-
-    private const string PassNote = "two threads of one process at once (pass_2proc: two processes), no flush in the time.";
+    private const string PassNote = "two threads of one process at once, for pass_2proc two processes; no flush in the time.";
 
     private const string DurableNote = "each message, or batch of 1,000, is on the disk before the call returns.";
 
@@ -23,12 +21,11 @@ internal static class PeerFigures
         "peers",
         "Measures the queue and the log provider beside the libraries that a user would take instead.",
         [
-            Group(Peer.FasterLog, AppendNote, "append_fasterlog", "read_fasterlog"),
-            Group(Peer.Sqlite, AppendNote, "append_sqlite", "read_sqlite"),
-            Group(Peer.Channel, AppendNote, "append_channel", "read_channel"),
-            Group(Peer.FasterLog, AppendNote, "append_exclusive_fasterlog"),
-            Group(Peer.Sqlite, AppendNote, "append_exclusive_sqlite"),
-            Group(Peer.Channel, AppendNote, "append_exclusive_channel"),
+            Group(Peer.FasterLog, StoreNote, "append_fasterlog", "read_fasterlog"),
+            Group(Peer.Sqlite, StoreNote, "append_sqlite", "read_sqlite"),
+            Group(Peer.Channel, StoreNote, "append_channel", "read_channel"),
+            Group(Peer.FasterLog, StoreNote, "append_exclusive_fasterlog"),
+            Group(Peer.Channel, StoreNote, "append_exclusive_channel"),
             Group(Peer.FasterLog, "as append_fasterlog with all memory and room made before.", "append_prepared_fasterlog"),
             Group(Peer.FasterLog, PassNote, "pass_fasterlog"),
             Group(Peer.Sqlite, PassNote, "pass_sqlite"),
@@ -39,6 +36,7 @@ internal static class PeerFigures
             Durable(Peer.PersistentChannel, "durable_1_persistentchannel"),
             Durable(Peer.FasterLog, "durable_64_fasterlog"),
             Durable(Peer.Sqlite, "durable_64_sqlite"),
+            Durable(Peer.Sqlite, "durable_64_sqlite_locked"),
             Durable(Peer.PersistentChannel, "durable_64_persistentchannel"),
             Durable(Peer.Sqlite, "durable_batch_sqlite"),
             Durable(Peer.PersistentChannel, "durable_read_persistentchannel"),
@@ -50,7 +48,7 @@ internal static class PeerFigures
             Group(Peer.ZLogger, LogNote, "log_line_4_zlogger"),
             Group(Peer.NLog, LogNote, "log_line_4_nlog"),
         ],
-        Messages: (2_000_000, 250_000));
+        Messages: (2_000_000, 200_000));
 
     private static BenchFigureGroup Durable(Peer peer, string name) =>
         Group(peer, peer == Peer.PersistentChannel ? ChannelNote : DurableNote, name) with { IsFlushed = true };

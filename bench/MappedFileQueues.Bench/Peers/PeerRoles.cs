@@ -9,7 +9,6 @@ namespace MappedFileQueues.Bench.Peers;
 /// <summary>What a process of the group `peers` measures; most figures are one role of their own name.</summary>
 internal static class PeerRoles
 {
-    /// <summary>The second figure of a role that appends and reads, or the only one.</summary>
     public static IReadOnlyDictionary<string, Func<ChildContext, IReadOnlyList<Samples>>> All { get; } =
         new Dictionary<string, Func<ChildContext, IReadOnlyList<Samples>>>
         {
@@ -17,7 +16,6 @@ internal static class PeerRoles
             ["append_sqlite"] = child => Store(child, "read_sqlite", Sqlite, Shared, CountOfSqlite(child)),
             ["append_channel"] = child => Store(child, "read_channel", Channel, Shared, child.Messages),
             ["append_exclusive_fasterlog"] = child => Store(child, null, FasterLog, Exclusive, child.Messages),
-            ["append_exclusive_sqlite"] = child => Store(child, null, Sqlite, Exclusive, CountOfSqlite(child)),
             ["append_exclusive_channel"] = child => Store(child, null, Channel, Exclusive, child.Messages),
             ["append_prepared_fasterlog"] = Prepared,
             ["pass_fasterlog"] = child => Pass(
@@ -26,10 +24,11 @@ internal static class PeerRoles
             ["pass_channel"] = child => Pass(child, Channel, child.Messages),
             ["pass_2proc_sqlite"] = child => new SqlitePairFigure(child).Measure(),
             ["durable_1_fasterlog"] = child => DurableFasterLog(child, callerCount: 1),
-            ["durable_1_sqlite"] = child => DurableSqlite(child, callerCount: 1),
+            ["durable_1_sqlite"] = child => DurableSqlite(child, callerCount: 1, queue => queue.NewCaller),
             ["durable_1_persistentchannel"] = child => DurableChannel(child, callerCount: 1),
             ["durable_64_fasterlog"] = child => DurableFasterLog(child, Callers),
-            ["durable_64_sqlite"] = child => DurableSqlite(child, Callers),
+            ["durable_64_sqlite"] = child => DurableSqlite(child, Callers, queue => queue.NewCaller),
+            ["durable_64_sqlite_locked"] = child => DurableSqlite(child, Callers, queue => queue.NewLockedCaller),
             ["durable_64_persistentchannel"] = child => DurableChannel(child, Callers),
             ["durable_batch_sqlite"] = DurableBatches,
             ["durable_read_persistentchannel"] = child => new StorePeerFigure(
@@ -55,7 +54,16 @@ internal static class PeerRoles
     private static BenchQueue Channel(string path, long count) => new ChannelQueue();
 
     private static Func<string, long, BenchQueue> Ours(ProducerMode mode) => (path, _) =>
-        new StructQueue(BenchStore.InDefaultSegments(path, mode, ChecksumMode.WriteAndVerify));
+        Attached(BenchStore.InDefaultSegments(path, mode, ChecksumMode.WriteAndVerify));
+
+    /// <summary>Producer and consumer are there before the clock starts, as those of a peer are.</summary>
+    private static StructQueue Attached(MappedFileQueueOptions options)
+    {
+        StructQueue queue = new(options);
+        queue.AttachProducer();
+        queue.SeekToStart();
+        return queue;
+    }
 
     private static IReadOnlyList<Samples> Store(
         ChildContext child, string? readName, Func<string, long, BenchQueue> openPeer, ProducerMode mode, long count) =>
@@ -65,7 +73,7 @@ internal static class PeerRoles
     {
         PeerSides sides = new(
             FasterLog,
-            (path, count) => new StructQueue(BenchStore.InOneSegment(path, count, Shared, ChecksumMode.WriteAndVerify)),
+            (path, count) => Attached(BenchStore.InOneSegment(path, count, Shared, ChecksumMode.WriteAndVerify)),
             child.Messages,
             IsPrepared: true);
         return new StorePeerFigure(child, child.Task.Role, readName: null, sides).Measure();
@@ -88,20 +96,23 @@ internal static class PeerRoles
         return new DurablePeerFigure(child, callerCount, isAsynchronous: true, Math.Max(count / callerCount, 1)).Measure(
             path =>
             {
-                FasterLogQueue queue = new(path, count * (child.Repetitions + 1L), commitsEach: true);
-                return new DurableSide(queue, () => queue.AppendDurably);
+                FasterLogQueue queue = new(path, count * (child.Repetitions + 1L), isDurable: true);
+                return callerCount == 1
+                    ? new DurableSide(queue, () => queue.AppendAndCommit)
+                    : new DurableSide(queue, () => queue.AppendAndWait, queue.StartCommitting);
             },
             ours => () => ours.AppendEachAsync);
     }
 
-    private static IReadOnlyList<Samples> DurableSqlite(ChildContext child, int callerCount)
+    private static IReadOnlyList<Samples> DurableSqlite(
+        ChildContext child, int callerCount, Func<SqliteQueue, Func<Func<int, Task>>> callerOf)
     {
-        int count = DurableFigure.CountFor(child.Messages) * (callerCount > 1 ? 4 : 1);
+        int count = DurableFigure.CountFor(child.Messages);
         return new DurablePeerFigure(child, callerCount, isAsynchronous: false, Math.Max(count / callerCount, 1)).Measure(
             path =>
             {
                 SqliteQueue queue = new(path, isDurable: true);
-                return new DurableSide(queue, queue.NewCaller);
+                return new DurableSide(queue, callerOf(queue));
             },
             ours => () => ours.AppendEach);
     }

@@ -21,7 +21,7 @@ internal sealed class SqliteQueue : BenchQueue
     private readonly SqliteCommand _select;
     private readonly SqliteCommand _store;
     private readonly byte[] _body = new byte[Message64.Length];
-    private readonly byte[] _bodyRead = new byte[Message64.Length];
+    private readonly Lock _gate = new();
     private Message64 _message = Message64.Create();
     private long _position;
 
@@ -69,26 +69,29 @@ internal sealed class SqliteQueue : BenchQueue
         {
             Message64 message = Message64.Create();
             for (int i = 0; i < count; i++)
-            {
-                message.Number = (ulong)i;
-                MemoryMarshal.Write(body, in message);
-                insert.ExecuteNonQuery();
-            }
-
+                Append(insert, body, ref message, i);
             return Task.CompletedTask;
         };
     }
+
+    /// <summary>What one thread appends with: the connection of all, behind a lock, a row a transaction.</summary>
+    public Func<int, Task> NewLockedCaller() => count =>
+    {
+        Message64 message = Message64.Create();
+        for (int i = 0; i < count; i++)
+        {
+            lock (_gate)
+                Append(_insert, _body, ref message, i);
+        }
+
+        return Task.CompletedTask;
+    };
 
     protected override void AppendChunk(long from, int count)
     {
         _begin.ExecuteNonQuery();
         for (int i = 0; i < count; i++)
-        {
-            _message.Number = (ulong)(from + i);
-            MemoryMarshal.Write(_body, in _message);
-            _insert.ExecuteNonQuery();
-        }
-
+            Append(_insert, _body, ref _message, from + i);
         _commit.ExecuteNonQuery();
     }
 
@@ -106,6 +109,13 @@ internal sealed class SqliteQueue : BenchQueue
         return sum;
     }
 
+    private static void Append(SqliteCommand insert, byte[] body, ref Message64 message, long number)
+    {
+        message.Number = (ulong)number;
+        MemoryMarshal.Write(body, in message);
+        insert.ExecuteNonQuery();
+    }
+
     private int ReadSome(int count, ref ulong sum)
     {
         _select.Parameters[0].Value = _position;
@@ -116,8 +126,9 @@ internal sealed class SqliteQueue : BenchQueue
             for (; rows.Read(); read++)
             {
                 _position = rows.GetInt64(0);
-                rows.GetBytes(1, 0, _bodyRead, 0, _bodyRead.Length);
-                sum += MemoryMarshal.AsRef<Message64>(_bodyRead).Sum();
+
+                // GetBytes opens each value as a stream.
+                sum += MemoryMarshal.AsRef<Message64>(rows.GetFieldValue<byte[]>(1)).Sum();
             }
         }
 
