@@ -7,13 +7,17 @@ using MappedFileQueues.Bench.Queues;
 namespace MappedFileQueues.Bench.Peers;
 
 /// <summary>
-/// FasterLog on its own device for local files, which writes through to the disk. Its memory holds all messages of a repetition, so
-/// that no append waits for the disk. Entries are copied in by Enqueue and consumed in place.
+/// FasterLog on its own device for local files, which writes through to the disk. Its memory holds all messages of a repetition
+/// twice and half of it may stay unwritten, so that no append waits for the disk. Entries are copied in by Enqueue and consumed in
+/// place.
 /// </summary>
 internal sealed class FasterLogQueue : BenchQueue
 {
     /// <summary>An entry with its header, and with a checksum where there is one.</summary>
     private const int EntryLengthMax = 80;
+
+    /// <summary>Pages that are not committed are written only when they fill more than this.</summary>
+    private const double UnwrittenShare = 0.5;
 
     private const int PageLength = 1 << 22;
     private const int PagesMin = 4;
@@ -33,11 +37,12 @@ internal sealed class FasterLogQueue : BenchQueue
     public FasterLogQueue(string path, long count, bool followsTail = false, bool isDurable = false)
     {
         _followsTail = followsTail;
-        long memory = Math.Max(count * EntryLengthMax + PageLength, PagesMin * PageLength);
+        long memory = Math.Max((long)(count * EntryLengthMax / UnwrittenShare) + PageLength, PagesMin * PageLength);
         _settings = new FasterLogSettings(path)
         {
             PageSize = PageLength,
             MemorySize = (long)BitOperations.RoundUpToPowerOf2((ulong)memory),
+            MutableFraction = UnwrittenShare,
             TryRecoverLatest = false,
             AutoRefreshSafeTailAddress = followsTail,
         };
