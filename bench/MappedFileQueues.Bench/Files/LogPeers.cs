@@ -10,8 +10,8 @@ using ZLogger;
 namespace MappedFileQueues.Bench.Files;
 
 /// <summary>
-/// Our log provider and the loggers that users would take instead, each called as its documentation says is fastest, with the time
-/// and the level before the message. None flushes to the disk, and none may drop a line.
+/// Our log provider and the loggers that users would take instead, each called as its documentation says is fastest, with the
+/// time and the level before the message. None flushes to the disk, and none may drop a line.
 /// </summary>
 internal static partial class LogPeers
 {
@@ -64,8 +64,8 @@ internal static partial class LogPeers
     }
 
     /// <summary>
-    /// NLog's file target, kept open and not flushed after each write, behind the asynchronous wrapper, which waits when its queue
-    /// of 10,000 lines is full.
+    /// NLog's file target, kept open and not flushed after each write, behind the asynchronous wrapper, which waits when its
+    /// queue of 10,000 lines is full.
     /// </summary>
     public static (LineLogger Log, IDisposable Logger) NLog(string path)
     {

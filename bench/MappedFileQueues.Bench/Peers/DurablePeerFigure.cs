@@ -13,8 +13,8 @@ namespace MappedFileQueues.Bench.Peers;
 internal sealed record DurableSide(BenchQueue Queue, Func<Func<int, Task>> NewCaller, Func<IDisposable>? StartWork = null);
 
 /// <summary>
-/// Messages a second that one caller, or many at once, append durably: a peer and ours in turn. Callers are threads, or tasks where
-/// the peer is made for them. All messages are read back and added up after each repetition.
+/// Messages a second that one caller, or many at once, append durably: a peer and ours in turn. Callers are threads, or tasks
+/// where the peer is made for them. All messages are read back and added up after each repetition.
 /// </summary>
 /// <param name="context">The process.</param>
 /// <param name="callerCount">How many callers.</param>

@@ -8,8 +8,8 @@ namespace MappedFileQueues.Bench.Peers;
 
 /// <summary>
 /// FasterLog on its own device for local files, which writes through to the disk. Its memory holds all messages of a repetition
-/// twice and half of it may stay unwritten, so that no append waits for the disk. Entries are copied in by Enqueue and consumed in
-/// place.
+/// twice and half of it may stay unwritten, so that no append waits for the disk. Entries are copied in by Enqueue and consumed
+/// in place.
 /// </summary>
 internal sealed class FasterLogQueue : BenchQueue
 {

@@ -4,8 +4,8 @@ namespace MappedFileQueues.Bench.Peers;
 internal static class PeerFigures
 {
     private const string StoreNote =
-        "new files, nothing prepared, no flush in the time, read from memory; ours writes and verifies checksums and commits each "
-        + "message, SQLite stores its position every 1,000 rows, the others do none of it.";
+        "new files, nothing prepared, no flush in the time, read from memory; ours writes and verifies checksums and commits "
+        + "each message, SQLite stores its position every 1,000 rows, the others do none of it.";
 
     private const string PassNote = "two threads of one process at once, for pass_2proc two processes; no flush in the time.";
 

@@ -124,7 +124,8 @@ internal static class PeerRoles
             path =>
             {
                 // What is written while code is compiled goes into the same partition.
-                PersistentChannelQueue queue = new(path, count * (child.Repetitions + 1L) + 10_000, hasOneWriter: callerCount == 1);
+                long room = count * (child.Repetitions + 1L) + 10_000;
+                PersistentChannelQueue queue = new(path, room, hasOneWriter: callerCount == 1);
                 return new DurableSide(queue, () => queue.AppendDurably);
             },
             ours => () => ours.AppendEachAsync);

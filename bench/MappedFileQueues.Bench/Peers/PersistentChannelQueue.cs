@@ -5,9 +5,9 @@ using MappedFileQueues.Bench.Queues;
 namespace MappedFileQueues.Bench.Peers;
 
 /// <summary>
-/// PersistentChannel, set up as its documentation says is fastest: one partition that holds all, its room made first. It opens its
-/// files to write through: a message and its position are on the disk when WriteAsync returns, and the reader's position when
-/// ReadAsync does. It has no other mode.
+/// PersistentChannel, set up as its documentation says is fastest: one partition that holds all, its room made first. It opens
+/// its files to write through: a message and its position are on the disk when WriteAsync returns, and the reader's position
+/// when ReadAsync does. It has no other mode.
 /// </summary>
 /// <param name="path">The folder.</param>
 /// <param name="count">How many messages the partition holds.</param>

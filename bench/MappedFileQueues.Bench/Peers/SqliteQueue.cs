@@ -5,8 +5,8 @@ using Microsoft.Data.Sqlite;
 namespace MappedFileQueues.Bench.Peers;
 
 /// <summary>
-/// A SQLite table as a queue, in WAL mode: 1,000 rows a transaction, statements prepared once, one connection that appends and one
-/// that reads by 1,000 rows and then stores its position, which is its commit. A reader that finds nothing asks again.
+/// A SQLite table as a queue, in WAL mode: 1,000 rows a transaction, statements prepared once, one connection that appends and
+/// one that reads by 1,000 rows and then stores its position, which is its commit. A reader that finds nothing asks again.
 /// </summary>
 internal sealed class SqliteQueue : BenchQueue
 {

@@ -1,9 +1,9 @@
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
-/// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums, and
-/// PersistentChannel has none; so a byte that changes under them must show in the sum, and the run must end with exit code 1 and
-/// say why.
+/// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums,
+/// and PersistentChannel has none; so a byte that changes under them must show in the sum, and the run must end with exit code
+/// 1 and say why.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class BenchHonestyTests

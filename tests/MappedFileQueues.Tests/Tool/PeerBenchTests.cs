@@ -68,7 +68,7 @@ public sealed class PeerBenchTests
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
-    /// <summary>The library of one peer cannot be loaded: its figure is missing, with a sentence, and the others are there.</summary>
+    /// <summary>The library of one peer cannot be loaded: its figure is missing, with a sentence, the others are there.</summary>
     [Fact]
     public void BenchPeers_PeerThatDoesNotStart_LeavesOutItsFiguresOnly()
     {
