@@ -1,8 +1,7 @@
 using System.Runtime.CompilerServices;
 using System.Threading.Channels;
-using MappedFileQueues.Bench.Queues;
 
-namespace MappedFileQueues.Bench.Peers;
+namespace MappedFileQueues.Bench.Queues;
 
 /// <summary>The framework's unbounded channel, for one writer and one reader: in memory only, so it is the floor.</summary>
 internal sealed class ChannelQueue : BenchQueue
