@@ -7,6 +7,7 @@ using MappedFileQueues.Bench.Gate;
 using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Packs;
+using MappedFileQueues.Bench.Peers;
 using MappedFileQueues.Bench.Processes;
 using MappedFileQueues.Bench.Reporting;
 using MappedFileQueues.Tool.Arguments;
@@ -48,6 +49,7 @@ internal static class BenchCommand
         root.Add(DotnetIoCommand.Create());
         root.Add(SuiteCommand.Create(PackFigures.Suite));
         root.Add(SuiteCommand.Create(BridgeFigures.Suite));
+        root.Add(SuiteCommand.Create(PeerFigures.Suite));
         return root;
     }
 

@@ -19,7 +19,7 @@ internal sealed class DurableFigure(
     private const int SharingMax = 16;
 
     /// <summary>What stands in the store before.</summary>
-    private const long FilledLength = 32L << 20;
+    public const long FilledLength = 32L << 20;
 
     /// <summary>A store that recycles keeps so much, and goes around several times before.</summary>
     private const long KeptLength = 256L << 20;
@@ -82,7 +82,7 @@ internal sealed class DurableFigure(
         }
     }
 
-    private static void Fill(MappedFileProducer<Message64> producer, long length)
+    public static void Fill(MappedFileProducer<Message64> producer, long length)
     {
         Message64[] batch = [.. Enumerable.Repeat(Message64.Create(), 4096)];
         while (producer.Offset < length)
@@ -106,7 +106,7 @@ internal sealed class DurableFigure(
         return MessageCount * 1e9 / Clock.Nanoseconds(Clock.Now - started);
     }
 
-    private static async Task AppendAsync(MappedFileProducer<Message64> producer, int count)
+    public static async Task AppendAsync(MappedFileProducer<Message64> producer, int count)
     {
         Message64 message = Message64.Create();
         for (int i = 0; i < count; i++)

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Bench.Figures;
 /// and pages are there before the clock starts. Cold: a store that was just made, with the options' own preparing ahead,
 /// beside a new, sparse file.
 /// </summary>
-internal sealed class ProcessToProcessFigure(ChildContext context, bool isCold) : PairFigure(context)
+internal class ProcessToProcessFigure(ChildContext context, bool isCold) : PairFigure(context)
 {
     private Message64 _message = Message64.Create();
 

@@ -1,17 +1,22 @@
 using System.Globalization;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
-using MappedFileQueues.Files;
-using Microsoft.Extensions.Logging;
-using Serilog;
 
 namespace MappedFileQueues.Bench.Files;
 
+/// <summary>Logs so many lines with this name, numbered from 0.</summary>
+internal delegate void LineLogger(string name, long count);
+
 /// <summary>
 /// Nanoseconds for each line of a log with two texts and a number, with the closing: the log provider behind a generated log
-/// method, beside Serilog's file sink with `buffered: true`, called by its own interface.
+/// method, beside another logger. The lines come from one thread or several, and each is looked at afterwards.
 /// </summary>
-internal sealed partial class LogLineFigure(ChildContext context)
+/// <param name="context">The process.</param>
+/// <param name="openPeer">The other logger.</param>
+/// <param name="count">The lines of a repetition.</param>
+/// <param name="threadCount">How many threads log them.</param>
+internal sealed class LogLineFigure(
+    ChildContext context, Func<string, (LineLogger Log, IDisposable Logger)> openPeer, long count, int threadCount = 1)
 {
     public const string Name = "log_line";
 
@@ -19,68 +24,91 @@ internal sealed partial class LogLineFigure(ChildContext context)
     private const int BytesPerLine = 400;
 
     private const int WarmUpCount = 300;
-    private const string Who = "Alice";
-    private const string Place = "the second floor";
+
+    /// <summary>A name for each thread.</summary>
+    private static readonly string[] s_names = ["Alice", "Bob", "Carol", "Dave"];
+
+    /// <summary>The figure of the group `files`.</summary>
+    public static IReadOnlyList<Samples> BesideSerilog(ChildContext context) =>
+        new LogLineFigure(context, LogPeers.Serilog, context.Bytes / BytesPerLine).Measure();
 
     public IReadOnlyList<Samples> Measure()
     {
         WarmUp.UntilCompiled(() =>
         {
-            _ = MeasureSerilog(WarmUpCount);
-            _ = MeasureOurs(WarmUpCount);
+            _ = Measure("peer.log", openPeer, WarmUpCount);
+            _ = Measure("ours.log", LogPeers.Ours, WarmUpCount);
         });
-        long count = context.Bytes / BytesPerLine;
-        return [Interleaved.Run(Name, "ns", context.Repetitions, () => MeasureSerilog(count), () => MeasureOurs(count))];
+        return
+        [
+            Interleaved.Run(
+                context.Task.Role,
+                "ns",
+                context.Repetitions,
+                () => Measure("peer.log", openPeer, count),
+                () => Measure("ours.log", LogPeers.Ours, count)),
+        ];
     }
 
-    [LoggerMessage(1, LogLevel.Information, "User {Name} came to {Place} with {Count}")]
-    private static partial void Came(Microsoft.Extensions.Logging.ILogger logger, string name, string place, long count);
-
-    private double MeasureSerilog(long count)
+    private double Measure(string file, Func<string, (LineLogger Log, IDisposable Logger)> open, long lines)
     {
-        string path = context.Path("serilog.log");
-        Ballast.Take(count * BytesPerLine);
-        Serilog.Core.Logger logger = new LoggerConfiguration()
-            .WriteTo.File(path, buffered: true, fileSizeLimitBytes: null, formatProvider: CultureInfo.InvariantCulture)
-            .CreateLogger();
-        long start = Clock.Now;
-        for (long i = 0; i < count; i++)
-            logger.Information("User {Name} came to {Place} with {Count}", Who, Place, i);
-        logger.Dispose();
-        return Checked(path, start, count);
-    }
-
-    private double MeasureOurs(long count)
-    {
-        string path = context.Path("ours.log");
-        Ballast.Take(count * BytesPerLine);
-        ILoggerFactory factory = LoggerFactory.Create(builder => builder.AddMappedFile(options =>
+        string path = context.Path(file);
+        Ballast.Take(lines * BytesPerLine);
+        long each = lines / threadCount;
+        (LineLogger log, IDisposable logger) = open(path);
+        double nanoseconds;
+        if (threadCount == 1)
         {
-            options.Path = path;
-            options.File = new AppendFileOptions { Durability = AppendDurability.PageCache };
-        }));
-        Microsoft.Extensions.Logging.ILogger logger = factory.CreateLogger("Bench");
-        long start = Clock.Now;
-        for (long i = 0; i < count; i++)
-            Came(logger, Who, Place, i);
-        factory.Dispose();
-        return Checked(path, start, count);
-    }
-
-    private static double Checked(string path, long start, long count)
-    {
-        double nanoseconds = Clock.NanosecondsEach(start, count);
-        long next = 0;
-        foreach (string line in File.ReadLines(path))
+            long start = Clock.Now;
+            log(s_names[0], each);
+            logger.Dispose();
+            nanoseconds = Clock.NanosecondsEach(start, each);
+        }
+        else
         {
-            ReadOnlySpan<char> number = line.AsSpan(line.LastIndexOf(' ') + 1);
-            if (!line.Contains(Place, StringComparison.Ordinal) || long.Parse(number, CultureInfo.InvariantCulture) != next++)
-                throw new ToolException($"A line was not logged as it should be: number={next - 1}, line={line}.");
+            nanoseconds = LogInThreads(log, logger, each);
         }
 
-        if (next != count)
-            throw new ToolException($"Lines are missing: logged={count}, found={next}, file={path}.");
+        Check(path, each);
         BlockRun.Delete(path);
         return nanoseconds;
+    }
+
+    private double LogInThreads(LineLogger log, IDisposable logger, long each)
+    {
+        using Barrier begin = new(threadCount + 1);
+        Thread[] threads = [.. s_names.Take(threadCount).Select(name => new Thread(() =>
+        {
+            begin.SignalAndWait();
+            log(name, each);
+        }))];
+        foreach (Thread thread in threads)
+            thread.Start();
+        begin.SignalAndWait();
+        long start = Clock.Now;
+        foreach (Thread thread in threads)
+            thread.Join();
+        logger.Dispose();
+        return Clock.NanosecondsEach(start, each * threadCount);
+    }
+
+    /// <summary>Each thread's lines are there, whole and in order.</summary>
+    private void Check(string path, long each)
+    {
+        long[] next = new long[threadCount];
+        foreach (string line in File.ReadLines(path))
+        {
+            int thread = Array.FindIndex(s_names, name => line.Contains(name, StringComparison.Ordinal));
+            ReadOnlySpan<char> number = line.AsSpan(line.LastIndexOf(' ') + 1);
+            if (thread < 0 || thread >= threadCount || !line.Contains(LogPeers.Place, StringComparison.Ordinal)
+                || long.Parse(number, CultureInfo.InvariantCulture) != next[thread]++)
+                throw new ToolException($"A line was not logged as it should be: file={path}, line={line}.");
+        }
+
+        if (next.Any(count => count != each))
+        {
+            throw new ToolException(
+                $"Lines are missing: logged by each thread={each}, found={string.Join(", ", next)}, file={path}.");
+        }
     }
 }

@@ -7,6 +7,7 @@ using MappedFileQueues.Bench.Hosting;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Packs;
+using MappedFileQueues.Bench.Peers;
 using MappedFileQueues.Bench.Queues;
 using MappedFileQueues.Bench.Retention;
 using MappedFileQueues.Bench.Serializers;
@@ -77,7 +78,7 @@ internal static class ChildRoles
         ["lines_4_default"] = Lines(4, LineFile.Default),
         [ReadSequentialFigure.WarmName] = child => new ReadSequentialFigure(child).Measure(),
         [ReadLinesFigure.Name] = child => new ReadLinesFigure(child).Measure(),
-        [LogLineFigure.Name] = child => new LogLineFigure(child).Measure(),
+        [LogLineFigure.Name] = child => LogLineFigure.BesideSerilog(child),
         [ClassicTable.Role] = ClassicTable.Measure,
         [SmallFilesFigure.PutName] = child => new SmallFilesFigure(child).Measure(),
         [SmallFilesFigure.ColdName] = child => new SmallFilesFigure(child).MeasureCold(),
@@ -110,6 +111,8 @@ internal static class ChildRoles
             ? role(context)
             : context.Task.Role.StartsWith(IoTable.RolePrefix, StringComparison.Ordinal)
             ? IoMeasurement.Measure(context)
+            : PeerRoles.All.TryGetValue(context.Task.Role, out role)
+            ? role(context)
             : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
 
     private static Func<ChildContext, IReadOnlyList<Samples>> Lines(int threadCount, LineFile kind) =>

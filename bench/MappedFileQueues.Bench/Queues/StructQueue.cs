@@ -12,6 +12,8 @@ internal class StructQueue : BenchQueue
 
     public StructQueue(MappedFileQueueOptions options) => _queue = new MappedFileQueue<Message64>(options);
 
+    protected MappedFileQueue<Message64> Queue => _queue;
+
     protected MappedFileProducer<Message64> Producer => _queue.Producer;
 
     public MappedFileConsumer<Message64> Consumer => _queue.Consumer;

@@ -1,32 +1,35 @@
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
-/// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums;
-/// so a byte that changes under it must show in the sum, and the run must end with exit code 1 and say why.
+/// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums,
+/// and PersistentChannel has none; so a byte that changes under them must show in the sum, and the run must end with exit code
+/// 1 and say why.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class BenchHonestyTests
 {
-    private const int HeaderLength = 8;
-
-    /// <summary>The position of the last word of the first message of 64 bytes.</summary>
-    private const long LastWord = HeaderLength + 56;
+    /// <summary>Where the last word of a message of 64 bytes begins.</summary>
+    private const long LastWord = 56;
 
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(2);
 
-    [Fact]
-    public void ReadFigure_AByteChangesUnderIt_ExitsWithFailure()
+    /// <param name="arguments">The figure.</param>
+    /// <param name="pattern">The files that it reads.</param>
+    /// <param name="headerLength">What comes there before the first message.</param>
+    [Theory]
+    [InlineData("queues --only read_noverify --messages 2000000", "*.log", 8)]
+    [InlineData("peers --only durable_read_persistentchannel --messages 500000 --repetitions 1 --no-warm-up", "0", 0)]
+    public void ReadFigure_AByteChangesUnderIt_ExitsWithFailure(string arguments, string pattern, int headerLength)
     {
         // What is to be spoiled is there for about a second, in which this thread may not have its turn.
         const int Attempts = 5;
         for (int attempt = 1; ; attempt++)
         {
             using TempStore folder = new(createStoreFolder: true);
-            using ChildProcess bench = ChildProcess.StartBench(
-                "--dir", folder.StorePath, "--only", "read_noverify", "--messages", "2000000");
+            using ChildProcess bench = ChildProcess.StartBench([.. arguments.Split(' '), "--dir", folder.StorePath]);
             while (!bench.HasExited)
             {
-                SpoilFirstMessages(folder.StorePath);
+                SpoilFirstMessages(folder.StorePath, pattern, headerLength + LastWord);
                 Thread.Yield();
             }
 
@@ -38,18 +41,19 @@ public sealed class BenchHonestyTests
         }
     }
 
-    /// <summary>Writes over the last word of every store's first message, once it is published.</summary>
-    private static void SpoilFirstMessages(string folder)
+    /// <summary>Writes over the last word of every file's first message, once it is there.</summary>
+    private static void SpoilFirstMessages(string folder, string pattern, long position)
     {
         try
         {
-            foreach (string path in Directory.EnumerateFiles(folder, "*.log", SearchOption.AllDirectories))
+            foreach (string path in Directory.EnumerateFiles(folder, pattern, SearchOption.AllDirectories))
             {
                 using FileStream file = new(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite | FileShare.Delete);
-                byte[] header = new byte[HeaderLength];
-                if (file.Read(header) < HeaderLength || header.All(value => value == 0))
+                byte[] word = new byte[sizeof(long)];
+                file.Position = position;
+                if (file.Read(word) < word.Length || word.All(value => value == 0))
                     continue;
-                file.Position = LastWord;
+                file.Position = position;
                 file.Write("spoiled!"u8);
             }
         }
