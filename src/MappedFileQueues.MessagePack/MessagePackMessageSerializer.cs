@@ -5,8 +5,8 @@ using MessagePack;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Messages in the MessagePack format, by MessagePack for C#. Writing allocates nothing as long as the options do not compress;
-/// reading allocates the message alone. Any threads may use one instance at a time.
+/// Messages in the MessagePack format, by MessagePack for C#. Writing allocates nothing; reading allocates the message alone. Any
+/// threads may use one instance at a time.
 /// </summary>
 /// <typeparam name="T">A type that the options' resolver knows.</typeparam>
 public sealed class MessagePackMessageSerializer<T> : IBufferedMessageSerializer<T>, IMessageDeserializer<T>

@@ -32,6 +32,12 @@ public sealed class MessagePackMessageSerializerTests()
         Assert.InRange(
             destination.WrittenCount, 1, new MessagePackMessageSerializer<Parcel>().Serialize(Parcel.Make(1, 1_000)).Length / 2);
         Assert.Equal(Parcel.Make(1, 1_000).ToString(), serializer.Deserialize(destination.WrittenSpan).ToString());
+        Parcel parcel = Parcel.Make(1, 1_000);
+        AssertAllocatesNothing(() =>
+        {
+            destination.ResetWrittenCount();
+            serializer.Serialize(parcel, destination);
+        });
     }
 
     [Fact]
