@@ -5,13 +5,13 @@ using MemoryPack;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Messages in the MemoryPack format. Writing allocates nothing; reading reads the bytes where they lie, and allocates the message
-/// alone. Any threads may use one instance at a time.
+/// Messages in the MemoryPack format. Writing allocates nothing; reading reads the bytes where they lie, and allocates the
+/// message alone. Any threads may use one instance at a time.
 /// </summary>
 /// <remarks>
-/// For trimmed programs and native code, give <typeparamref name="T"/> <c>[MemoryPackable]</c>: formatters of other types may be
-/// looked for by reflection. MemoryPack limits no depth when it reads, so bytes from programs that you do not trust can overflow
-/// the stack where the type contains itself.
+/// In trimmed programs and native code, give <typeparamref name="T"/> <c>[MemoryPackable]</c>: the generator then registers what
+/// its members need, which MemoryPack otherwise looks for by reflection. MemoryPack limits no depth when it reads. Where a type
+/// contains itself, bytes that nest deep enough overflow the stack, which ends the process.
 /// </remarks>
 /// <typeparam name="T">A type with <c>[MemoryPackable]</c>, or one that MemoryPack knows by itself.</typeparam>
 /// <param name="options">How strings are written; null for MemoryPack's default, UTF-8.</param>
@@ -21,8 +21,8 @@ public sealed class MemoryPackMessageSerializer<
 {
     /// <inheritdoc/>
     /// <exception cref="ArgumentNullException"><paramref name="message"/> or <paramref name="destination"/> is null.</exception>
-    /// <exception cref="MemoryPackSerializationException">The message cannot be written: for example, its type is not known, or it
-    /// is a cycle.</exception>
+    /// <exception cref="MemoryPackSerializationException">The message cannot be written: for example, its type is not known, or
+    /// it is a cycle.</exception>
     public void Serialize(T message, IBufferWriter<byte> destination)
     {
         ThrowIfNull(message);
@@ -58,7 +58,11 @@ public sealed class MemoryPackMessageSerializer<
         }
 
         if (length != buffer.Length)
-            throw new MemoryPackSerializationException($"The message is longer: read={length}, length={buffer.Length}, {Type}.");
+        {
+            throw new MemoryPackSerializationException(
+                $"Bytes follow the message: read={length}, length={buffer.Length}, {Type}.");
+        }
+
         return message ?? throw new MemoryPackSerializationException($"The message is null: {Type}.");
     }
 

@@ -14,11 +14,12 @@ public sealed class MessagePackMessageSerializer<T> : IBufferedMessageSerializer
     private readonly MessagePackSerializerOptions _options;
 
     /// <summary>
-    /// Uses the standard resolver, which emits code for types with <c>[MessagePackObject]</c> at run time, and limits what bytes
-    /// from elsewhere can do (<see cref="MessagePackSecurity.UntrustedData"/>): whoever may write to the store may write anything.
+    /// Uses the standard resolver, which emits code for types with <c>[MessagePackObject]</c> at run time. It limits what hostile
+    /// bytes can do (<see cref="MessagePackSecurity.UntrustedData"/>): whoever may write to the store may write anything.
     /// </summary>
     [RequiresDynamicCode("The standard resolver emits code at run time. Pass options with a resolver that was generated.")]
-    [RequiresUnreferencedCode("The standard resolver looks at types by reflection. Pass options with a resolver that was generated.")]
+    [RequiresUnreferencedCode(
+        "The standard resolver looks at types by reflection. Pass options with a resolver that was generated.")]
     public MessagePackMessageSerializer()
         : this(MessagePackSerializerOptions.Standard.WithSecurity(MessagePackSecurity.UntrustedData))
     {
@@ -57,7 +58,8 @@ public sealed class MessagePackMessageSerializer<T> : IBufferedMessageSerializer
     }
 
     /// <inheritdoc/>
-    /// <exception cref="MessagePackSerializationException">The bytes are not such a message, are more than one, or are nil.</exception>
+    /// <exception cref="MessagePackSerializationException">The bytes are not such a message, are more than one, or are
+    /// nil.</exception>
     public T Deserialize(ReadOnlySpan<byte> buffer)
     {
         // MessagePack reads memory and no span. It gets a copy: memory made of the mapping itself would be a dangling pointer in
@@ -68,7 +70,11 @@ public sealed class MessagePackMessageSerializer<T> : IBufferedMessageSerializer
             buffer.CopyTo(copy);
             T message = MessagePackSerializer.Deserialize<T>(copy.AsMemory(0, buffer.Length), _options, out int length);
             if (length != buffer.Length)
-                throw new MessagePackSerializationException($"The message is longer: read={length}, length={buffer.Length}, {Type}.");
+            {
+                throw new MessagePackSerializationException(
+                    $"Bytes follow the message: read={length}, length={buffer.Length}, {Type}.");
+            }
+
             return message ?? throw new MessagePackSerializationException($"The message is nil: {Type}.");
         }
         finally

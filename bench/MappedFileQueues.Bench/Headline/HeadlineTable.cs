@@ -6,8 +6,8 @@ namespace MappedFileQueues.Bench.Headline;
 
 /// <summary>
 /// The table that version 1.x showed: an int, a long, a double and a string, 10,000,000 times written and read, as structs, as
-/// JSON, by Protocol Buffers, MessagePack and MemoryPack. Options are the defaults, so a flush runs each second; the store is new,
-/// nothing is prepared.
+/// JSON, by Protocol Buffers, MessagePack and MemoryPack. Options are the defaults, so a flush runs each second; the store is
+/// new, nothing is prepared.
 /// </summary>
 internal static class HeadlineTable
 {

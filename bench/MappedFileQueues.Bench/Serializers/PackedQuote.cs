@@ -3,7 +3,7 @@ using MessagePack;
 
 namespace MappedFileQueues.Bench.Serializers;
 
-/// <summary>The object of the headline table for MessagePack and MemoryPack; public, as MessagePack's resolver wants it.</summary>
+/// <summary>The object of the headline table for MessagePack and MemoryPack; public for MessagePack's resolver.</summary>
 [MessagePackObject]
 [MemoryPackable]
 public sealed partial class PackedQuote
