@@ -1,3 +1,5 @@
+using System.Buffers;
+
 namespace MappedFileQueues.Tests.Queues.Serializers;
 
 /// <summary>What the packages that serialize objects have in common.</summary>
@@ -106,23 +108,31 @@ public abstract class ParcelSerializerContract<TSerializer, TFault>(TSerializer 
     [Fact]
     public void ManyThreads_OneInstance_EveryMessageIsWhole()
     {
-        using TempStore store = new();
-        using MappedFileQueue queue = Open(store);
-        Parallel.For(0, 4, thread =>
-        {
-            for (int i = 0; i < 200; i++)
-                queue.Producer.Produce(Parcel.Make((thread * 200) + i, i % 50), serializer);
-        });
-        HashSet<int> found = [];
-        while (queue.Consumer.TryConsume(out ReadOnlySpan<byte> bytes))
-        {
-            Parcel parcel = serializer.Deserialize(bytes);
-            Assert.Equal(Parcel.Make(parcel.Number, parcel.Number % 200 % 50).ToString(), parcel.ToString());
-            Assert.True(found.Add(parcel.Number));
-            queue.Consumer.Commit();
-        }
+        const int ThreadCount = 4;
+        using var start = new Barrier(ThreadCount);
+        int wholeCount = 0;
+        Thread[] threads =
+        [
+            .. Enumerable.Range(0, ThreadCount).Select(number => new Thread(() =>
+            {
+                Parcel parcel = Parcel.Make(number, 40 + number);
+                byte[] bytes = serializer.Serialize(parcel).ToArray();
+                var destination = new ArrayBufferWriter<byte>(bytes.Length);
+                start.SignalAndWait();
+                for (int i = 0; i < 10_000; i++)
+                {
+                    destination.ResetWrittenCount();
+                    serializer.Serialize(parcel, destination);
+                    if (!destination.WrittenSpan.SequenceEqual(bytes) || serializer.Deserialize(bytes).Number != number)
+                        return;
+                }
 
-        Assert.Equal(800, found.Count);
+                Interlocked.Increment(ref wholeCount);
+            })),
+        ];
+        Array.ForEach(threads, thread => thread.Start());
+        Array.ForEach(threads, thread => thread.Join());
+        Assert.Equal(ThreadCount, wholeCount);
     }
 
     [Fact]
