@@ -106,33 +106,17 @@ public abstract class ParcelSerializerContract<TSerializer, TFault>(TSerializer 
     }
 
     [Fact]
-    public void ManyThreads_OneInstance_EveryMessageIsWhole()
+    public async Task ManyThreads_OneInstance_EveryMessageIsWhole()
     {
         const int ThreadCount = 4;
         using var start = new Barrier(ThreadCount);
-        int wholeCount = 0;
-        Thread[] threads =
+        Task<bool>[] threads =
         [
-            .. Enumerable.Range(0, ThreadCount).Select(number => new Thread(() =>
-            {
-                Parcel parcel = Parcel.Make(number, 40 + number);
-                byte[] bytes = serializer.Serialize(parcel).ToArray();
-                var destination = new ArrayBufferWriter<byte>(bytes.Length);
-                start.SignalAndWait();
-                for (int i = 0; i < 10_000; i++)
-                {
-                    destination.ResetWrittenCount();
-                    serializer.Serialize(parcel, destination);
-                    if (!destination.WrittenSpan.SequenceEqual(bytes) || serializer.Deserialize(bytes).Number != number)
-                        return;
-                }
-
-                Interlocked.Increment(ref wholeCount);
-            })),
+            .. Enumerable.Range(0, ThreadCount).Select(number => Task.Factory.StartNew(
+                () => IsAlwaysWhole(Parcel.Make(number, 40 + number), start), TestContext.Current.CancellationToken,
+                TaskCreationOptions.LongRunning, TaskScheduler.Default)),
         ];
-        Array.ForEach(threads, thread => thread.Start());
-        Array.ForEach(threads, thread => thread.Join());
-        Assert.Equal(ThreadCount, wholeCount);
+        Assert.All(await Task.WhenAll(threads), Assert.True);
     }
 
     [Fact]
@@ -162,6 +146,22 @@ public abstract class ParcelSerializerContract<TSerializer, TFault>(TSerializer 
         }
 
         Assert.Equal(0, least);
+    }
+
+    private bool IsAlwaysWhole(Parcel parcel, Barrier start)
+    {
+        byte[] bytes = serializer.Serialize(parcel).ToArray();
+        var destination = new ArrayBufferWriter<byte>(bytes.Length);
+        start.SignalAndWait();
+        for (int i = 0; i < 10_000; i++)
+        {
+            destination.ResetWrittenCount();
+            serializer.Serialize(parcel, destination);
+            if (!destination.WrittenSpan.SequenceEqual(bytes) || serializer.Deserialize(bytes).Number != parcel.Number)
+                return false;
+        }
+
+        return true;
     }
 
     private protected static MappedFileQueue Open(TempStore store) =>
