@@ -66,6 +66,12 @@ internal static class BenchFigures
         new(
             [SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead],
             run => run.Measure(SerializerFigure.ProtobufWrite, processCount: 1)),
+        new(
+            [SerializerFigure.MessagePackWrite, SerializerFigure.MessagePackRead],
+            run => run.Measure(SerializerFigure.MessagePackWrite, processCount: 1)),
+        new(
+            [SerializerFigure.MemoryPackWrite, SerializerFigure.MemoryPackRead],
+            run => run.Measure(SerializerFigure.MemoryPackWrite, processCount: 1)),
         InOneProcess(HostedConsumerFigure.Name),
         InOneProcess(HostedConsumerFigure.EachName),
         InOneProcess(MetricsFigure.Name),

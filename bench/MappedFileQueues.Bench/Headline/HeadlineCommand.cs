@@ -22,7 +22,7 @@ internal static class HeadlineCommand
     public static Command Create()
     {
         Command command = new(
-            "headline", "Measures the table of the README: messages written and read as structs, JSON and Protocol Buffers.");
+            "headline", "Measures the table of the README: messages written and read as structs and by each serializer.");
         s_options.AddTo(command, _ => HeadlineTable.Jobs);
         command.Add(s_messages);
         command.SetAction(Run);

@@ -6,13 +6,16 @@ namespace MappedFileQueues.Bench.Headline;
 
 /// <summary>
 /// The table that version 1.x showed: an int, a long, a double and a string, 10,000,000 times written and read, as structs, as
-/// JSON and by Protocol Buffers. Options are the defaults, so a flush runs each second; the store is new, nothing is prepared.
+/// JSON, by Protocol Buffers, MessagePack and MemoryPack. Options are the defaults, so a flush runs each second; the store is
+/// new, nothing is prepared.
 /// </summary>
 internal static class HeadlineTable
 {
     public const string StructRole = "headline_struct";
     public const string JsonRole = "headline_json";
     public const string ProtobufRole = "headline_protobuf";
+    public const string MessagePackRole = "headline_messagepack";
+    public const string MemoryPackRole = "headline_memorypack";
 
     public const long Time = 1_790_000_000_000;
     public const double Price = 101.25;
@@ -23,9 +26,12 @@ internal static class HeadlineTable
 
     /// <summary>The jobs, in the order of the table.</summary>
     public static IReadOnlyList<string> Jobs { get; } =
-        ["WriteStruct", "WriteJson", "WriteProtobuf", "ReadStruct", "ReadJson", "ReadProtobuf"];
+    [
+        "WriteStruct", "WriteJson", "WriteProtobuf", "WriteMessagePack", "WriteMemoryPack",
+        "ReadStruct", "ReadJson", "ReadProtobuf", "ReadMessagePack", "ReadMemoryPack",
+    ];
 
-    public static IReadOnlyList<string> Roles { get; } = [StructRole, JsonRole, ProtobufRole];
+    public static IReadOnlyList<string> Roles { get; } = [StructRole, JsonRole, ProtobufRole, MessagePackRole, MemoryPackRole];
 
     public static IReadOnlyList<Samples> Measure(ChildContext context) => context.Task.Role switch
     {
@@ -38,7 +44,7 @@ internal static class HeadlineTable
                 new JsonMessageSerializer<JsonQuote>(JsonQuoteContext.Default.JsonQuote),
                 static (quote, number) => quote.Number = number, static quote => quote.Number + quote.Time + quote.Name.Length),
             Name.Length),
-        _ => Measure(
+        ProtobufRole => Measure(
             context,
             "Protobuf",
             path => new SerializedQuotes<ProtobufQuote>(
@@ -46,7 +52,18 @@ internal static class HeadlineTable
                 new ProtobufMessageSerializer<ProtobufQuote>(ProtobufQuote.Parser),
                 static (quote, number) => quote.Number = number, static quote => quote.Number + quote.Time + quote.Name.Length),
             Name.Length),
+        MessagePackRole => MeasurePacked(context, "MessagePack", new MessagePackMessageSerializer<PackedQuote>()),
+        _ => MeasurePacked(context, "MemoryPack", new MemoryPackMessageSerializer<PackedQuote>()),
     };
+
+    private static IReadOnlyList<Samples> MeasurePacked(
+        ChildContext context, string kind, IBufferedMessageSerializer<PackedQuote> serializer) => Measure(
+        context,
+        kind,
+        path => new SerializedQuotes<PackedQuote>(
+            path, new PackedQuote { Time = Time, Price = Price, Name = Name }, serializer,
+            static (quote, number) => quote.Number = number, static quote => quote.Number + quote.Time + quote.Name.Length),
+        Name.Length);
 
     private static IReadOnlyList<Samples> Measure(
         ChildContext context, string kind, Func<string, HeadlineQueue> open, int name)

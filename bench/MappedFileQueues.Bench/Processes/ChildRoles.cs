@@ -43,6 +43,10 @@ internal static class ChildRoles
             child => SerializerFigure.Json(child).Measure(SerializerFigure.JsonWrite, SerializerFigure.JsonRead),
         [SerializerFigure.ProtobufWrite] =
             child => SerializerFigure.Protobuf(child).Measure(SerializerFigure.ProtobufWrite, SerializerFigure.ProtobufRead),
+        [SerializerFigure.MessagePackWrite] = child =>
+            SerializerFigure.MessagePack(child).Measure(SerializerFigure.MessagePackWrite, SerializerFigure.MessagePackRead),
+        [SerializerFigure.MemoryPackWrite] = child =>
+            SerializerFigure.MemoryPack(child).Measure(SerializerFigure.MemoryPackWrite, SerializerFigure.MemoryPackRead),
         [HostedConsumerFigure.Name] = child => new HostedConsumerFigure(child, isBatch: true).Measure(),
         [HostedConsumerFigure.EachName] = child => new HostedConsumerFigure(child, isBatch: false).Measure(),
         [MetricsFigure.Name] = child => new MetricsFigure(child).Measure(),
@@ -101,6 +105,8 @@ internal static class ChildRoles
         [HeadlineTable.StructRole] = HeadlineTable.Measure,
         [HeadlineTable.JsonRole] = HeadlineTable.Measure,
         [HeadlineTable.ProtobufRole] = HeadlineTable.Measure,
+        [HeadlineTable.MessagePackRole] = HeadlineTable.Measure,
+        [HeadlineTable.MemoryPackRole] = HeadlineTable.Measure,
         [LimitLoops.FetchAddRole] = child => new LimitLoops(child).FetchAdd(),
         [LimitLoops.WakeBackRole] = child => new WakeBackLoop(child).Measure(),
         [LimitLoops.FlushRole] = child => new LimitLoops(child).Flush(),

@@ -16,11 +16,18 @@ internal static class SerializerFigure
     public const string JsonRead = "json_read";
     public const string ProtobufWrite = "protobuf_write";
     public const string ProtobufRead = "protobuf_read";
+    public const string MessagePackWrite = "messagepack_write";
+    public const string MessagePackRead = "messagepack_read";
+    public const string MemoryPackWrite = "memorypack_write";
+    public const string MemoryPackRead = "memorypack_read";
 
     private static readonly JsonQuote s_json =
         new() { Number = 7, Time = 1_790_000_000_000, Price = 101.25, Name = "instrument" };
 
     private static readonly ProtobufQuote s_protobuf =
+        new() { Number = 7, Time = 1_790_000_000_000, Price = 101.25, Name = "instrument" };
+
+    private static readonly PackedQuote s_packed =
         new() { Number = 7, Time = 1_790_000_000_000, Price = 101.25, Name = "instrument" };
 
     public static SerializerFigure<JsonQuote> Json(ChildContext context) => new(
@@ -30,6 +37,17 @@ internal static class SerializerFigure
     public static SerializerFigure<ProtobufQuote> Protobuf(ChildContext context) => new(
         context, s_protobuf, new ProtobufMessageSerializer<ProtobufQuote>(ProtobufQuote.Parser),
         static (quote, number) => quote.Number = number, static quote => quote.Number + quote.Time + quote.Name.Length);
+
+    public static SerializerFigure<PackedQuote> MessagePack(ChildContext context) =>
+        Packed(context, new MessagePackMessageSerializer<PackedQuote>());
+
+    public static SerializerFigure<PackedQuote> MemoryPack(ChildContext context) =>
+        Packed(context, new MemoryPackMessageSerializer<PackedQuote>());
+
+    private static SerializerFigure<PackedQuote> Packed(
+        ChildContext context, IBufferedMessageSerializer<PackedQuote> serializer) => new(
+        context, s_packed, serializer, static (quote, number) => quote.Number = number,
+        static quote => quote.Number + quote.Time + quote.Name.Length);
 }
 
 /// <inheritdoc cref="SerializerFigure"/>

@@ -49,7 +49,7 @@ internal sealed class BrokerAddresses
             SocketReadTimeout = _options.RequestTimeout,
             SocketWriteTimeout = _options.RequestTimeout,
             ClientProvidedName = Name,
-            // Without the account: the client refuses a password with a colon, and shows it.
+            // Without the account: what the client does not get, none of its errors can show.
             Uri = new Uri(address.GetComponents(UriComponents.SchemeAndServer | UriComponents.Path, UriFormat.UriEscaped)),
         };
         // After the address, which sets it to the default.

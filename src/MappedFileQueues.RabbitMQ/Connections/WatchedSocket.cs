@@ -6,9 +6,9 @@ namespace MappedFileQueues.RabbitMQ.Connections;
 
 /// <summary>
 /// A socket that closes itself when nothing comes any more. The client notices that too, after three heartbeats; but it then
-/// closes the connection in the callback of its timer, where it waits for a write that never ends, or lets an exception escape
-/// that ends the process (its issue 1884, in 7.1.2). Once the socket is closed, its reading ends first, on a task of its own, and
-/// stops that timer.
+/// closes the connection in the callback of its timer, where it may wait for a write that never ends, or meet an exception, which
+/// it swallows: then it never looks again (7.2.2; before 7.2.1 that exception ended the process, its issue 1884). Once the socket
+/// is closed, its reading ends first, on a task of its own, and stops that timer.
 /// </summary>
 internal sealed class WatchedSocket(AddressFamily family)
     : TcpClientAdapter(new Socket(family, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true })

@@ -1,135 +1,102 @@
 using System.Buffers;
-using System.Text.Json;
+using System.Buffers.Binary;
+using System.Text;
 using MappedFileQueues.Tests.Contract;
-using MemoryPack;
 using MessagePack;
+using MessagePack.Resolvers;
 
-// The recipes of docs/SERIALIZERS.md to the letter, and stand-ins for the packages that they need.
-namespace MappedFileQueues.Tests.Docs
+namespace MappedFileQueues.Tests.Docs;
+
+/// <summary>The recipe for a serializer in docs/SERIALIZERS.md, to the letter.</summary>
+public sealed class ReadingSerializer : IBufferedMessageSerializer<Reading>, IMessageDeserializer<Reading>
 {
-    public sealed class MemoryPackMessageSerializer<T> : IBufferedMessageSerializer<T>, IMessageDeserializer<T>
+    public void Serialize(Reading message, IBufferWriter<byte> destination)
     {
-        public void Serialize(T message, IBufferWriter<byte> destination) =>
-            MemoryPackSerializer.Serialize(in destination, in message);
-
-        public ReadOnlySpan<byte> Serialize(T message)
-        {
-            var buffer = new ArrayBufferWriter<byte>();
-            Serialize(message, buffer);
-            return buffer.WrittenSpan;
-        }
-
-        public T Deserialize(ReadOnlySpan<byte> buffer) => MemoryPackSerializer.Deserialize<T>(buffer)!;
+        int nameLength = Encoding.UTF8.GetByteCount(message.Name);
+        Span<byte> place = destination.GetSpan(sizeof(double) + nameLength);
+        BinaryPrimitives.WriteDoubleLittleEndian(place, message.Value);
+        Encoding.UTF8.GetBytes(message.Name, place[sizeof(double)..]);
+        destination.Advance(sizeof(double) + nameLength);
     }
 
-    public sealed class MessagePackMessageSerializer<T>(MessagePackSerializerOptions? options = null)
-        : IBufferedMessageSerializer<T>, IMessageDeserializer<T>
+    public ReadOnlySpan<byte> Serialize(Reading message)
     {
-        public void Serialize(T message, IBufferWriter<byte> destination) =>
-            MessagePackSerializer.Serialize(destination, message, options);
-
-        public ReadOnlySpan<byte> Serialize(T message)
-        {
-            var buffer = new ArrayBufferWriter<byte>();
-            Serialize(message, buffer);
-            return buffer.WrittenSpan;
-        }
-
-        public T Deserialize(ReadOnlySpan<byte> buffer)
-        {
-            byte[] copy = ArrayPool<byte>.Shared.Rent(buffer.Length);
-            try
-            {
-                buffer.CopyTo(copy);
-                return MessagePackSerializer.Deserialize<T>(new ReadOnlySequence<byte>(copy, 0, buffer.Length), options);
-            }
-            finally
-            {
-                ArrayPool<byte>.Shared.Return(copy);
-            }
-        }
+        var buffer = new ArrayBufferWriter<byte>();
+        Serialize(message, buffer);
+        return buffer.WrittenSpan;
     }
 
-    /// <summary>The recipes for serializers of other packages compile, run, and stand in the page as they are here.</summary>
-    public sealed class SerializerRecipeTests
+    public Reading Deserialize(ReadOnlySpan<byte> buffer)
     {
-        private const string ThisFile = "tests/MappedFileQueues.Tests/Docs/SerializerRecipeTests.cs";
-
-        [Fact]
-        public async Task Recipes_MessagesOfManyLengths_ComeBack()
-        {
-            await RoundTrip(new MemoryPackMessageSerializer<Order>());
-            await RoundTrip(new MessagePackMessageSerializer<Order>());
-            await RoundTrip(new MessagePackMessageSerializer<Order>(new MessagePackSerializerOptions()));
-        }
-
-        [Fact]
-        public void Page_CodeBlocks_AreThoseThatAreCompiledHere()
-        {
-            string here = Normalized(File.ReadAllText(Repository.PathOf(ThisFile)));
-            string[] blocks = File.ReadAllText(Repository.PathOf("docs/SERIALIZERS.md")).Split("```csharp\n")[1..];
-            Assert.Equal(2, blocks.Length);
-            Assert.All(blocks, block => Assert.Contains(Normalized(block.Split("```")[0]), here, StringComparison.Ordinal));
-        }
-
-        private static async Task RoundTrip<TSerializer>(TSerializer serializer)
-            where TSerializer : IBufferedMessageSerializer<Order>, IMessageDeserializer<Order>
-        {
-            using TempStore store = new();
-            PlatformScope.Use(portable: false);
-            using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath });
-            for (int i = 0; i < 300; i++)
-            {
-                var order = new Order(i, new string('x', i));
-                queue.Producer.Produce(order, serializer);
-                await queue.Producer.ProduceAsync(order, serializer);
-                queue.Producer.Produce(serializer.Serialize(order));
-                for (int copy = 0; copy < 3; copy++)
-                {
-                    Assert.Equal(order, queue.Consumer.Consume(serializer));
-                    queue.Consumer.Commit();
-                }
-            }
-        }
-
-        private static string Normalized(string text) =>
-            string.Join(' ', text.Split((char[]?)null, StringSplitOptions.RemoveEmptyEntries));
-
-        private sealed record Order(int Id, string Text);
+        if (buffer.Length < sizeof(double))
+            throw new InvalidDataException($"This is no reading: length={buffer.Length}.");
+        double value = BinaryPrimitives.ReadDoubleLittleEndian(buffer);
+        return new Reading(value, Encoding.UTF8.GetString(buffer[sizeof(double)..]));
     }
 }
 
-namespace MemoryPack
+/// <summary>What the page serializes.</summary>
+[MessagePackObject]
+public sealed record Reading([property: Key(0)] double Value, [property: Key(1)] string Name);
+
+/// <summary>The code of docs/SERIALIZERS.md compiles, runs, and stands in the page as it is here.</summary>
+public sealed class SerializerRecipeTests
 {
-    internal static class MemoryPackSerializer
+    private const string ThisFile = "tests/MappedFileQueues.Tests/Docs/SerializerRecipeTests.cs";
+
+    [Fact]
+    public async Task Recipe_MessagesOfManyLengths_ComeBack()
     {
-        public static void Serialize<T, TBufferWriter>(in TBufferWriter bufferWriter, in T? value, object? options = null)
-            where TBufferWriter : IBufferWriter<byte> => bufferWriter.Write(JsonSerializer.SerializeToUtf8Bytes(value));
-
-        public static T? Deserialize<T>(ReadOnlySpan<byte> buffer, object? options = null) =>
-            JsonSerializer.Deserialize<T>(buffer);
-    }
-}
-
-namespace MessagePack
-{
-    public sealed class MessagePackSerializerOptions;
-
-    internal static class MessagePackSerializer
-    {
-        public static void Serialize<T>(
-            IBufferWriter<byte> writer,
-            T value,
-            MessagePackSerializerOptions? options = null,
-            CancellationToken cancellationToken = default) => writer.Write(JsonSerializer.SerializeToUtf8Bytes(value));
-
-        public static T Deserialize<T>(
-            in ReadOnlySequence<byte> byteSequence,
-            MessagePackSerializerOptions? options = null,
-            CancellationToken cancellationToken = default)
+        using TempStore store = new();
+        PlatformScope.Use(portable: false);
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath });
+        var serializer = new ReadingSerializer();
+        for (int i = 0; i < 300; i++)
         {
-            var reader = new Utf8JsonReader(byteSequence);
-            return JsonSerializer.Deserialize<T>(ref reader)!;
+            var reading = new Reading(i, new string('x', i));
+            await queue.Producer.ProduceAsync(reading, serializer);
+            queue.Producer.Produce(serializer.Serialize(reading));
+            for (int copy = 0; copy < 2; copy++)
+            {
+                Assert.Equal(reading, queue.Consumer.Consume(serializer));
+                queue.Consumer.Commit();
+            }
+
+            Assert.Equal(reading, RoundTrip(queue, reading, serializer));
         }
     }
+
+    [Fact]
+    public void MessagePackOptions_Reading_ComesBack()
+    {
+        IFormatterResolver generated = StandardResolver.Instance;
+        MessagePackSerializerOptions options = MessagePackSerializerOptions.Standard
+            .WithResolver(generated)
+            .WithSecurity(MessagePackSecurity.UntrustedData);
+        var serializer = new MessagePackMessageSerializer<Reading>(options);
+        using TempStore store = new();
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath });
+        Assert.Equal(new Reading(0.5, "half"), RoundTrip(queue, new Reading(0.5, "half"), serializer));
+    }
+
+    [Fact]
+    public void Page_CodeBlocks_AreWhatIsCompiledHere()
+    {
+        string here = Normalized(File.ReadAllText(Repository.PathOf(ThisFile)));
+        string[] blocks = File.ReadAllText(Repository.PathOf("docs/SERIALIZERS.md")).Split("```csharp\n")[1..];
+        Assert.Equal(3, blocks.Length);
+        Assert.All(blocks, block => Assert.Contains(Normalized(block.Split("```")[0]), here, StringComparison.Ordinal));
+    }
+
+    private static Reading RoundTrip<TSerializer>(MappedFileQueue queue, Reading reading, TSerializer serializer)
+        where TSerializer : IBufferedMessageSerializer<Reading>, IMessageDeserializer<Reading>
+    {
+        queue.Producer.Produce(reading, serializer);
+        Reading next = queue.Consumer.Consume(serializer);
+        queue.Consumer.Commit();
+        return next;
+    }
+
+    private static string Normalized(string text) =>
+        string.Join(' ', text.Split((char[]?)null, StringSplitOptions.RemoveEmptyEntries));
 }

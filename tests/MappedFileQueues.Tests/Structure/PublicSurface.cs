@@ -43,8 +43,8 @@ internal static class PublicSurface
     /// <summary>The packages that have an API; the first is the core.</summary>
     public static IReadOnlyList<string> Packages { get; } =
     [
-        "MappedFileQueues", "MappedFileQueues.Hosting", "MappedFileQueues.Protobuf", "MappedFileQueues.RabbitMQ",
-        "MappedFileQueues.Testing",
+        "MappedFileQueues", "MappedFileQueues.Hosting", "MappedFileQueues.MemoryPack", "MappedFileQueues.MessagePack",
+        "MappedFileQueues.Protobuf", "MappedFileQueues.RabbitMQ", "MappedFileQueues.Testing",
     ];
 
     /// <summary>A package's assembly, as the tests have it beside them.</summary>
@@ -59,7 +59,7 @@ internal static class PublicSurface
             .. Directory.EnumerateFiles(AppContext.BaseDirectory, "*.dll")
                 .Where(path => Path.GetFileName(path) is var name
                     && (name.StartsWith("Microsoft.Extensions.", StringComparison.Ordinal)
-                        || name is "Google.Protobuf.dll" or "RabbitMQ.Client.dll"))
+                        || name is "Google.Protobuf.dll" or "MemoryPack.Core.dll" or "MessagePack.dll" or "RabbitMQ.Client.dll"))
                 .Select(path => MetadataReference.CreateFromFile(path)),
             .. assemblies,
         ],

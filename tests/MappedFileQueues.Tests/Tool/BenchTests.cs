@@ -66,6 +66,10 @@ public sealed class BenchTests
         ["json_read"] = "ns",
         ["protobuf_write"] = "ns",
         ["protobuf_read"] = "ns",
+        ["messagepack_write"] = "ns",
+        ["messagepack_read"] = "ns",
+        ["memorypack_write"] = "ns",
+        ["memorypack_read"] = "ns",
         ["hosted_consumer"] = "ns",
         ["hosted_consumer_each"] = "ns",
         ["metrics_overhead"] = "ns",
@@ -127,7 +131,11 @@ public sealed class BenchTests
 
         ToolRun run = ToolRun.OfBench(["headline", "--dir", folder.StorePath, "--json", json, .. s_tiny]).Expect(0);
 
-        string[] jobs = ["WriteStruct", "WriteJson", "WriteProtobuf", "ReadStruct", "ReadJson", "ReadProtobuf"];
+        string[] jobs =
+        [
+            "WriteStruct", "WriteJson", "WriteProtobuf", "WriteMessagePack", "WriteMemoryPack",
+            "ReadStruct", "ReadJson", "ReadProtobuf", "ReadMessagePack", "ReadMemoryPack",
+        ];
         JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
         Assert.Equal(
             jobs.SelectMany(job => new[] { $"{job} ns", $"{job}Bytes B" }),

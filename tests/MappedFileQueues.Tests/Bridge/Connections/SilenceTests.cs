@@ -3,8 +3,8 @@ using MappedFileQueues.RabbitMQ;
 namespace MappedFileQueues.Tests.Bridge.Connections;
 
 /// <summary>
-/// Peers that fall silent without closing anything. The client alone notices it after three heartbeats, and may hang then, or end
-/// the process.
+/// Peers that fall silent without closing anything. The client alone notices it after three heartbeats, and may hang then, or
+/// never notice it again.
 /// </summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
