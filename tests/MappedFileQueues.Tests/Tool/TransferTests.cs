@@ -183,6 +183,21 @@ public sealed class TransferTests : IDisposable
         Assert.False(Directory.Exists(copy));
     }
 
+    /// <summary>A store that was there stays as it was, to the byte, when nothing of the input can be appended.</summary>
+    [Theory]
+    [InlineData("{\"text\":\"a\"}{", "no message")]
+    [InlineData("LONG", "nothing was appended")]
+    public void Import_NothingCanBeAppended_TheStoreStaysAsItWas(string line, string named)
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "3", "--segment-size", "4096").Expect(0);
+        string[] before = StoreSnapshot.Of(_temp.StorePath);
+        line = line == "LONG" ? $"{{\"text\":\"{new string('x', 5000)}\"}}" : line;
+
+        ToolRun.WithInput(Encoding.UTF8.GetBytes(line), "import", _temp.StorePath).ExpectError(named);
+
+        Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
+    }
+
     [Fact]
     public void Transfer_DirectoryInThePlaceOfAFile_IsSaid()
     {
