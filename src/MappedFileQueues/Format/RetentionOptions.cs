@@ -53,7 +53,7 @@ public sealed record RetentionOptions
     /// <summary>Some limit is set.</summary>
     internal bool HasLimit => MaxBytes is not null || MaxAge is not null || MinFreeBytes is not null;
 
-    /// <summary>Zero is refused too: it would remove all that may go, and who writes it may mean that there is no limit.</summary>
+    /// <summary>Zero is refused too: it would remove all that may go, and somebody may mean that there is no limit.</summary>
     /// <exception cref="ArgumentOutOfRangeException">A limit is zero or negative.</exception>
     internal void ThrowIfInvalid()
     {

@@ -117,8 +117,8 @@ public sealed record AppendFileOptions
 
     /// <summary>
     /// The permissions of new files, on Unix, whatever the umask: read and write bits for the files and the lock beside them, and
-    /// the right to enter for their directory. Up to 0777, with read and write for the owner. Default null: the umask decides; a file gets no more than its directory grants,
-    /// and others never get the right to write.
+    /// the right to enter for their directory. Up to 0777, with read and write for the owner. Default null: the umask decides; a
+    /// file gets no more than its directory grants, and others never get the right to write.
     /// </summary>
     public UnixFileMode? UnixCreateMode { get; init; }
 

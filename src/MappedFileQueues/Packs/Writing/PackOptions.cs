@@ -142,7 +142,7 @@ public sealed class PackOptions
         set
         {
             if (value is { } mode && !CreateModes.IsUsable(mode))
-                throw new ArgumentOutOfRangeException(nameof(value), value, $"UnixCreateMode must be {CreateModes.Expected}.");
+                throw new ArgumentOutOfRangeException(nameof(UnixCreateMode), value, $"The mode must be {CreateModes.Expected}.");
             _unixCreateMode = value;
         }
     }

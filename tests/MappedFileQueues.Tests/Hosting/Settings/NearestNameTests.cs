@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tests.Hosting.Settings;
 /// <summary>The suggestion for a name that nobody knows.</summary>
 public sealed class NearestNameTests
 {
-    private static readonly string[] s_known = ["Path", "RollLength", "RetryInterval", "RetainedAge", "FreeBytesMin", "analytics"];
+    private static readonly string[] s_known = ["Path", "RollLength", "RetryInterval", "FreeBytesMin", "analytics"];
 
     [Theory]
     [InlineData("Pth", "Path")]
