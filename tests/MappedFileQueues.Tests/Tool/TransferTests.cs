@@ -184,16 +184,14 @@ public sealed class TransferTests : IDisposable
     }
 
     /// <summary>A store that was there stays as it was, to the byte, when nothing of the input can be appended.</summary>
-    [Theory]
-    [InlineData("{\"text\":\"a\"}{", "no message")]
-    [InlineData("LONG", "nothing was appended")]
-    public void Import_NothingCanBeAppended_TheStoreStaysAsItWas(string line, string named)
+    [Fact]
+    public void Import_NothingCanBeAppended_TheStoreStaysAsItWas()
     {
         ToolRun.Of("produce", _temp.StorePath, "--messages", "3", "--segment-size", "4096").Expect(0);
         string[] before = StoreSnapshot.Of(_temp.StorePath);
-        line = line == "LONG" ? $"{{\"text\":\"{new string('x', 5000)}\"}}" : line;
+        byte[] tooLong = Encoding.UTF8.GetBytes($"{{\"text\":\"{new string('x', 5000)}\"}}");
 
-        ToolRun.WithInput(Encoding.UTF8.GetBytes(line), "import", _temp.StorePath).ExpectError(named);
+        ToolRun.WithInput(tooLong, "import", _temp.StorePath).ExpectError("nothing was appended");
 
         Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
     }
