@@ -109,9 +109,9 @@ public static class MappedFileConsumerServiceCollectionExtensions
         ArgumentNullException.ThrowIfNull(services);
         QueueNames.ThrowIfInvalid(queue);
         QueueNames.ThrowIfInvalid(consumer, mayBeEmpty: true);
-        // A store does not tell the case of a consumer's name.
-        AddedConsumer added = new(queue, consumer.ToUpperInvariant());
-        if (services.Any(service => !service.IsKeyedService && added.Equals(service.ImplementationInstance)))
+        AddedConsumer added = new(queue, consumer);
+        if (services.Any(service => !service.IsKeyedService && service.ImplementationInstance is AddedConsumer other
+            && added.IsSame(other)))
         {
             throw new InvalidOperationException(
                 $"A consumer of this name was added already: queue=\"{queue}\", consumer=\"{consumer}\".");
@@ -121,7 +121,7 @@ public static class MappedFileConsumerServiceCollectionExtensions
         services.TryAddScoped<THandler>();
         string key = QueueNames.KeyOf(queue, consumer);
         OptionsBuilder<HostedConsumerOptions> builder = services.AddOptions<HostedConsumerOptions>(key)
-            .Configure<IServiceProvider>((options, provider) => OptionsSection.BindConsumer(provider, queue, consumer, options));
+            .Configure<IServiceProvider>((options, provider) => OptionsSection.ReadConsumer(provider, queue, consumer, options));
         if (configure is not null)
             builder.Configure(configure);
         builder.ValidateOnStart();
@@ -141,7 +141,4 @@ public static class MappedFileConsumerServiceCollectionExtensions
                 provider.GetRequiredService<IOptionsMonitor<HostedConsumerOptions>>().Get(key));
         });
     }
-
-    /// <summary>A consumer that was added to the application; a second one of its name would wait for ever.</summary>
-    private sealed record AddedConsumer(string Queue, string Consumer);
 }

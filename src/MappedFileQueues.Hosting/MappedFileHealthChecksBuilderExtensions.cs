@@ -1,7 +1,6 @@
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Hosting.Health;
 using MappedFileQueues.Hosting.Queues;
-using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
 using Microsoft.Extensions.Options;
 
@@ -32,11 +31,7 @@ public static class MappedFileHealthChecksBuilderExtensions
         ArgumentNullException.ThrowIfNull(builder);
         QueueNames.ThrowIfInvalid(queue);
         OptionsBuilder<QueueHealthOptions> options = builder.Services.AddOptions<QueueHealthOptions>(queue)
-            .Configure<IServiceProvider>((thresholds, provider) =>
-            {
-                if (OptionsSection.Find(provider, QueueNames.HealthPathOf(queue)) is { } section)
-                    section.Bind(thresholds);
-            });
+            .Configure<IServiceProvider>((thresholds, provider) => OptionsSection.ReadHealth(provider, queue, thresholds));
         if (configure is not null)
             options.Configure(configure);
         options.ValidateOnStart();

@@ -79,7 +79,7 @@ public static class MappedFileQueueServiceCollectionExtensions
         if (services.Any(service => service.ServiceType == typeof(NamedQueue) && name.Equals(service.ServiceKey)))
             throw new InvalidOperationException($"A queue of this name was added already: name=\"{name}\".");
         OptionsBuilder<HostedQueueOptions> options = services.AddOptions<HostedQueueOptions>(name)
-            .Configure<IServiceProvider>((queue, provider) => OptionsSection.BindQueue(provider, name, queue));
+            .Configure<IServiceProvider>((queue, provider) => OptionsSection.ReadQueue(provider, name, queue));
         if (configure is not null)
             options.Configure(configure);
         options.ValidateOnStart();

@@ -14,16 +14,17 @@ internal static class AttachedStore
     /// <summary>Attaches to a store that is there; a missing one is not created.</summary>
     public static QueueCore Open(MappedFileQueueOptions options, Action<CorruptionSkippedEventArgs>? onSkipped = null)
     {
-        StoreMeta meta = ReadMeta(options.StorePath);
+        StoreMeta meta = FindMeta(options.StorePath) ?? throw new ToolException(
+            $"There is no store: path={Path.GetFullPath(options.StorePath)}. Correct the path; `mfq produce` creates a store.");
         options.CreateIfMissing = false;
         return new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint, onSkipped);
     }
 
-    private static StoreMeta ReadMeta(string storePath)
+    /// <summary>What the store's meta page says; null if there is no store.</summary>
+    public static StoreMeta? FindMeta(string storePath)
     {
-        string path = Path.GetFullPath(storePath);
-        using HeldDirectory? directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null);
-        return (directory is null ? null : StoreMetaFile.Read(directory))
-            ?? throw new ToolException($"There is no store: path={path}. Correct the path; `mfq produce` creates a store.");
+        using HeldDirectory? directory =
+            CurrentPlatform.Services.OpenDirectory(Path.GetFullPath(storePath), create: false, mode: null);
+        return directory is null ? null : StoreMetaFile.Read(directory);
     }
 }

@@ -43,7 +43,10 @@ internal static class ToolProgram
             if (!StandardDescriptors.IsGiven(StandardDescriptors.Output))
                 throw new ToolException("Standard output is closed. Redirect it, also to /dev/null. Nothing was done.");
             TerminalWidth.Correct(parsed);
-            return parsed.Errors.Count > 0 ? UsageErrors.Write(parsed) : parsed.Invoke(s_invocation);
+            IReadOnlyList<string> mistyped = MistypedOptions.Find(parsed, arguments);
+            return parsed.Errors.Count + mistyped.Count > 0
+                ? UsageErrors.Write(parsed, mistyped)
+                : parsed.Invoke(s_invocation);
         }
         catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)
         {

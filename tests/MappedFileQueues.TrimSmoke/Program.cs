@@ -5,6 +5,7 @@ using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
+using Microsoft.Extensions.Options;
 
 namespace MappedFileQueues.TrimSmoke;
 
@@ -116,12 +117,21 @@ internal static partial class Program
     {
         IConfigurationRoot configuration = new ConfigurationBuilder().AddInMemoryCollection().Build();
         configuration["Ticks:StorePath"] = storePath;
+        configuration["MappedFileQueues:ticks:UnixCreateMode"] = "600";
+        configuration["MappedFileQueues:ticks:Corruption"] = "SkipMessage";
+        configuration["MappedFileQueues:ticks:Retention:MaxAge"] = "720h";
+        configuration["MappedFileQueues:ticks:Consumers:hosted:Corruption"] = "Throw";
         var services = new ServiceCollection();
         services.AddLogging();
         services.AddSingleton<IConfiguration>(configuration);
         services.AddMappedFileQueue<Tick>("ticks", options => options.StorePath = configuration["Ticks:StorePath"]!)
             .AddMappedFileConsumer<Tick, TickHandler>("ticks", consumer: "hosted");
         await using ServiceProvider provider = services.BuildServiceProvider();
+        HostedQueueOptions options = provider.GetRequiredService<IOptionsMonitor<HostedQueueOptions>>().Get("ticks");
+        bool isRead = options.UnixCreateMode == (UnixFileMode.UserRead | UnixFileMode.UserWrite)
+            && options.Corruption == CorruptionPolicy.SkipMessage
+            && options.Retention == new RetentionOptions { MaxAge = TimeSpan.FromDays(30) };
+        Check(isRead, "the options are not those of the configuration");
         TickHandler.Reset();
         foreach (IHostedService service in provider.GetServices<IHostedService>())
             await service.StartAsync(CancellationToken.None);
@@ -168,6 +178,8 @@ internal static partial class Program
         configuration["Logging:MappedFile:Path"] = path;
         configuration["Logging:MappedFile:IncludeScopes"] = "true";
         configuration["Logging:MappedFile:File:Durability"] = "PageCache";
+        configuration["Logging:MappedFile:File:RetainedFileCount"] = "3";
+        configuration["Logging:MappedFile:File:UnixCreateMode"] = "640";
         using (ILoggerFactory factory = LoggerFactory.Create(
             logging => logging.AddConfiguration(configuration.GetSection("Logging")).AddMappedFile()))
         {

@@ -16,7 +16,7 @@ internal sealed class ConsumerOptionsCheck(string queue, string consumer, IServi
         string path = QueueNames.ConsumerPathOf(queue, consumer);
         List<string> failures =
         [
-            .. OptionsSection.FindUnknown(OptionsSection.Find(services, path), typeof(HostedConsumerOptions).GetProperties()),
+            .. OptionsSection.ReadConsumer(services, queue, consumer, new HostedConsumerOptions()),
             .. OptionsSection.Sentences(_generated.Validate(path, options), path),
         ];
         if (!Enum.IsDefined(options.OnFailure))

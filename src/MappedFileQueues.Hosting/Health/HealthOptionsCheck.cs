@@ -16,7 +16,7 @@ internal sealed class HealthOptionsCheck(string queue, IServiceProvider services
         string path = QueueNames.HealthPathOf(queue);
         List<string> failures =
         [
-            .. OptionsSection.FindUnknown(OptionsSection.Find(services, path), typeof(QueueHealthOptions).GetProperties()),
+            .. OptionsSection.ReadHealth(services, queue, new QueueHealthOptions()),
             .. OptionsSection.Sentences(_generated.Validate(path, options), path),
         ];
         if (services.GetServices<AddedQueue>().All(added => added.Name != queue))

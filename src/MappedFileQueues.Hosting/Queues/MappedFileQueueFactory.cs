@@ -145,7 +145,7 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
                 throw new InvalidOperationException(
                     $"The queue was added at the start: name=\"{name}\". Ask the container for it.");
             HostedQueueOptions options = new();
-            OptionsSection.BindQueue(_services, name, options);
+            OptionsSection.ReadQueue(_services, name, options);
             configure?.Invoke(options);
             ThrowIfFailed(name, new QueueOptionsCheck(name, _services).Validate(name, options), options);
             NamedQueue named = new(
@@ -163,7 +163,7 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
             throw new InvalidOperationException($"A consumer needs its queue: name=\"{queue}\". Open it before.");
         kind.ThrowIfOther(opened.Queue.GetType(), queue);
         HostedConsumerOptions options = new();
-        OptionsSection.BindConsumer(_services, queue, consumer, options);
+        OptionsSection.ReadConsumer(_services, queue, consumer, options);
         configure?.Invoke(options);
         string key = QueueNames.KeyOf(queue, consumer);
         ThrowIfFailed(key, new ConsumerOptionsCheck(queue, consumer, _services).Validate(key, options), options);

@@ -1,6 +1,7 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
 using System.Globalization;
+using MappedFileQueues.Hosting.Settings;
 
 namespace MappedFileQueues.Tool.Arguments;
 
@@ -10,12 +11,7 @@ namespace MappedFileQueues.Tool.Arguments;
 /// </summary>
 internal static class ToolOptions
 {
-    private static readonly (string Suffix, long Factor)[] s_sizeUnits =
-    [
-        ("KiB", 1L << 10), ("MiB", 1L << 20), ("GiB", 1L << 30), ("K", 1L << 10), ("M", 1L << 20), ("G", 1L << 30), ("B", 1),
-    ];
-
-    private static readonly (string Suffix, double Seconds)[] s_timeUnits = [("ms", 1e-3), ("s", 1), ("m", 60), ("h", 3600)];
+    private const string TimeForm = $"a time such as {Quantities.TimeForms}";
 
     private static readonly TimeSpan s_waitMax = TimeSpan.FromHours(24);
 
@@ -43,26 +39,32 @@ internal static class ToolOptions
         {
             Description = description,
             HelpName = "BYTES",
-            CustomParser = result => Parse(result, $"a length from {min} to {max} bytes, such as 4096, 64MiB or 1G",
+            CustomParser = result => Parse(result, $"a length from {min} to {max} bytes, such as {Quantities.LengthForms}",
                 (string text, out long? value) =>
                 {
-                    (string suffix, long factor) = s_sizeUnits.FirstOrDefault(
-                        unit => text.EndsWith(unit.Suffix, StringComparison.OrdinalIgnoreCase), ("", 1));
-                    bool isNumber = long.TryParse(
-                        text[..^suffix.Length], NumberStyles.None, CultureInfo.InvariantCulture, out long number);
-                    bool isInRange = isNumber && number <= max / factor && number * factor >= min;
-                    value = isInRange ? number * factor : null;
+                    bool isInRange = Quantities.TryParseLength(text, out long length) && length >= min && length <= max;
+                    value = isInRange ? length : null;
                     return isInRange;
                 }),
         };
 
-    /// <summary>A time, in seconds or as 500ms, 10s, 5m, 1h, or `infinite`.</summary>
+    /// <summary>A time with its unit, or `infinite`.</summary>
     public static Option<TimeSpan?> Duration(string name, string description) =>
         new(name)
         {
             Description = description,
             HelpName = "TIME",
-            CustomParser = result => Parse<TimeSpan?>(result, "a time such as 500ms, 10s, 5m, or infinite", TryParseDuration),
+            CustomParser = result => Parse<TimeSpan?>(result, $"{TimeForm}, or {Quantities.Infinite}", TryParseTime),
+        };
+
+    /// <summary>A limit of time: more than zero, or `infinite`.</summary>
+    public static Option<TimeSpan?> Limit(string name, string description) =>
+        new(name)
+        {
+            Description = description,
+            HelpName = "TIME",
+            CustomParser = result => Parse(result, $"{TimeForm}, more than 0, or {Quantities.Infinite}",
+                (string text, out TimeSpan? value) => TryParseTime(text, out value) && value != TimeSpan.Zero),
         };
 
     /// <summary>A time that the command itself waits: it has an end, within what one wait of the system takes.</summary>
@@ -71,9 +73,9 @@ internal static class ToolOptions
         {
             Description = description,
             HelpName = "TIME",
-            CustomParser = result => Parse(result, "a time such as 500ms, 10s or 5m, at most 24h",
+            CustomParser = result => Parse(result, $"{TimeForm}, at most 24h",
                 (string text, out TimeSpan? value) =>
-                    TryParseDuration(text, out value) && value >= TimeSpan.Zero && value <= s_waitMax),
+                    TryParseTime(text, out value) && value >= TimeSpan.Zero && value <= s_waitMax),
         };
 
     /// <summary>One of several words; the first is the default.</summary>
@@ -129,22 +131,10 @@ internal static class ToolOptions
         return !string.IsNullOrWhiteSpace(text);
     }
 
-    private static bool TryParseDuration(string text, out TimeSpan? value)
+    private static bool TryParseTime(string text, out TimeSpan? value)
     {
-        if (text == "infinite")
-        {
-            value = Timeout.InfiniteTimeSpan;
-            return true;
-        }
-
-        // At most a number of days that every clock and timer accepts. The style does not keep "-Infinity" out.
-        const double SecondsMax = 1e9;
-        (string suffix, double factor) =
-            s_timeUnits.FirstOrDefault(unit => text.EndsWith(unit.Suffix, StringComparison.Ordinal), ("", 1));
-        bool isTime = double.TryParse(
-            text[..^suffix.Length], NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out double number)
-            && number >= 0 && number * factor <= SecondsMax;
-        value = isTime ? TimeSpan.FromSeconds(number * factor) : null;
+        bool isTime = Quantities.TryParseTime(text, out TimeSpan time);
+        value = isTime ? time : null;
         return isTime;
     }
 }

@@ -12,10 +12,14 @@ namespace MappedFileQueues.Tool.Arguments;
 internal static class UsageErrors
 {
     /// <summary>Writes the errors and returns their exit code.</summary>
-    public static int Write(ParseResult parsed)
+    /// <param name="parsed">The command line.</param>
+    /// <param name="mistyped">What <see cref="MistypedOptions"/> found; the other errors follow from it then.</param>
+    public static int Write(ParseResult parsed, IReadOnlyList<string> mistyped)
     {
-        SuggestCorrections(parsed);
-        foreach (string error in parsed.Errors.Select(Word).Distinct())
+        if (mistyped.Count == 0)
+            SuggestCorrections(parsed);
+        IEnumerable<string> errors = mistyped.Count == 0 ? parsed.Errors.Select(Word) : mistyped;
+        foreach (string error in errors.Distinct())
             ErrorLine.Write(error, ExitCodes.Usage);
         // A monitoring system takes 2 for "critical".
         int exitCode = IsCheck(parsed) ? (int)CheckStatus.Unknown : ExitCodes.Usage;

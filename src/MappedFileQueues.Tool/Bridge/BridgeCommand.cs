@@ -51,13 +51,8 @@ internal static class BridgeCommand
             "--dead-letters", "A store for messages that the broker refuses; without it the command ends at one.", "STORE");
         Option<long?> maxLength = ToolOptions.Size(
             "--stream-max-bytes", "How many bytes a stream that is made here keeps; default all.", 1, long.MaxValue);
-        Option<TimeSpan?> maxAge = ToolOptions.Duration(
+        Option<TimeSpan?> maxAge = ToolOptions.Limit(
             "--stream-max-age", "How long a stream that is made here keeps messages; default for ever.");
-        maxAge.Validators.Add(result =>
-        {
-            if (result.GetValue(maxAge) == TimeSpan.Zero)
-                result.AddError("--stream-max-age is more than 0.");
-        });
         Option<bool> goOn = ChangeOption();
         Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
         Command command = new(

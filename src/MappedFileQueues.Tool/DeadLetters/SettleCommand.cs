@@ -82,6 +82,8 @@ internal static class SettleCommand
                     header = StoreHeader.Of(store.Meta);
                 bool takesAny = parsed.GetValue(anySource!);
                 using TargetStore target = new(options, header);
+                // Before any letter: one that was appended again would be there twice if the queue cannot be opened.
+                target.Open();
                 // One that has only the beginning of its message is none that a consumer could read.
                 bool MayBeRequeued(Letter letter) => fits(letter) && letter.Content.Message.Length == letter.Content.MessageLength
                     && (takesAny || letter.Content.StoreId == header.StoreId);

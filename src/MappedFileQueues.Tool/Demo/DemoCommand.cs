@@ -68,8 +68,9 @@ internal static class DemoCommand
         DemoFolder folder = new(directory ?? Directory.CreateTempSubdirectory("mfq-demo-").FullName);
         try
         {
-            folder.Prepare();
+            // First, so that a wrong name leaves no new directory.
             List<InputFile> files = names.Length > 0 ? InputFinder.FromNames(names) : InputFinder.Below(".", folder.Root);
+            folder.Prepare();
             return RunIn(folder, InputPlan.Create(files), timeMax, isKept: directory is not null, isJson, interruption.Token);
         }
         catch (OperationCanceledException)

@@ -51,40 +51,54 @@ internal static class AddCommand
         long unchanged = 0;
         long length = 0;
         long skipped = 0;
+        long evicted = 0;
         List<PackFile> files = [.. paths.SelectMany(path => PackFiles.Of(path, prefix, packPath, Skip))];
         RefuseEqualKeys(files);
-        using PackStore pack = PackStore.Open(packPath, new PackOptions { MaxBytes = maxBytes });
-        foreach (PackFile file in files)
+        // A missing pack is made when there is something to put into it.
+        PackStore? opened = null;
+        PackStore Opened() => opened ??= PackStore.Open(packPath, new PackOptions { MaxBytes = maxBytes });
+        try
         {
-            if (TryRead(file, out string reason) is not { } data)
+            foreach (PackFile file in files)
             {
-                Skip(file.Path, reason);
-                continue;
+                if (TryRead(file, out string reason) is not { } data)
+                {
+                    Skip(file.Path, reason);
+                    continue;
+                }
+
+                if (IsThere(Opened(), file.Key, data))
+                {
+                    unchanged++;
+                    continue;
+                }
+
+                Opened().Put(file.Key, data);
+                count++;
+                length += data.Length;
             }
 
-            if (IsThere(pack, file.Key, data))
-            {
-                unchanged++;
-                continue;
-            }
-
-            pack.Put(file.Key, data);
-            count++;
-            length += data.Length;
+            if (skipped == 0)
+                Opened();
+            if (isDurable)
+                opened?.Flush();
+            evicted = opened?.EvictedCount ?? 0;
+        }
+        finally
+        {
+            opened?.Dispose();
         }
 
-        if (isDurable)
-            pack.Flush();
         if (isJson)
         {
             OutputOption.WriteJson(
-                new AddResult(count, unchanged, skipped, length, pack.EvictedCount), PackJsonContext.Default.AddResult);
+                new AddResult(count, unchanged, skipped, length, evicted), PackJsonContext.Default.AddResult);
         }
         else
         {
             Console.Out.WriteLine($"added {Report.Count(count, "file")}, {Report.Bytes(length)}"
                 + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : "")
-                + (pack.EvictedCount > 0 ? $"; {Report.Number(pack.EvictedCount)} were evicted" : ""));
+                + (evicted > 0 ? $"; {Report.Number(evicted)} were evicted" : ""));
         }
 
         return skipped == 0 ? ExitCodes.Success : ExitCodes.Failure;

@@ -71,7 +71,8 @@ internal static class ProduceCommand
             using Stream? input = parsed.GetValue(messages) is not null ? null
                 : file == "-" ? NamedInput.OpenStandard() : NamedInput.Open(file);
             using ProduceRun run = new(options);
-            RefuseDamage(options.StorePath, goesBehindDamage);
+            if (run.IsOpen)
+                RefuseDamage(options.StorePath, goesBehindDamage);
             using Interruption interruption = new();
             bool isInterrupted = false;
             try
@@ -85,6 +86,9 @@ internal static class ProduceCommand
                 {
                     AddLines(run, input, file, interruption.Token);
                 }
+
+                // Without a line too.
+                run.Open();
             }
             catch (OperationCanceledException)
             {

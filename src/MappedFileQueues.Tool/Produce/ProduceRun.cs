@@ -1,15 +1,20 @@
 using System.Diagnostics;
+using MappedFileQueues.Format;
 
 namespace MappedFileQueues.Tool.Produce;
 
-/// <summary>An open store, and a count of the messages appended to it.</summary>
+/// <summary>
+/// A store, and a count of the messages appended to it. One that is missing is made when the first message fits, so that an input
+/// that cannot be used leaves no empty store.
+/// </summary>
 internal sealed class ProduceRun : IDisposable
 {
     private readonly long _start = Stopwatch.GetTimestamp();
-    private readonly MappedFileQueue _queue;
-    private readonly MappedFileProducer _producer;
+    private readonly MappedFileQueueOptions _options;
     private readonly int _lengthMax;
     private readonly bool _mayWait;
+    private MappedFileQueue? _queue;
+    private MappedFileProducer? _producer;
     private long _count;
     private long _length;
     private long _firstOffset;
@@ -17,18 +22,32 @@ internal sealed class ProduceRun : IDisposable
 
     public ProduceRun(MappedFileQueueOptions options)
     {
-        _queue = new MappedFileQueue(options);
+        _options = options;
         _mayWait = options.MaxUnconsumedBytes > 0;
+        StoreMeta? there = AttachedStore.FindMeta(options.StorePath);
+        _lengthMax = FrameHeader.PayloadLimit(
+            there?.SegmentLength ?? options.ToRequest(StoreKind.Messages, structSize: 0, fingerprint: 0).SegmentLength);
+        if (there is null)
+            return;
         try
         {
-            _producer = _queue.Producer;
-            _lengthMax = _producer.MessageLengthMax;
+            Open();
         }
         catch
         {
-            _queue.Dispose();
+            _queue?.Dispose();
             throw;
         }
+    }
+
+    /// <summary>Whether the store was there, or a message was appended.</summary>
+    public bool IsOpen => _producer is not null;
+
+    /// <summary>Opens the store, and makes it if it is missing; does nothing if it is open.</summary>
+    public void Open()
+    {
+        _queue ??= new MappedFileQueue(_options);
+        _producer ??= _queue.Producer;
     }
 
     /// <summary>Appends a message; may wait for consumers, until interrupted.</summary>
@@ -37,13 +56,15 @@ internal sealed class ProduceRun : IDisposable
         if (message.Length > _lengthMax)
         {
             throw new ToolException($"The message does not fit into a segment: message={_count + 1}, length={message.Length}, "
-                + $"longest={_lengthMax}; those before it are in the store. "
+                + $"longest={_lengthMax}; {(_count == 0 ? "nothing was appended" : "those before it are in the store")}. "
                 + "Split it, or create a store with a larger --segment-size.");
         }
 
+        if (_producer is null)
+            Open();
         _lastOffset = _mayWait
-            ? _producer.Produce(message, new ProduceOptions { CancellationToken = interrupted })
-            : _producer.Produce(message);
+            ? _producer!.Produce(message, new ProduceOptions { CancellationToken = interrupted })
+            : _producer!.Produce(message);
         if (_count++ == 0)
             _firstOffset = _lastOffset;
         _length += message.Length;
@@ -59,5 +80,5 @@ internal sealed class ProduceRun : IDisposable
         isInterrupted);
 
     /// <summary>Closes the store.</summary>
-    public void Dispose() => _queue.Dispose();
+    public void Dispose() => _queue?.Dispose();
 }

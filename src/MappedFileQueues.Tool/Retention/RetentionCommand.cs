@@ -14,7 +14,7 @@ internal static class RetentionCommand
         Option<bool> show = ToolOptions.Flag("--show", "Show the policy; the default without any other option.");
         Option<bool> none = ToolOptions.Flag("--none", "Keep everything.");
         Option<long?> maxBytes = ToolOptions.Size("--max-bytes", "The most bytes that the segments take.", 1, long.MaxValue);
-        Option<TimeSpan?> maxAge = ToolOptions.Duration("--max-age", "How long a segment is kept after it was completed.");
+        Option<TimeSpan?> maxAge = ToolOptions.Limit("--max-age", "How long a segment is kept after it was completed.");
         Option<long?> minFree = ToolOptions.Size("--min-free", "The least bytes of the disk that stay free.", 1, long.MaxValue);
         Option<bool> dropUnread = ToolOptions.Flag("--drop-unread", "Remove messages whether consumers have read them or not.");
         Option<long?> unreadMax = ToolOptions.Size(

@@ -84,6 +84,8 @@ internal static class ImportCommand
                     progress.Report(file.Position, file.Length);
             }
 
+            // An export without messages is a store without messages.
+            target.Open();
             isComplete = true;
         }
         catch (OperationCanceledException)

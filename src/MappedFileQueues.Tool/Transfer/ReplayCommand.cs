@@ -86,6 +86,8 @@ internal static class ReplayCommand
             }
         }
 
+        if (!stopped.IsCancellationRequested)
+            target.Open();
         target.Flush();
         return new TransferResult(target.Count, target.Bytes, IsComplete: !stopped.IsCancellationRequested);
     }

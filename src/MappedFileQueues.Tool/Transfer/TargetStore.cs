@@ -1,46 +1,41 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tool.Transfer;
 
-/// <summary>A store that messages of another one are appended to, of either kind.</summary>
+/// <summary>
+/// A store that messages of another one are appended to, of either kind. It is opened, and made, when the first message fits, so
+/// that an input that cannot be used leaves no empty store.
+/// </summary>
 internal sealed class TargetStore : IDisposable
 {
-    private readonly QueueCore _queue;
-    private readonly MappedFileProducer _producer;
+    private readonly MappedFileQueueOptions _options;
+    private readonly StoreKind _kind;
     private readonly int _structSize;
+    private readonly ulong _layout;
     private readonly int _lengthMax;
+    private QueueCore? _queue;
+    private MappedFileProducer? _producer;
 
-    /// <summary>Opens it, and makes it if it is missing: of the source's kind and segment size.</summary>
+    /// <summary>Refuses a store of another kind. A missing one will be of the source's kind and segment size.</summary>
     /// <param name="options">The path and the locks; the segment size counts only if the source tells none.</param>
     /// <param name="source">What the messages come from; null for messages of any length.</param>
     public TargetStore(MappedFileQueueOptions options, StoreHeader? source)
     {
-        StoreMeta? there = ReadMeta(options.StorePath);
-        _structSize = source?.StructSize ?? 0;
+        StoreMeta? there = AttachedStore.FindMeta(options.StorePath);
+        _options = options;
+        (_structSize, _layout) = (source?.StructSize ?? 0, source?.Layout ?? 0);
         if (source is not null && there is null)
             options.SegmentSize = source.SegmentSize;
-        StoreKind kind = _structSize > 0 ? StoreKind.Struct : StoreKind.Messages;
-        if (there is not null && (there.Kind != kind || there.StructSize != _structSize
-            || (kind == StoreKind.Struct && there.LayoutFingerprint != source!.Layout)))
+        _kind = _structSize > 0 ? StoreKind.Struct : StoreKind.Messages;
+        if (there is not null && (there.Kind != _kind || there.StructSize != _structSize
+            || (_kind == StoreKind.Struct && there.LayoutFingerprint != _layout)))
         {
             throw new ToolException($"The store holds something else than what is to come: path={options.StorePath}, "
                 + $"structSize={there.StructSize}, coming={_structSize}. Name another store; a missing one is made.");
         }
 
-        _queue = new QueueCore(options, kind, _structSize, source?.Layout ?? 0);
-        try
-        {
-            _producer = _queue.Open(() => new MappedFileProducer(_queue));
-            _lengthMax = _producer.MessageLengthMax;
-        }
-        catch
-        {
-            _queue.Dispose();
-            throw;
-        }
+        _lengthMax = FrameHeader.PayloadLimit(
+            there?.SegmentLength ?? options.ToRequest(_kind, _structSize, _layout).SegmentLength);
     }
 
     /// <summary>The number of messages appended.</summary>
@@ -56,24 +51,28 @@ internal sealed class TargetStore : IDisposable
         {
             throw new ToolException($"The message does not fit: message={before + 1}, length={message.Length}, "
                 + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={_lengthMax}")
-                + $"; the {before} before it are in the store. Name a store with larger segments.");
+                + (Count == 0 ? "; nothing was appended." : $"; the {before} before it are in the store.")
+                + " Name a store with larger segments.");
         }
 
-        _producer.Produce(message);
+        Open();
+        _producer!.Produce(message);
         Count++;
         Bytes += message.Length;
     }
 
+    /// <summary>Opens the store, and makes it if it is missing; does nothing if it is open.</summary>
+    public void Open()
+    {
+        if (_producer is not null)
+            return;
+        _queue ??= new QueueCore(_options, _kind, _structSize, _layout);
+        _producer = _queue.Open(() => new MappedFileProducer(_queue));
+    }
+
     /// <summary>Puts everything on disk.</summary>
-    public void Flush() => _queue.Flush();
+    public void Flush() => _queue?.Flush();
 
     /// <summary>Closes the store.</summary>
-    public void Dispose() => _queue.Dispose();
-
-    private static StoreMeta? ReadMeta(string storePath)
-    {
-        using HeldDirectory? directory =
-            CurrentPlatform.Services.OpenDirectory(Path.GetFullPath(storePath), create: false, mode: null);
-        return directory is null ? null : StoreMetaFile.Read(directory);
-    }
+    public void Dispose() => _queue?.Dispose();
 }

@@ -3,8 +3,8 @@ namespace MappedFileQueues;
 /// <summary>
 /// How much of its past a store keeps. The policy lives in the store: every process that has the store open applies it, whichever
 /// process set it. Retention removes whole segments, the oldest first; the segment that producers append to always stays. Limits
-/// that are null do not count; a segment goes as soon as one limit says so. Removed messages need no flush: a power cut does not
-/// bring them back.
+/// that are null do not count, and none may be 0; a segment goes as soon as one limit says so. Removed messages need no flush: a
+/// power cut does not bring them back.
 /// </summary>
 public sealed record RetentionOptions
 {
@@ -53,18 +53,19 @@ public sealed record RetentionOptions
     /// <summary>Some limit is set.</summary>
     internal bool HasLimit => MaxBytes is not null || MaxAge is not null || MinFreeBytes is not null;
 
-    /// <exception cref="ArgumentOutOfRangeException">A limit is negative.</exception>
+    /// <summary>Zero is refused too: it would remove all that may go, and somebody may mean that there is no limit.</summary>
+    /// <exception cref="ArgumentOutOfRangeException">A limit is zero or negative.</exception>
     internal void ThrowIfInvalid()
     {
-        ThrowIfNegative(MaxBytes, nameof(MaxBytes));
-        ThrowIfNegative(MaxAge?.Ticks, nameof(MaxAge));
-        ThrowIfNegative(MinFreeBytes, nameof(MinFreeBytes));
-        ThrowIfNegative(UnconsumedBytesMax, nameof(UnconsumedBytesMax));
+        Check(MaxBytes, MaxBytes, nameof(MaxBytes));
+        Check(MaxAge?.Ticks, MaxAge, nameof(MaxAge));
+        Check(MinFreeBytes, MinFreeBytes, nameof(MinFreeBytes));
+        Check(UnconsumedBytesMax, UnconsumedBytesMax, nameof(UnconsumedBytesMax));
     }
 
-    private static void ThrowIfNegative(long? value, string name)
+    private static void Check(long? number, object? value, string name)
     {
-        if (value is { } number)
-            ArgumentOutOfRangeException.ThrowIfNegative(number, name);
+        if (number <= 0)
+            throw new ArgumentOutOfRangeException(name, value, $"{name} must be more than 0. Leave it out for no limit.");
     }
 }

@@ -1,5 +1,7 @@
 using System.Diagnostics;
 using System.Runtime.Versioning;
+using MappedFileQueues.Files;
+using MappedFileQueues.Packs;
 
 namespace MappedFileQueues.Tests.Platform;
 
@@ -89,6 +91,73 @@ public sealed class CreateModeTests : IDisposable
         List<string> folders = [.. Entries().Where(path => Directory.Exists(path) && Path.GetDirectoryName(path) != _temp.Root)];
         Assert.NotEmpty(folders);
         Assert.All(folders, static path => Assert.Equal(Octal("2770"), File.GetUnixFileMode(path)));
+    }
+
+    /// <summary>What docs/OPTIONS.md says about a new store, and about a new pack.</summary>
+    [Theory]
+    [InlineData("000", false)]
+    [InlineData("000", true)]
+    [InlineData("022", false)]
+    public void Make_NoModeNamedAndNoFolder_IsTheOwnersAlone(string umask, bool portable)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");
+        Make(umask, portable);
+        string log = Path.Combine(_temp.Root, "log");
+        List<string> made = [.. Entries().Where(path => !path.StartsWith(log, StringComparison.Ordinal))];
+        Assert.Contains(made, static path => path.Contains("/queue/commitlog/0", StringComparison.Ordinal));
+        Assert.All(
+            made, path => Assert.Equal(Octal(File.Exists(path) ? "600" : "700"), File.GetUnixFileMode(path) & Rights));
+    }
+
+    /// <summary>
+    /// The framework's binder takes 640 as the decimal number of a mode with the sticky bit, which the owner may not read.
+    /// </summary>
+    [Theory]
+    [InlineData("077", "640", "640", "750")]
+    [InlineData("000", "0600", "600", "700")]
+    public void Start_ModeOfTheConfiguration_IsOctalWhateverTheUmask(string umask, string mode, string files, string folders)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");
+        string store = Path.Combine(_temp.Root, "queue");
+        ProcessStartInfo start = new(
+            "bash", ["-c", $"umask {umask}; exec dotnet exec \"$@\"", "bash", Repository.HostPeerPath, store, "run"]);
+        using ChildProcess host = ChildProcess.Start(
+            start, new Dictionary<string, string> { ["MappedFileQueues__orders__UnixCreateMode"] = mode });
+        Eventually.True(() => File.Exists(Path.Combine(store, "offset", "consumer.cursor")), "the consumer has begun");
+        host.Signal(2);
+        host.ExpectExit();
+
+        List<string> made = [store, .. Directory.EnumerateFileSystemEntries(store, "*", SearchOption.AllDirectories)];
+        Assert.Contains(made, static path => path.EndsWith("queue.meta", StringComparison.Ordinal));
+        Assert.All(
+            made, path => Assert.Equal(Octal(File.Exists(path) ? files : folders), File.GetUnixFileMode(path) & Rights));
+    }
+
+    /// <summary>Octal and decimal taken for each other, and what the owner itself could not open.</summary>
+    [Theory]
+    [InlineData(600)]
+    [InlineData(640)]
+    [InlineData(777)]
+    [InlineData(0x980)] // 04600
+    [InlineData(0x120)] // 0440
+    [InlineData(0x036)] // 066
+    [InlineData(0)]
+    public void Options_ModeThatIsNone_IsRefusedByItsName(int mode)
+    {
+        var wrong = (UnixFileMode)mode;
+        string path = _temp.PathOf("none");
+        Exception[] errors =
+        [
+            Assert.Throws<ArgumentOutOfRangeException>(
+                () => new MappedFileQueueOptions { StorePath = path, UnixCreateMode = wrong }.Validate()),
+            Assert.Throws<ArgumentOutOfRangeException>(() => new PackOptions { UnixCreateMode = wrong }),
+            Assert.Throws<ArgumentOutOfRangeException>(
+                () => new AppendFileStream(path, new AppendFileOptions { UnixCreateMode = wrong })),
+        ];
+        Assert.All(
+            errors,
+            error => Assert.Matches("must be permissions in octal.*UnixCreateMode", error.Message.ReplaceLineEndings(" ")));
+        Assert.False(Path.Exists(path));
     }
 
     private static UnixFileMode Octal(string mode) => (UnixFileMode)Convert.ToInt32(mode, 8);

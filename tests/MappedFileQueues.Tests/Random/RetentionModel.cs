@@ -40,7 +40,7 @@ internal sealed record RetentionModel(
         if (policy.MaxBytes is { } bytes)
             goal = Math.Max(goal, last - ((Math.Max(1, bytes / SegmentLength) - 1) * SegmentLength));
         // The model's steps use nothing between "all" and "nothing".
-        if (policy.MaxAge == TimeSpan.Zero || policy.MinFreeBytes == long.MaxValue)
+        if (policy.MaxAge == TimeSpan.FromTicks(1) || policy.MinFreeBytes == long.MaxValue)
             goal = Math.Max(goal, last);
         return OldestAfterTrim(goal, last, tail, cursors);
     }

@@ -386,10 +386,10 @@ internal sealed class RetentionRun : IDisposable
     private static RetentionOptions MakePolicy(int number) => new()
     {
         MaxBytes = (number % 4) switch { 0 => null, 1 => 1, 2 => 2 * RetentionModel.SegmentLength, _ => 20_000 },
-        MaxAge = (number % 7) switch { 0 => TimeSpan.Zero, 1 => TimeSpan.FromDays(1), _ => null },
+        MaxAge = (number % 7) switch { 0 => TimeSpan.FromTicks(1), 1 => TimeSpan.FromDays(1), _ => null },
         MinFreeBytes = (number % 11) switch { 0 => long.MaxValue, 1 => 1, _ => null },
         KeepUnconsumed = number % 3 != 0,
-        UnconsumedBytesMax = (number % 5) switch { 0 => null, 1 => 0, _ => 10_000 },
+        UnconsumedBytesMax = (number % 5) switch { 0 => null, 1 => 1, _ => 10_000 },
         Recycle = number % 2 == 0,
     };
 

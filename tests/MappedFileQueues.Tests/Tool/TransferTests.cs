@@ -183,6 +183,19 @@ public sealed class TransferTests : IDisposable
         Assert.False(Directory.Exists(copy));
     }
 
+    /// <summary>A store that was there stays as it was, to the byte, when nothing of the input can be appended.</summary>
+    [Fact]
+    public void Import_NothingCanBeAppended_TheStoreStaysAsItWas()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "3", "--segment-size", "4096").Expect(0);
+        string[] before = StoreSnapshot.Of(_temp.StorePath);
+        byte[] tooLong = Encoding.UTF8.GetBytes($"{{\"text\":\"{new string('x', 5000)}\"}}");
+
+        ToolRun.WithInput(tooLong, "import", _temp.StorePath).ExpectError("nothing was appended");
+
+        Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
+    }
+
     [Fact]
     public void Transfer_DirectoryInThePlaceOfAFile_IsSaid()
     {

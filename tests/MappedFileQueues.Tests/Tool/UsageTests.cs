@@ -76,6 +76,16 @@ public sealed class UsageTests : IDisposable
     [InlineData("--dir", "bench", "--dir", "")]
     [InlineData("--volume-size", "pack", "create", "p", "--volume-size", "x")]
     [InlineData("--garbage", "pack", "compact", "p", "--garbage", "x")]
+    [InlineData("There is no option --line. Did you mean --lines?", "produce", "--line")]
+    [InlineData("./--line", "produce", "--line", "x")]
+    [InlineData("Did you mean --keep-id?", "snapshot", "a", "--keepid")]
+    [InlineData("There is no option -x.", "info", "-x")]
+    [InlineData("--lines=--mesages", "produce", "s", "--lines", "--mesages")]
+    [InlineData("--consumer has no value before --commit.", "consume", "s", "--consumer", "--commit")]
+    [InlineData("--dead-letters", "bridge", "forward", "s", "amqp://127.0.0.1:1", "--stream", "o", "--dead-letters", "--onc")]
+    [InlineData("Did you mean --durable?", "pack", "add", "p", ".", "--prefix", "--durabl")]
+    [InlineData("--lock-timeout", "produce", "s", "--messages", "1", "--lock-timeout", "72")]
+    [InlineData("--max-age", "retention", "s", "--max-age", "0")]
     [InlineData("nonsense", "nonsense")]
     public void AnyCommand_WrongUsage_NamesItOnStandardErrorAndMakesNothing(string named, params string[] arguments)
     {
@@ -143,6 +153,41 @@ public sealed class UsageTests : IDisposable
 
         ToolRun.Start(new System.Diagnostics.ProcessStartInfo("bash", ["-c", script, Repository.ToolPath]), [])
             .Expect(expectedCode);
+    }
+
+    /// <summary>What begins with a dash can still be named.</summary>
+    [Fact]
+    public void PathOrValueThatBeginsWithADash_IsTakenWhereItIsMeant()
+    {
+        ToolRun.In(_temp.Root, [], "produce", "./--line", "--messages", "1", "--lock-timeout", "00:00:01").Expect(0);
+        ToolRun.In(_temp.Root, [], "info", "--", "--line").Expect(0);
+        ToolRun.In(_temp.Root, [], "pack", "add", "p", "--prefix=-x-", "./--line/queue.meta").Expect(0);
+        Assert.Contains("-x-queue.meta", ToolRun.In(_temp.Root, [], "pack", "list", "p").Text, StringComparison.Ordinal);
+    }
+
+    /// <summary>An input that cannot be used left an empty store, pack or directory.</summary>
+    [Theory]
+    [InlineData("does not fit", "produce", "new", "--messages", "1", "--size", "5000", "--segment-size", "4096")]
+    [InlineData("missing", "produce", "new", "--lines", "missing")]
+    [InlineData("does not fit", "import", "new", "long.jsonl", "--segment-size", "4096")]
+    [InlineData("structSize=8", "import", "new", "struct.jsonl")]
+    [InlineData("missing", "replay", "missing", "new")]
+    [InlineData("no such file", "pack", "add", "new", "missing")]
+    [InlineData("left out", "pack", "add", "new", "link")]
+    [InlineData("missing", "demo", "--dir", "new", "missing")]
+    public void AnyCommand_InputCannotBeUsed_MakesNothing(string named, params string[] arguments)
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "A pipe has a name on Unix.");
+        File.WriteAllText(Path.Combine(_temp.Root, "long.jsonl"), $"{{\"text\":\"{new string('x', 5000)}\"}}\n");
+        File.WriteAllText(
+            Path.Combine(_temp.Root, "struct.jsonl"),
+            "{\"export\":1,\"structSize\":8,\"segmentSize\":4096,\"layout\":0}\n{\"text\":\"abc\"}\n{\"end\":1}\n");
+        File.CreateSymbolicLink(Path.Combine(_temp.Root, "link"), "/dev/null");
+
+        ToolRun run = ToolRun.In(_temp.Root, [], arguments).Expect(1);
+
+        Assert.Contains(named, run.Error, StringComparison.Ordinal);
+        Assert.False(Path.Exists(Path.Combine(_temp.Root, "new")));
     }
 
     [Fact]

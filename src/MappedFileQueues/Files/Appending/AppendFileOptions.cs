@@ -1,3 +1,5 @@
+using MappedFileQueues.Platform;
+
 namespace MappedFileQueues.Files;
 
 /// <summary>
@@ -78,7 +80,8 @@ public sealed record AppendFileOptions
     public bool RollAtMidnight { get; init; }
 
     /// <summary>
-    /// How many closed files to keep beside the one being written; the oldest are deleted. Default null: all are kept.
+    /// How many closed files to keep beside the one being written; the oldest are deleted. Default null: all are kept. 0 keeps
+    /// none.
     /// </summary>
     public int? RetainedFileCount { get; init; }
 
@@ -114,8 +117,8 @@ public sealed record AppendFileOptions
 
     /// <summary>
     /// The permissions of new files, on Unix, whatever the umask: read and write bits for the files and the lock beside them, and
-    /// the right to enter for their directory. Default null: the umask decides; a file gets no more than its directory grants,
-    /// and others never get the right to write.
+    /// the right to enter for their directory. Up to 0777, with read and write for the owner. Default null: the umask decides; a
+    /// file gets no more than its directory grants, and others never get the right to write.
     /// </summary>
     public UnixFileMode? UnixCreateMode { get; init; }
 
@@ -171,6 +174,8 @@ public sealed record AppendFileOptions
         Check(RollLength >= 0, nameof(RollLength), RollLength, "0 or more");
         Check(RetainedFileCount is null or >= 0, nameof(RetainedFileCount), RetainedFileCount!, "0 or more, or null");
         Check(RetainedAge is null || RetainedAge > TimeSpan.Zero, nameof(RetainedAge), RetainedAge!, "more than zero, or null");
+        Check(UnixCreateMode is not { } mode || CreateModes.IsUsable(mode), nameof(UnixCreateMode), UnixCreateMode!,
+            CreateModes.Expected);
         if (Content == FileContent.Binary && LeavesZeros)
         {
             throw new ArgumentException(

@@ -1,4 +1,5 @@
 using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs;
 
@@ -28,6 +29,7 @@ public sealed class PackOptions
     private long? _maxBytes;
     private double? _compactAtGarbage;
     private long _checkpointInterval = 256L << 20;
+    private UnixFileMode? _unixCreateMode;
 
     /// <summary>
     /// The length of a volume in bytes, rounded up to a multiple of 8; default 1 GiB, or a sixteenth of <see cref="MaxBytes"/>,
@@ -133,7 +135,17 @@ public sealed class PackOptions
     /// permission for directories. Default null: a new directory is 0700. The first files of a pack get the read and write bits
     /// of its directory, minus the umask, and never write permission for others. All later files get those of `pack.meta`.
     /// </summary>
-    public UnixFileMode? UnixCreateMode { get; set; }
+    /// <exception cref="ArgumentOutOfRangeException">The value is above 0777, or lacks read or write for the owner.</exception>
+    public UnixFileMode? UnixCreateMode
+    {
+        get => _unixCreateMode;
+        set
+        {
+            if (value is { } mode && !CreateModes.IsUsable(mode))
+                throw new ArgumentOutOfRangeException(nameof(UnixCreateMode), value, $"The mode must be {CreateModes.Expected}.");
+            _unixCreateMode = value;
+        }
+    }
 
     /// <summary>
     /// Whether to open packs on network and FUSE file systems; default false. Their locks do not reliably keep a second writer

@@ -110,7 +110,8 @@ public class MappedFileQueueOptions
 
     /// <summary>
     /// The Unix permissions of new files and directories, whatever the umask: read and write bits for files, plus the right to
-    /// enter for directories. Default null. With null, a new directory gets 0700. The first files of a store get the read and
+    /// enter for directories. Up to 0777, with read and write for the owner. Configuration writes them in octal: 600 or 0640.
+    /// Default null. With null, a new directory gets 0700. The first files of a store get the read and
     /// write bits of its directory, minus what the umask removes, and never write access for others. All later files, whichever
     /// process creates them, get the bits of `queue.meta`, so that processes sharing a store do not lock each other out.
     /// </summary>
@@ -162,6 +163,8 @@ public class MappedFileQueueOptions
             nameof(FlushInterval), FlushInterval, "more than zero, or infinite");
         Check(MaxUnconsumedBytes >= 0, nameof(MaxUnconsumedBytes), MaxUnconsumedBytes, "0 or more");
         Check(FullMode is >= FullMode.Wait and <= FullMode.Throw, nameof(FullMode), FullMode, "a defined mode");
+        Check(UnixCreateMode is not { } mode || CreateModes.IsUsable(mode), nameof(UnixCreateMode), UnixCreateMode!,
+            CreateModes.Expected);
         Retention?.ThrowIfInvalid();
         return new LogSettings
         {

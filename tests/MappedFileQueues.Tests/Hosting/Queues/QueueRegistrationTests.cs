@@ -64,12 +64,14 @@ public sealed class QueueRegistrationTests
         await using TestHost host = new();
         host.Configure(
             ("MappedFileQueues:orders:StorePath", host.StorePath),
-            ("MappedFileQueues:orders:SegmentSize", "1048576"),
+            ("MappedFileQueues:orders:SegmentSize", "1MiB"),
             ("MappedFileQueues:orders:Durability", "Group"),
-            ("MappedFileQueues:orders:FlushInterval", "00:00:00.250"),
+            ("MappedFileQueues:orders:FlushInterval", "250ms"),
             ("MappedFileQueues:orders:CreateIfMissing", "true"),
-            ("MappedFileQueues:orders:UnixCreateMode", "UserRead, UserWrite"),
+            ("MappedFileQueues:orders:UnixCreateMode", "600"),
             ("MappedFileQueues:orders:Checksum", "WriteOnly"),
+            ("MappedFileQueues:orders:ConsumerRetryInterval", "Infinite"),
+            ("MappedFileQueues:orders:ProducerForceFlushIntervalCount", "7"),
             ("MappedFileQueues:orders:WatchInterval", "00:00:01"));
         host.Services.AddMappedFileQueue<long>("orders", options => options.Checksum = ChecksumMode.None);
         await host.StartAsync();
@@ -80,10 +82,12 @@ public sealed class QueueRegistrationTests
         Assert.Equal(UnixFileMode.UserRead | UnixFileMode.UserWrite, options.UnixCreateMode);
         Assert.Equal(ChecksumMode.None, options.Checksum);
         Assert.Equal(TimeSpan.FromSeconds(1), options.WatchInterval);
+        Assert.Equal(Timeout.InfiniteTimeSpan, options.ConsumerRetryInterval);
+        Assert.Equal(7, options.ProducerForceFlushIntervalCount);
         Assert.Equal(1048576, host.Get<MappedFileQueue<long>>("orders").GetInfo().SegmentSize);
     }
 
-    /// <summary>The generated binder leaves these properties out; a policy of the configuration had no limits then.</summary>
+    /// <summary>The framework's binder leaves these properties out; a policy of the configuration had no limits then.</summary>
     [Fact]
     public async Task Configuration_Retention_BecomesThePolicyOfTheStore()
     {
@@ -91,33 +95,59 @@ public sealed class QueueRegistrationTests
         host.Configure(
             ("MappedFileQueues:orders:StorePath", host.StorePath),
             ("MappedFileQueues:orders:Retention:MaxBytes", "1048576"),
-            ("MappedFileQueues:orders:Retention:MaxAge", "7.00:00:00"),
+            ("MappedFileQueues:orders:Retention:MaxAge", "168h"),
+            ("MappedFileQueues:orders:Retention:MinFreeBytes", "1GiB"),
             ("MappedFileQueues:orders:Retention:Recycle", "false"));
         host.Services.AddMappedFileQueue<long>("orders");
         await host.StartAsync();
 
-        var expected = new RetentionOptions { MaxBytes = 1048576, MaxAge = TimeSpan.FromDays(7), Recycle = false };
+        var expected = new RetentionOptions
+        {
+            MaxBytes = 1048576,
+            MaxAge = TimeSpan.FromDays(7),
+            MinFreeBytes = 1L << 30,
+            Recycle = false,
+        };
         Assert.Equal(expected, host.Get<MappedFileQueue<long>>("orders").GetInfo().Retention);
     }
 
     [Theory]
-    [InlineData("orders:Retention:MaxByte", "1", "MappedFileQueues:orders:Retention:MaxByte is no option.")]
-    [InlineData("orders:Retention:MaxBytes", "-5", "MappedFileQueues:orders:Retention:MaxBytes ('-5') must be a non-negative")]
-    [InlineData("orders:SegmentSize", "0", "MappedFileQueues:orders:SegmentSize must be from 1 to")]
-    [InlineData("orders:SegmentSize", "many", "MappedFileQueues:orders:SegmentSize")]
-    [InlineData("orders:SegmentSise", "4096", "MappedFileQueues:orders:SegmentSise is no option. The options are ")]
-    [InlineData("orders:StorePath", "", "MappedFileQueues:orders:StorePath is missing")]
-    [InlineData("orders:WatchInterval", "00:00:00", "MappedFileQueues:orders:WatchInterval must be from")]
-    [InlineData("orders:Consumer:AttemptsMax", "0", "MappedFileQueues:orders:Consumer:AttemptsMax must be between 1 and")]
-    [InlineData("orders:Consumer:Retries", "3", "MappedFileQueues:orders:Consumer:Retries is no option.")]
-    [InlineData("orders:Consumers:audit:RetryDelay", "-1", "MappedFileQueues:orders:Consumers:audit:RetryDelay must be from")]
-    [InlineData("orders:Health:FreeBytesMin", "-1", "MappedFileQueues:orders:Health:FreeBytesMin must be zero or more: -1.")]
-    [InlineData("orders:Health:Free", "1", "MappedFileQueues:orders:Health:Free is no option.")]
+    [InlineData("Retention:MaxByte", "1", "Retention:MaxByte is no option. Did you mean MaxBytes? The options are ")]
+    [InlineData("Retention:MaxBytes", "-5", "Retention:MaxBytes is a length such as 4096, 64MiB or 10GiB, not '-5'.")]
+    [InlineData("Retention:MaxBytes", "0", "Retention:MaxBytes must be more than 0. Leave it out for no limit.")]
+    [InlineData("Retention:MaxAge", "0", "Retention:MaxAge must be more than 0. Leave it out for no limit.")]
+    [InlineData("Retention:UnconsumedBytesMax", "0", "Retention:UnconsumedBytesMax must be more than 0.")]
+    [InlineData("Retention", "10GiB", "Retention is a section with keys of its own, not '10GiB'.")]
+    [InlineData("SegmentSize", "0", "SegmentSize must be from 1 to")]
+    [InlineData("SegmentSize", "many", "SegmentSize is a length such as 4096, 64MiB or 10GiB, not 'many'.")]
+    [InlineData("SegmentSise", "4096", "SegmentSise is no option. Did you mean SegmentSize? The options are Checksum, ")]
+    [InlineData("SegmentSize:Bytes", "4096", "SegmentSize:Bytes is no option: MappedFileQueues:orders:SegmentSize is a value.")]
+    [InlineData("TimeProvider", "System", "TimeProvider is no option.")]
+    [InlineData("ProducerForceFlushIntervalCount", "1KiB", "ProducerForceFlushIntervalCount is a whole number, not '1KiB'.")]
+    [InlineData("Durability", "2", "Durability is one of PageCache, Interval, Group, not '2'.")]
+    [InlineData("FlushInterval", "72", "FlushInterval is a time such as 500ms, 10s, 5m, 72h or 00:00:05, or infinite,")]
+    [InlineData("UnixCreateMode", "rw-r--r--", "UnixCreateMode is permissions in octal such as 600 or 0640, up to 0777,")]
+    [InlineData("UnixCreateMode", "UserRead, UserWrite", "UnixCreateMode is permissions in octal")]
+    [InlineData("UnixCreateMode", "384", "UnixCreateMode is permissions in octal")]
+    [InlineData("UnixCreateMode", "416", "UnixCreateMode is permissions in octal")]
+    [InlineData("UnixCreateMode", "900", "UnixCreateMode is permissions in octal")]
+    [InlineData("UnixCreateMode", "4600", "UnixCreateMode is permissions in octal")]
+    [InlineData("UnixCreateMode", "0", "UnixCreateMode is permissions in octal")]
+    [InlineData("StorePath", "", "StorePath is missing")]
+    [InlineData("WatchInterval", "00:00:00", "WatchInterval must be from")]
+    [InlineData("Consumer:AttemptsMax", "0", "Consumer:AttemptsMax must be between 1 and")]
+    [InlineData("Consumer:BatchLengthMax", "4K", "Consumer:BatchLengthMax is a whole number, not '4K'.")]
+    [InlineData("Consumer:Retries", "3", "Consumer:Retries is no option.")]
+    [InlineData("Consumers:audit:RetryDelay", "2.00:00:00", "Consumers:audit:RetryDelay must be from")]
+    [InlineData("Consumers:audit:RetryDelay", "-1", "Consumers:audit:RetryDelay is a time such as")]
+    [InlineData("Consumers:audti:RetryDelay", "1s", "Consumers:audti is no consumer of this application. Did you mean audit? ")]
+    [InlineData("Health:FreeBytesMin", "-1", "Health:FreeBytesMin is a length such as")]
+    [InlineData("Health:Free", "1", "Health:Free is no option. Did you mean FreeBytesMin?")]
     public async Task Start_WrongOption_FailsWithASentenceThatNamesTheKey(string key, string value, string sentence)
     {
         await using TestHost host = new();
         host.Configure(("MappedFileQueues:orders:StorePath", host.StorePath));
-        host.Configure(($"MappedFileQueues:{key}", value));
+        host.Configure(($"MappedFileQueues:orders:{key}", value));
         host.Services.AddMappedFileQueue<long>("orders")
             .AddMappedFileConsumer<long, Consumers.IgnoringHandler>("orders")
             .AddMappedFileConsumer<long, Consumers.IgnoringHandler>("orders", consumer: "audit")
@@ -125,8 +155,45 @@ public sealed class QueueRegistrationTests
 
         Exception error = await Assert.ThrowsAnyAsync<Exception>(host.StartAsync);
 
-        Assert.Contains(sentence, error.Message, StringComparison.Ordinal);
+        Assert.Contains($"MappedFileQueues:orders:{sentence}", error.Message, StringComparison.Ordinal);
         Assert.False(Directory.Exists(host.StorePath));
+    }
+
+    /// <summary>The options of a consumer that nobody adds were ignored, and so was a whole section of a queue.</summary>
+    [Fact]
+    public async Task Start_SectionOfNobody_IsNamed()
+    {
+        await using TestHost host = new();
+        host.Configure(
+            ("MappedFileQueues:orders:Consumer:AttemptsMax", "1"),
+            ("MappedFileQueues:ordres:StorePath", host.StorePath));
+        host.Services.AddMappedFileQueue<long>("orders")
+            .AddMappedFileConsumer<long, Consumers.IgnoringHandler>("orders", consumer: "audit");
+
+        Exception error = await Assert.ThrowsAnyAsync<Exception>(host.StartAsync);
+
+        Assert.Contains("There is a section MappedFileQueues:ordres.", error.Message, StringComparison.Ordinal);
+        Assert.Contains(
+            "MappedFileQueues:orders:Consumer is the default consumer, which this application does not add. Those with a name, "
+            + "audit, have their options below MappedFileQueues:orders:Consumers.",
+            error.Message,
+            StringComparison.Ordinal);
+    }
+
+    /// <summary>A program that only produces may have the settings of those that consume.</summary>
+    [Fact]
+    public async Task Start_NoConsumerIsAdded_SectionsOfConsumersAreOthers()
+    {
+        await using TestHost host = new();
+        host.Configure(
+            ("MappedFileQueues:orders:StorePath", host.StorePath),
+            ("MappedFileQueues:orders:Consumer:AttemptsMax", "1"),
+            ("MappedFileQueues:orders:Consumers:audit:AttemptsMax", "1"));
+        host.Services.AddMappedFileQueue<long>("orders");
+
+        await host.StartAsync();
+
+        Assert.True(Directory.Exists(host.StorePath));
     }
 
     [Fact]
