@@ -6,9 +6,10 @@ using MappedFileQueues.Bench.Raw;
 namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
-/// Messages a second that threads, or tasks, append at the level Group, each waiting until its message is on disk, beside the
-/// rate of one thread that rewrites and flushes one block. The default options but for the level. They go into the middle of a
-/// segment: its start is flushed faster where the system caches files in pieces that grow.
+/// Messages a second that threads, or tasks, append at the level Group, each waiting until its message is on disk, beside as many
+/// threads that write and flush blocks of files of their own. The default options but for the level. The messages go into the
+/// middle of a segment: its start is flushed faster where the system caches files in pieces that grow. Both write to blocks that
+/// nobody has written before, or, in a store that recycles its segments, to blocks that have been written.
 /// </summary>
 internal sealed class DurableFigure(
     ChildContext context, int callerCount, bool isAsynchronous = false, bool isRecycled = false)
@@ -25,16 +26,19 @@ internal sealed class DurableFigure(
     private const long KeptLength = 256L << 20;
     private const long RecycledLength = (640L << 20) + FilledLength;
 
-    private int RawCount => CountFor(context.Messages);
+    private int EachCount => CountFor(context.Messages) * Math.Clamp(callerCount / 2, 1, SharingMax) / callerCount;
 
-    private int MessageCount => RawCount * Math.Clamp(callerCount / 2, 1, SharingMax) / callerCount * callerCount;
+    private int MessageCount => EachCount * callerCount;
 
     /// <summary>So many flushes take a second or less.</summary>
     public static int CountFor(long messages) => (int)Math.Clamp(messages / 1000, 128, 4000);
 
     public IReadOnlyList<Samples> Measure()
     {
-        using RawSync raw = new(context.Path("raw"), rewrites: true, countMax: 1);
+        const int WarmUpCount = 2;
+        int rawMax = EachCount * (context.Repetitions + 1) + WarmUp.CallsMax * WarmUpCount;
+        RawSync[] raw = [.. Enumerable.Range(0, callerCount)
+            .Select(i => new RawSync(context.Path($"raw-{i}"), rewrites: isRecycled, rawMax))];
         string path = context.Path("store");
         Samples samples;
         using (MappedFileQueue<Message64> queue = Open(path))
@@ -45,13 +49,19 @@ internal sealed class DurableFigure(
             Fill(producer, isRecycled && context.Messages >= BenchSettings.MessagesDefaultQuick ? RecycledLength : FilledLength);
             WarmUp.UntilCompiled(() =>
             {
-                raw.Run(2);
-                Append(producer, 2);
+                raw[0].Run(WarmUpCount);
+                Append(producer, WarmUpCount);
             });
             samples = Interleaved.Run(
-                context.Task.Role, "msg/s", context.Repetitions, () => raw.Measure(RawCount), () => MeasureQueue(queue));
+                context.Task.Role,
+                "msg/s",
+                context.Repetitions,
+                () => InThreads(i => raw[i].Run(EachCount)),
+                () => MeasureQueue(queue));
         }
 
+        foreach (RawSync file in raw)
+            file.Dispose();
         // The next figure's store has the same place.
         BenchStore.Delete(path);
         return [samples];
@@ -91,9 +101,10 @@ internal sealed class DurableFigure(
 
     private double MeasureQueue(MappedFileQueue<Message64> queue)
     {
-        int each = MessageCount / callerCount;
         MappedFileProducer<Message64> producer = queue.Producer;
-        double rate = isAsynchronous ? AppendInTasks(producer, each).GetAwaiter().GetResult() : AppendInThreads(producer, each);
+        double rate = isAsynchronous
+            ? AppendInTasks(producer, EachCount).GetAwaiter().GetResult()
+            : InThreads(_ => Append(producer, EachCount));
         if (queue.ConfirmedOffset != producer.Offset)
             throw new ToolException($"Messages that were acknowledged are not confirmed: figure={context.Task.Role}.");
         return rate;
@@ -116,14 +127,14 @@ internal sealed class DurableFigure(
         }
     }
 
-    private double AppendInThreads(MappedFileProducer<Message64> producer, int each)
+    /// <summary>The rate of all callers together; each gets its number.</summary>
+    private double InThreads(Action<int> run)
     {
         using Barrier start = new(callerCount + 1);
-        Thread[] threads = [.. Enumerable.Range(0, callerCount).Select(_ => new Thread(() =>
+        Thread[] threads = [.. Enumerable.Range(0, callerCount).Select(i => new Thread(() =>
         {
-            Append(producer, 1);
             start.SignalAndWait();
-            Append(producer, each);
+            run(i);
         }))];
         foreach (Thread thread in threads)
             thread.Start();

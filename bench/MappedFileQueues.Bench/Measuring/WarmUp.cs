@@ -16,6 +16,9 @@ internal static class WarmUp
     /// <summary>With one CPU the runtime waits ten times as long before it compiles again; nobody measures there.</summary>
     private static readonly int s_roundsMax = Environment.ProcessorCount > 1 ? 24 : RoundsMin;
 
+    /// <summary>A body is called at most so often.</summary>
+    public static int CallsMax => s_roundsMax * CallsPerRound;
+
     /// <summary>So many methods are compiled again at least once the background compilation has begun.</summary>
     private const int RecompiledMin = 8;
 
