@@ -68,7 +68,8 @@ internal static class DemoCommand
         DemoFolder folder = new(directory ?? Directory.CreateTempSubdirectory("mfq-demo-").FullName);
         try
         {
-            // First, so that a wrong name leaves no new directory.
+            folder.ThrowIfUsed();
+            // Before the directory is made, so that a wrong name leaves none.
             List<InputFile> files = names.Length > 0 ? InputFinder.FromNames(names) : InputFinder.Below(".", folder.Root);
             folder.Prepare();
             return RunIn(folder, InputPlan.Create(files), timeMax, isKept: directory is not null, isJson, interruption.Token);

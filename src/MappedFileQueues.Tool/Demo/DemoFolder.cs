@@ -24,15 +24,19 @@ internal sealed class DemoFolder(string root)
     /// <summary>The times at which they were received.</summary>
     public string ReceivedTimesPath => Of("demo.received");
 
-    /// <summary>Creates the directory, unless it already holds a store or an output that a demo would overwrite.</summary>
-    public void Prepare()
+    /// <summary>Refuses a directory that already holds a store or an output, which a demo would overwrite.</summary>
+    public void ThrowIfUsed()
     {
         if (File.Exists(Of("queue.meta")) || Directory.Exists(StorePath) || File.Exists(OutputPath))
         {
             throw new ToolException(
                 $"The directory already holds a store or a demo's output: path={Root}. Name an empty or new one for --dir.");
         }
+    }
 
+    /// <summary>Creates the directory.</summary>
+    public void Prepare()
+    {
         Directory.CreateDirectory(Root);
         RemoveSideFiles();
     }
