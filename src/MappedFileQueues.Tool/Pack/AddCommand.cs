@@ -82,7 +82,7 @@ internal static class AddCommand
         }
         else
         {
-            Console.Out.WriteLine($"added {Report.Count(count, "file")}, {Report.Bytes(length)}"
+            OutputLine.Write($"added {Report.Count(count, "file")}, {Report.Bytes(length)}"
                 + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : "")
                 + (pack.EvictedCount > 0 ? $"; {Report.Number(pack.EvictedCount)} were evicted" : ""));
         }
