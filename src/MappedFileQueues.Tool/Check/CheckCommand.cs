@@ -19,7 +19,8 @@ internal static class CheckCommand
                 + "May be repeated.");
         Option<string[]> consumer = ConsumerName.RepeatedOption(
             "--consumer",
-            $"A consumer that must exist; only these count. Without it, all that there are. May be repeated; {ConsumerName.Help}.");
+            "A consumer that must exist; only these count. Without it, all that there are. May be repeated; "
+                + $"{ConsumerName.Help}.");
         Option<long?> maxLag = ToolOptions.Size("--max-lag", "More bytes unread are critical.", 0, long.MaxValue);
         Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0, long.MaxValue);
         Option<TimeSpan?> maxAge = ToolOptions.Duration(

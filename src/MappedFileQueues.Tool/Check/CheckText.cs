@@ -50,7 +50,8 @@ internal static class CheckText
     /// <summary>The values; a label with a blank or the like is quoted, and what would end it is replaced.</summary>
     private static string Values(CheckResult result, string prefix)
     {
-        string start = string.Concat(prefix.Select(letter => letter is '\'' or '=' or '|' ? '_' : letter)).ReplaceLineEndings(" ");
+        string line = prefix.ReplaceLineEndings(" ");
+        string start = string.Concat(line.Select(letter => letter is '\'' or '=' or '|' ? '_' : letter));
         string Label(string what) => start.Contains(' ', StringComparison.Ordinal) ? $"'{start}{what}'" : $"{start}{what}";
         return string.Create(
             CultureInfo.InvariantCulture,

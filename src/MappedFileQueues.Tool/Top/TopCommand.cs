@@ -130,7 +130,7 @@ internal static class TopCommand
             WriteStacked(title, pictures, isScreen);
     }
 
-    /// <summary>A file has room for every table. On a screen that is drawn anew, what is lower than it would scroll away.</summary>
+    /// <summary>A file has room for every table. A screen that is drawn anew has none for what is lower than it.</summary>
     private static bool HasRoom(Report report, bool isScreen) => Console.IsOutputRedirected
         || (report.TableWidth <= Console.WindowWidth && (!isScreen || report.TableHeight < Console.WindowHeight));
 

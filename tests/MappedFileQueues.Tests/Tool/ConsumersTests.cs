@@ -70,7 +70,8 @@ public sealed class ConsumersTests : IDisposable
 
         ToolRun.Of("consume", _temp.StorePath, "--consumer", shown, "--commit", "--count", "1").Expect(0);
         Assert.Equal(("", 128L), (Assert.Single(List()).GetProperty("name").GetString(), Offset(Assert.Single(List()))));
-        Assert.Contains(shown, ToolRun.Of("check", _temp.StorePath, "--consumer", shown).Expect(0).Text, StringComparison.Ordinal);
+        string check = ToolRun.Of("check", _temp.StorePath, "--consumer", shown).Expect(0).Text;
+        Assert.Contains(shown, check, StringComparison.Ordinal);
         ToolRun.Of("consumers", "reset", _temp.StorePath, shown, "--to", "earliest").Expect(0);
         Assert.Equal(0, Offset(Assert.Single(List())));
         ToolRun.Of("consumers", "delete", _temp.StorePath, shown).Expect(0);

@@ -7,8 +7,8 @@ using MappedFileQueues.Tool.Bridge.Demo;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
-/// Every command with `--output json` writes what docs/JSON.md lists, and nothing else. The page is the contract of scripts: before
-/// it, a member could go or change its name, and no test knew.
+/// Every command with `--output json` writes what docs/JSON.md lists, and nothing else. The page is the contract of scripts:
+/// before it, a member could go or change its name, and no test knew.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class JsonOutputTests : IDisposable
@@ -59,7 +59,8 @@ public sealed class JsonOutputTests : IDisposable
         Find([]);
 
         Assert.Equal(
-            commands.Except(["mfq completion"]).Order(StringComparer.Ordinal), JsonPage.Commands.Order(StringComparer.Ordinal));
+            commands.Except(["mfq completion"]).Order(StringComparer.Ordinal),
+            JsonPage.Commands.Order(StringComparer.Ordinal));
 
         void Find(string[] command)
         {
@@ -67,7 +68,8 @@ public sealed class JsonOutputTests : IDisposable
             string[] inner =
             [
                 .. lines.SkipWhile(line => line != "Commands:").Skip(1)
-                    .Where(line => line.StartsWith("  ", StringComparison.Ordinal) && char.IsAsciiLetter(line.ElementAtOrDefault(2)))
+                    .Where(line => line.StartsWith("  ", StringComparison.Ordinal))
+                    .Where(line => char.IsAsciiLetter(line.ElementAtOrDefault(2)))
                     .Select(line => line.Split(' ', StringSplitOptions.RemoveEmptyEntries)[0]),
             ];
             if (inner.Length == 0)
@@ -104,7 +106,7 @@ public sealed class JsonOutputTests : IDisposable
 
         File.WriteAllText(Path.Combine(store, "retention"), "no policy");
         Check(3, "verify", store);
-        Check("repair", store, "--dry-run");
+        Check(3, "repair", store, "--dry-run");
         Check("repair", store, "--apply");
     }
 
@@ -118,8 +120,13 @@ public sealed class JsonOutputTests : IDisposable
             [
                 .. new[] { "text"u8.ToArray(), [0xFF] }.Select(message => queue.Producer.Produce(new DeadLetter
                 {
-                    StoreId = Guid.NewGuid(), Queue = "orders", Attempts = 5, ErrorType = "System.TimeoutException", Error = "late",
-                    Message = message, MessageLength = message.Length,
+                    StoreId = Guid.NewGuid(),
+                    Queue = "orders",
+                    Attempts = 5,
+                    ErrorType = "System.TimeoutException",
+                    Error = "late",
+                    Message = message,
+                    MessageLength = message.Length,
                 }.ToBytes())),
             ];
         }
@@ -165,7 +172,10 @@ public sealed class JsonOutputTests : IDisposable
 
         BridgeDemoResult demo = new(1, 2, 1, "a", "a", [new BridgeDeath(1.5, "a broker", 7)], 2.5);
         JsonPage.Check(
-            "bridge demo", JsonSerializer.Serialize(demo, BridgeDemoJsonContext.Default.BridgeDemoResult), _seen, hasVersion: false);
+            "bridge demo",
+            JsonSerializer.Serialize(demo, BridgeDemoJsonContext.Default.BridgeDemoResult),
+            _seen,
+            hasVersion: false);
     }
 
     private string PathOf(string name) => Path.Combine(_temp.Root, name);

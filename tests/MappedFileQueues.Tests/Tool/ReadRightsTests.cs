@@ -58,7 +58,8 @@ public sealed class ReadRightsTests : IDisposable
         string hidden = Path.Combine(_temp.Root, "hidden");
         foreach (string store in new[] { good, Path.Combine(hidden, "orders") })
             ToolRun.Of("produce", store, "--messages", "1").Expect(0);
-        foreach (string path in Directory.GetFileSystemEntries(good, "*", SearchOption.AllDirectories).Append(good).Append(_temp.Root))
+        string[] inGood = Directory.GetFileSystemEntries(good, "*", SearchOption.AllDirectories);
+        foreach (string path in inGood.Append(good).Append(_temp.Root))
             TempStore.MakeReadable(path);
         File.SetUnixFileMode(hidden, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
 

@@ -78,8 +78,8 @@ public sealed partial class TerminalTextTests : IDisposable
     }
 
     /// <summary>
-    /// What writes to a terminal otherwise than by the classes that neutralise: the drawing of tables, escape sequences of the tool
-    /// itself, JSON, which escapes, and lines for a parent process.
+    /// What writes to a terminal otherwise than by the classes that neutralise: the drawing of tables, escape sequences of the
+    /// tool itself, JSON, which escapes, and lines for a parent process.
     /// </summary>
     [Fact]
     public void Sources_WritesToTheConsole_AreWhereTextIsNeutralised()

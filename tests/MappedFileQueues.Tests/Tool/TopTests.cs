@@ -140,7 +140,8 @@ public sealed class TopTests : IDisposable
         public Terminal(string folder, int columns = 180, int rows = 30)
         {
             _socket = Path.Combine(folder, "tmux");
-            Tmux("-f", "/dev/null", "new-session", "-d", "-x", $"{columns}", "-y", $"{rows}", "env PS1='$ ' LANG=C.UTF-8 bash --norc");
+            string[] size = ["-x", $"{columns}", "-y", $"{rows}"];
+            Tmux(["-f", "/dev/null", "new-session", "-d", .. size, "env PS1='$ ' LANG=C.UTF-8 bash --norc"]);
         }
 
         public static bool IsThere => (Environment.GetEnvironmentVariable("PATH") ?? "").Split(':')

@@ -129,7 +129,7 @@ public sealed class TelemetryTests
         }
     }
 
-    /// <summary>Nobody saw in a dashboard that messages were set aside: the log told it, and health only what waits now.</summary>
+    /// <summary>No dashboard showed that messages were set aside: the log told it, and health only what waits now.</summary>
     [Fact]
     public async Task DeadLetter_EachMessage_IsCountedWithQueueConsumerAndError()
     {
@@ -163,7 +163,8 @@ public sealed class TelemetryTests
 
         Assert.Equal(
             (1, "error.type=System.TimeoutException messaging.consumer.group.name=billing "
-                + $"messaging.destination.name={queueName} messaging.operation.name=process messaging.system=mappedfilequeues"),
+                + $"messaging.destination.name={queueName} messaging.operation.name=process "
+                + "messaging.system=mappedfilequeues"),
             Assert.Single(seen));
     }
 
