@@ -44,7 +44,7 @@ public sealed partial class ReadmeTests : IDisposable
             // What was consumed is the same on each machine, so it stands in the README to the letter.
             if (arguments[0] == "consume")
                 Assert.Contains(run.Text, s_readme, StringComparison.Ordinal);
-            if (shown.Count < FirstCommands)
+            if (arguments[0] != "demo" && shown.Count < FirstCommands)
                 shown.Add(run.Text);
         }
 
