@@ -61,7 +61,8 @@ public sealed class ReadRightsTests : IDisposable
         string[] inGood = Directory.GetFileSystemEntries(good, "*", SearchOption.AllDirectories);
         foreach (string path in inGood.Append(good).Append(_temp.Root))
             TempStore.MakeReadable(path);
-        File.SetUnixFileMode(hidden, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
+        if (!OperatingSystem.IsWindows())
+            File.SetUnixFileMode(hidden, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
 
         ToolRun run = AsNobody(command == "top" ? ["top", _temp.Root, "--once"] : ["check", _temp.Root]).Expect(exitCode);
 
