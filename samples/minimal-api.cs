@@ -1,5 +1,6 @@
 // A web API that appends each request to a queue, and a worker in the same application that handles them. An order that was
 // answered with 202 is on disk. It is handled whatever becomes of the process or the power, and its effect is there once.
+// A disk with 256 MiB is enough for it.
 // Run it with: dotnet run samples/minimal-api.cs -- --store /var/lib/shop --urls http://127.0.0.1:5080
 // Without --store it serves a folder for itself, sends itself a few orders, and ends.
 #:sdk Microsoft.NET.Sdk.Web
@@ -26,12 +27,14 @@ try
         {
             o.StorePath = Path.Combine(folder, "orders");
             o.Durability = DurabilityLevel.Group;   // ProduceAsync ends when the order is on disk; requests share a flush
+            o.SegmentSize = 4 << 20;                // with the default, 64 MiB, the next segment alone is half a small disk
+            o.Retention = new RetentionOptions { MaxBytes = 64 << 20 };   // of what was handled; the rest always stays
         })
         .AddMappedFileConsumer<Order, OrderHandler>(
             "orders",
             new JsonMessageSerializer<Order>(OrderJson.Default.Order),
             o => o.DurableOnly = true)              // the offset of an order that a power cut takes is used again
-        .AddHealthChecks().AddMappedFileQueue("orders");
+        .AddHealthChecks().AddMappedFileQueue("orders", health => health.FreeBytesMin = 32 << 20);
     await using WebApplication app = builder.Build();
 
     app.MapPost("/orders", async (Order order, [FromKeyedServices("orders")] MappedFileQueue queue) =>

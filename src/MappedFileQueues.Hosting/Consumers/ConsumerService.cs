@@ -473,6 +473,7 @@ internal sealed class ConsumerService<T> : BackgroundService
                 error, offset);
         await AppendLetterAsync(source, error, attempts, stoppingToken).ConfigureAwait(false);
         Logger.DeadLettered(_queue.Name, State.Name, offset, _deadLetters.Path, error.GetType());
+        _meter.DeadLettered(error.GetType());
         await CommitAsync(source, 1).ConfigureAwait(false);
         if (++_lettersInRow < _options.DeadLettersInRowMax)
         {

@@ -11,6 +11,7 @@ internal sealed class ConsumerMeter
     private readonly Counter<long> _consumed;
     private readonly Histogram<double> _process;
     private readonly Histogram<double> _operation;
+    private readonly Counter<long> _deadLetters;
     private readonly string _queue;
     private readonly string _consumer;
     private readonly KeyValuePair<string, object?>[] _processTags;
@@ -19,9 +20,11 @@ internal sealed class ConsumerMeter
     private ActivityContext _trace;
 
     public ConsumerMeter(
-        string queue, string consumer, Counter<long> consumed, Histogram<double> process, Histogram<double> operation)
+        string queue, string consumer, Counter<long> consumed, Histogram<double> process, Histogram<double> operation,
+        Counter<long> deadLetters)
     {
         (_queue, _consumer, _consumed, _process, _operation) = (queue, consumer, consumed, process, operation);
+        _deadLetters = deadLetters;
         _processTags = Tags("process");
         _consumedTags = Tags("receive");
         _commitTags = Tags("commit");
@@ -69,6 +72,13 @@ internal sealed class ConsumerMeter
     {
         if (_consumed.Enabled)
             _consumed.Add(count, _consumedTags);
+    }
+
+    /// <summary>A message went to the dead letters.</summary>
+    public void DeadLettered(Type error)
+    {
+        if (_deadLetters.Enabled)
+            _deadLetters.Add(1, [.. _processTags, new("error.type", error.FullName)]);
     }
 
     public void Committed(TimeSpan time) => _operation.Record(time.TotalSeconds, _commitTags);

@@ -26,6 +26,7 @@ internal sealed class QueueMeter : IDisposable
     private readonly Counter<long> _consumed;
     private readonly Histogram<double> _process;
     private readonly Histogram<double> _operation;
+    private readonly Counter<long> _deadLetters;
 
     public QueueMeter(IServiceProvider services, IEnumerable<AddedQueue> queues, IMeterFactory? factory = null)
     {
@@ -38,6 +39,8 @@ internal sealed class QueueMeter : IDisposable
             "messaging.process.duration", "s", "How long a handler took for a message or a batch.", null, Buckets());
         _operation = _meter.CreateHistogram(
             "messaging.client.operation.duration", "s", "How long a commit took.", null, Buckets());
+        _deadLetters = _meter.CreateCounter<long>(
+            $"{System}.consumer.dead_letters", "{message}", "Messages that consumers of this process gave to the dead letters.");
         ObserveStore();
         ObserveConsumers();
         ObserveQueue();
@@ -45,7 +48,8 @@ internal sealed class QueueMeter : IDisposable
 
     private IEnumerable<NamedQueue> Queues => _added.Concat(_factory.Queues);
 
-    public ConsumerMeter ForConsumer(string queue, string consumer) => new(queue, consumer, _consumed, _process, _operation);
+    public ConsumerMeter ForConsumer(string queue, string consumer) =>
+        new(queue, consumer, _consumed, _process, _operation, _deadLetters);
 
     public void Dispose() => _meter.Dispose();
 

@@ -1,5 +1,6 @@
 using System.CommandLine;
 using System.Text.Json;
+using System.Text.Json.Nodes;
 using System.Text.Json.Serialization.Metadata;
 
 namespace MappedFileQueues.Tool.Arguments;
@@ -10,6 +11,12 @@ namespace MappedFileQueues.Tool.Arguments;
 /// </summary>
 internal static class OutputOption
 {
+    /// <summary>
+    /// The version of all JSON values, their first member. It is raised when a member goes or means something else. A new member
+    /// does not raise it.
+    /// </summary>
+    private const int SchemaVersion = 1;
+
     /// <summary>The option of the root command, which all commands inherit.</summary>
     public static readonly Option<string> Option = CreateOption();
 
@@ -17,8 +24,14 @@ internal static class OutputOption
     public static bool IsJson(ParseResult parsed) => parsed.GetRequiredValue(Option) == "json";
 
     /// <summary>Writes a result, and nothing else, to standard output.</summary>
-    public static void WriteJson<T>(T value, JsonTypeInfo<T> type) =>
-        Console.Out.WriteLine(JsonSerializer.Serialize(value, type));
+    /// <param name="value">A result that is a JSON object; lists are members of one.</param>
+    /// <param name="type">Its serializer.</param>
+    public static void WriteJson<T>(T value, JsonTypeInfo<T> type)
+    {
+        JsonObject result = JsonSerializer.SerializeToNode(value, type)!.AsObject();
+        result.Insert(0, "version", SchemaVersion);
+        Console.Out.WriteLine(result.ToJsonString(type.Options));
+    }
 
     private static Option<string> CreateOption()
     {

@@ -113,6 +113,20 @@ internal static class ToolOptions
             CustomParser = result => Parse<string>(result, "a path", TryParsePath),
         };
 
+    /// <summary>The paths of one or more files or directories.</summary>
+    public static Argument<string[]> PathArguments(string name, string description) =>
+        new(name)
+        {
+            Description = description,
+            Arity = ArgumentArity.OneOrMore,
+            CustomParser = result =>
+            {
+                if (result.Tokens.Any(token => !TryParsePath(token.Value, out _)))
+                    result.AddError($"{result.Argument.Name} is a path, not ''.");
+                return [.. result.Tokens.Select(token => token.Value)];
+            },
+        };
+
     private delegate bool TryParse<T>(string text, out T? value);
 
     private static T? Parse<T>(ArgumentResult result, string expected, TryParse<T> tryParse)

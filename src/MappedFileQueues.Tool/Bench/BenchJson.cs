@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tool.Bench;
 /// <summary>The generated serializers: the results for `--json`, and the samples passed between the processes of a run.</summary>
 [JsonSourceGenerationOptions(JsonSerializerDefaults.Web)]
 [JsonSerializable(typeof(FigureResult[]))]
+[JsonSerializable(typeof(BenchResult))]
 [JsonSerializable(typeof(Samples[]))]
 internal sealed partial class BenchJson : JsonSerializerContext
 {
@@ -19,3 +20,7 @@ internal sealed partial class BenchJson : JsonSerializerContext
     /// <summary>Writes the results as an array, indented.</summary>
     public static void Write(string path, IEnumerable<FigureResult> results) => File.WriteAllText(path, Of(results));
 }
+
+/// <summary>The result of `mfq bench`.</summary>
+/// <param name="Figures">The figures.</param>
+internal sealed record BenchResult(IReadOnlyList<FigureResult> Figures);

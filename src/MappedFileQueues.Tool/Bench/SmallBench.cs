@@ -53,7 +53,7 @@ internal static class SmallBench
         if (parsed.GetValue(s_json) is { } file)
             BenchJson.Write(file, results);
         if (OutputOption.IsJson(parsed))
-            Console.Out.WriteLine(BenchJson.Of(results));
+            OutputOption.WriteJson(new BenchResult(results), BenchJson.Default.BenchResult);
         else
             Print(results, parent);
         return ExitCodes.Success;
@@ -71,7 +71,7 @@ internal static class SmallBench
         }
 
         report.Write();
-        Console.Out.WriteLine($"Medians of {SmallFigures.Repetitions} runs, raw and queue in turn, in {folder}. "
+        OutputLine.Write($"Medians of {SmallFigures.Repetitions} runs, raw and queue in turn, in {folder}. "
             + "Raw is the same work without a queue: copies to a mapped file, a sum over it, two threads on a word, fdatasync.");
     }
 

@@ -3,6 +3,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Bridge.Demo;
+using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Bridge;
@@ -31,17 +32,9 @@ internal static class BridgeCommand
         Argument<string> brokers = BrokersArgument();
         Option<string> stream = StreamOption();
         Option<bool> once = ToolOptions.Flag("--once", "Forward what is there now, and end once the broker has confirmed it.");
-        Option<string> consumer = new("--consumer")
-        {
-            Description = "The store's consumer whose cursor follows the confirms; default bridge.",
-            HelpName = "NAME",
-            DefaultValueFactory = _ => "bridge",
-        };
-        consumer.Validators.Add(result =>
-        {
-            if (result.Tokens is [{ Value: { } name }] && !StoreNames.IsValidConsumer(name))
-                result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {name}.");
-        });
+        Option<string?> consumer = ConsumerName.Option(
+            "--consumer", $"The store's consumer whose cursor follows the confirms; default bridge. {ConsumerName.Help}.");
+        consumer.DefaultValueFactory = _ => "bridge";
         Option<bool> unpacked = ToolOptions.Flag("--unpacked", "Send each message as a broker message of its own.");
         Option<bool> notDurable = ToolOptions.Flag("--no-flush", "Also send what a power cut could take back here.");
         Option<string> lockKind = ToolOptions.OneOf(
@@ -65,7 +58,7 @@ internal static class BridgeCommand
         {
             StreamForwarderOptions options = new()
             {
-                ConsumerName = parsed.GetRequiredValue(consumer),
+                ConsumerName = parsed.GetRequiredValue(consumer)!,
                 PackLength = parsed.GetValue(unpacked) ? 0 : StreamForwarderOptions.PackLengthDefault,
                 DurableOnly = !parsed.GetValue(notDurable),
                 Lock = parsed.GetRequiredValue(lockKind) == "classic" ? StreamLockKind.Classic : StreamLockKind.Quorum,
@@ -183,7 +176,7 @@ internal static class BridgeCommand
         }
         else
         {
-            Console.Out.WriteLine($"{Report.Count(end.Messages, "message")}, {Report.Bytes(end.Bytes)}.");
+            OutputLine.Write($"{Report.Count(end.Messages, "message")}, {Report.Bytes(end.Bytes)}.");
         }
 
         return exitCode;

@@ -15,6 +15,6 @@ internal sealed class ErrorLogger<T> : ILogger<T>
         LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)
     {
         if (IsEnabled(logLevel))
-            Console.Error.WriteLine($"mfq: {OperatorWords.Of(formatter(state, exception))}");
+            ErrorLine.Write(formatter(state, exception), ExitCodes.Success);
     }
 }

@@ -1,6 +1,4 @@
 using System.CommandLine;
-using System.Globalization;
-using MappedFileQueues.Format;
 using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Output;
@@ -16,17 +14,13 @@ internal static class CheckCommand
 
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
-        Option<string[]> consumer = new("--consumer")
-        {
-            Description = "A consumer that must exist; only these count. Without it, all that there are. May be repeated.",
-            HelpName = "NAME",
-        };
-        consumer.Validators.Add(result =>
-        {
-            foreach (string name in result.Tokens.Select(token => token.Value).Where(name => !StoreNames.IsValidConsumer(name)))
-                result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {name}.");
-        });
+        Argument<string[]> stores = ToolOptions.PathArguments(
+            "STORE", "The store's directory, which may be in use; or a folder whose stores are all checked, but no links. "
+                + "May be repeated.");
+        Option<string[]> consumer = ConsumerName.RepeatedOption(
+            "--consumer",
+            "A consumer that must exist; only these count. Without it, all that there are. May be repeated; "
+                + $"{ConsumerName.Help}.");
         Option<long?> maxLag = ToolOptions.Size("--max-lag", "More bytes unread are critical.", 0, long.MaxValue);
         Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0, long.MaxValue);
         Option<TimeSpan?> maxAge = ToolOptions.Duration(
@@ -43,15 +37,15 @@ internal static class CheckCommand
             "--max-claim", "A claim that stands in the readers' way for longer is critical; default 1s.");
         Command command = new(
             Name,
-            "One line and an exit code for monitoring: `mfq check orders --max-lag 64MiB --max-age 5m`. It only reads, and works "
-                + "while the programs hang. A failed flush, damage that keeps producers out, and a claim that blocks are always "
+            "One line and an exit code for monitoring: `mfq check orders --max-lag 64MiB --max-age 5m`. Of several stores the "
+                + "first line tells all, a line for each follows, and the worst decides. It only reads, and works while the "
+                + "programs hang. A failed flush, damage that keeps producers out, and a claim that blocks are always "
                 + "critical. Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also wrong usage).")
         {
-            store, consumer, maxLag, warnLag, maxAge, warnAge, maxUnflushed, minFree, maxLetters, maxClaim,
+            stores, consumer, maxLag, warnLag, maxAge, warnAge, maxUnflushed, minFree, maxLetters, maxClaim,
         };
         command.SetAction(parsed =>
         {
-            string path = parsed.GetRequiredValue(store);
             CheckLimits limits = new(
                 parsed.GetValue(consumer) ?? [],
                 parsed.GetValue(warnLag),
@@ -62,44 +56,44 @@ internal static class CheckCommand
                 parsed.GetValue(minFree),
                 parsed.GetValue(maxLetters),
                 parsed.GetValue(maxClaim) ?? s_claimMaxDefault);
-            CheckResult result;
-            try
-            {
-                result = StoreCheck.Run(path, limits);
-            }
-            catch (Exception error) when (error is IOException or UnauthorizedAccessException or ToolException)
-            {
-                CheckProblem problem = new(CheckStatus.Unknown, OperatorWords.Of(error.Message).ReplaceLineEndings(" "));
-                result = new CheckResult(Path.GetFullPath(path), [problem], 0, null, 0, 0, -1);
-            }
-
+            CheckResults results = new(
+            [
+                .. parsed.GetRequiredValue(stores).SelectMany(path => CheckBelow(path, limits))
+                    .DistinctBy(result => result.StorePath).OrderBy(result => result.Status.Rank()),
+            ]);
             if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(result, CheckJsonContext.Default.CheckResult);
+                OutputOption.WriteJson(results, CheckJsonContext.Default.CheckResults);
             else
-                Console.Out.WriteLine(TerminalText.ForOutput(Line(result)));
-            return (int)result.Status;
+                CheckText.Write(results);
+            return (int)results.Status;
         });
         return command;
     }
 
+    /// <summary>A store, or all below a folder: one that has none is no store, and what that means nobody knows.</summary>
+    private static IEnumerable<CheckResult> CheckBelow(string path, CheckLimits limits)
+    {
+        FoundStore[] found = Directory.Exists(path) ? [.. StoreSearch.Below(path)] : [];
+        return found.Length == 0 ? [Check(path, limits)] : found.Select(store => store.Problem is { } problem
+            ? Unknown(store.Path, $"The folder cannot be looked into: {problem}")
+            : Check(store.Path, limits));
+    }
+
+    private static CheckResult Check(string path, CheckLimits limits)
+    {
+        try
+        {
+            return StoreCheck.Run(path, limits);
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException or ToolException)
+        {
+            return Unknown(path, OperatorWords.Of(error.Message));
+        }
+    }
+
+    private static CheckResult Unknown(string path, string why) => new(
+        Path.GetFullPath(path), [new CheckProblem(CheckStatus.Unknown, why.ReplaceLineEndings(" "))], 0, null, 0, 0, -1);
+
     /// <summary>No limit is the same as an infinite one.</summary>
     private static TimeSpan? Finite(TimeSpan? time) => time == Timeout.InfiniteTimeSpan ? null : time;
-
-    /// <summary>The status, what is wrong, and behind a bar the values for a system that draws them.</summary>
-    private static string Line(CheckResult result)
-    {
-        string status = result.Status.ToString().ToUpperInvariant();
-        if (result.Status == CheckStatus.Unknown)
-            return $"{status}: {result.Problems[0].Text}";
-        string text = result.Problems.Count > 0
-            ? string.Join("; ", result.Problems.OrderByDescending(problem => problem.Status).Select(problem => problem.Text))
-            : result.LaggingConsumer is { } name
-                ? $"{Report.Bytes(result.Lag)} behind at most ({ConsumersCommand.Show(name)})"
-                : "no consumers";
-        return string.Create(
-            CultureInfo.InvariantCulture,
-            $"{status}: {Path.GetFileName(Path.TrimEndingDirectorySeparator(result.StorePath))}: {text.Replace('|', '/')} "
-                + $"| lag={result.Lag}B age={result.AgeSeconds:F0}s unflushed={result.Unflushed}B free={result.FreeBytes}B")
-            + (result.Letters is { } letters ? $" letters={letters}" : "");
-    }
 }

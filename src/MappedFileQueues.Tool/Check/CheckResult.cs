@@ -19,6 +19,25 @@ internal enum CheckStatus
     Unknown = 3,
 }
 
+/// <summary>Which of two is worse.</summary>
+internal static class CheckStatusOrder
+{
+    /// <summary>The lower, the worse: known trouble first, then what nobody can look at.</summary>
+    public static int Rank(this CheckStatus status) => status switch
+    {
+        CheckStatus.Critical => 0,
+        CheckStatus.Unknown => 1,
+        CheckStatus.Warning => 2,
+        _ => 3,
+    };
+
+    /// <summary>The worst of several; OK of none.</summary>
+    public static CheckStatus Worst(this IEnumerable<CheckStatus> all) => all.DefaultIfEmpty(CheckStatus.Ok).MinBy(Rank);
+
+    /// <summary>As monitoring systems and people read it.</summary>
+    public static string Word(this CheckStatus status) => status.ToString().ToUpperInvariant();
+}
+
 /// <summary>What is wrong.</summary>
 /// <param name="Status">How bad.</param>
 /// <param name="Text">What, with the values.</param>
@@ -44,10 +63,18 @@ internal sealed record CheckResult(
     long? Letters = null)
 {
     /// <summary>The worst of the problems.</summary>
-    public CheckStatus Status => Problems.Select(problem => problem.Status).DefaultIfEmpty(CheckStatus.Ok).Max();
+    public CheckStatus Status => Problems.Select(problem => problem.Status).Worst();
+}
+
+/// <summary>The results of all stores that were checked.</summary>
+/// <param name="Stores">The stores, the worst first.</param>
+internal sealed record CheckResults(IReadOnlyList<CheckResult> Stores)
+{
+    /// <summary>The worst of them.</summary>
+    public CheckStatus Status => Stores.Select(store => store.Status).Worst();
 }
 
 /// <summary>The JSON of `mfq check`.</summary>
 [JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
-[JsonSerializable(typeof(CheckResult))]
+[JsonSerializable(typeof(CheckResults))]
 internal sealed partial class CheckJsonContext : JsonSerializerContext;

@@ -81,7 +81,7 @@ internal sealed class StoreCheck
             MappedFileConsumerInfo? consumer = _info.Consumers
                 .FirstOrDefault(candidate => candidate.Name.Equals(name, StringComparison.OrdinalIgnoreCase));
             if (consumer is null)
-                Critical($"there is no consumer {ConsumersCommand.Show(name)}");
+                Critical($"there is no consumer {ConsumerName.Show(name)}");
             else
                 found.Add(consumer);
         }
@@ -93,7 +93,7 @@ internal sealed class StoreCheck
     {
         if (last is null)
             return;
-        string text = $"consumer {ConsumersCommand.Show(last.Name)} is {Report.Bytes(last.Lag)} behind";
+        string text = $"consumer {ConsumerName.Show(last.Name)} is {Report.Bytes(last.Lag)} behind";
         if (last.Lag > _limits.LagMax)
             Critical($"{text}, at most {Report.Number(_limits.LagMax.Value)}");
         else if (last.Lag > _limits.LagWarning)
@@ -111,7 +111,7 @@ internal sealed class StoreCheck
                 (oldest, name) = (age, consumer.Name);
         }
 
-        string text = $"consumer {ConsumersCommand.Show(name)} has not read what was written {Show(oldest)} ago or earlier";
+        string text = $"consumer {ConsumerName.Show(name)} has not read what was written {Show(oldest)} ago or earlier";
         if (oldest > _limits.AgeMax)
             Critical($"{text}, at most {Show(_limits.AgeMax.Value)}");
         else if (oldest > _limits.AgeWarning)

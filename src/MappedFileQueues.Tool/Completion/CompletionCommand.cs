@@ -1,4 +1,5 @@
 using System.CommandLine;
+using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Completion;
 
@@ -46,7 +47,7 @@ internal static class CompletionCommand
         };
         command.SetAction(parsed =>
         {
-            Console.Out.WriteLine(parsed.GetRequiredValue(shell) switch
+            OutputLine.Write(parsed.GetRequiredValue(shell) switch
             {
                 "bash" => Bash,
                 "zsh" => Zsh,

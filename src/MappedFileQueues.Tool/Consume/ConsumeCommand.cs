@@ -1,8 +1,8 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
 using System.Globalization;
-using MappedFileQueues.Format;
 using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Consumers;
 
 namespace MappedFileQueues.Tool.Consume;
 
@@ -12,12 +12,10 @@ internal static class ConsumeCommand
     public static Command Create()
     {
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
-        Option<string?> consumer = new("--consumer")
-        {
-            Description = "Begin at the offset of this consumer (\"\" is the default one). Without it: at the first message, as "
-                + "a reader that leaves no trace.",
-            HelpName = "NAME",
-        };
+        Option<string?> consumer = ConsumerName.Option(
+            "--consumer",
+            $"Begin at the offset of this consumer; {ConsumerName.Help}. Without it: at the first message, as a reader that "
+                + "leaves no trace.");
         Option<bool> commit = ToolOptions.Flag(
             "--commit",
             "Commit, as that consumer, what has been written, also when a signal ends the command. Without it the consumer "
@@ -51,8 +49,6 @@ internal static class ConsumeCommand
         {
             if (result.GetResult(commit) is not null && result.GetResult(consumer) is null)
                 result.AddError("--commit needs --consumer.");
-            if (result.GetValue(consumer) is { } name && !StoreNames.IsValidConsumer(name))
-                result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {name}.");
             if (result.GetResult(from) is not null && result.GetResult(last) is not null)
                 result.AddError("--from and --last exclude each other.");
             if ((result.GetResult(from) ?? result.GetResult(last)) is { } place

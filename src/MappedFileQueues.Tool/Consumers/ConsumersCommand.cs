@@ -1,5 +1,4 @@
 using System.CommandLine;
-using MappedFileQueues.Format;
 using MappedFileQueues.Tool.Arguments;
 
 namespace MappedFileQueues.Tool.Consumers;
@@ -24,19 +23,7 @@ internal static class ConsumersCommand
         "--count", "Count the messages however many there are; without it, logs over 256 MiB are not counted.");
 
     /// <summary>The second argument of the commands that change a consumer.</summary>
-    public static Argument<string> NameArgument()
-    {
-        Argument<string> name = new("NAME") { Description = "The consumer; \"\" is the default one." };
-        name.Validators.Add(result =>
-        {
-            if (result.Tokens is [{ Value: { } given }] && !StoreNames.IsValidConsumer(given))
-                result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {given}.");
-        });
-        return name;
-    }
-
-    /// <summary>A consumer's name as it is shown to a person.</summary>
-    public static string Show(string name) => name.Length == 0 ? "(default)" : name;
+    public static Argument<string> NameArgument() => ConsumerName.Argument("NAME", $"The consumer; {ConsumerName.Help}.");
 
     /// <summary>Attaches to the store for a command that changes a consumer.</summary>
     public static QueueCore Open(string storePath, TimeSpan? lockTimeout, bool allowsFileSystem) =>

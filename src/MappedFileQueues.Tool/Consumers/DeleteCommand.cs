@@ -1,5 +1,6 @@
 using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Consumers;
 
@@ -31,7 +32,7 @@ internal static class DeleteCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(new DeleteResult(consumer), ConsumersJsonContext.Default.DeleteResult);
             else
-                Console.Out.WriteLine($"{ConsumersCommand.Show(consumer)} is removed.");
+                OutputLine.Write($"{ConsumerName.Show(consumer)} is removed.");
             return ExitCodes.Success;
         });
         return command;

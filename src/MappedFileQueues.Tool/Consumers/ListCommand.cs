@@ -24,7 +24,7 @@ internal static class ListCommand
             foreach (string problem in info.CursorProblems)
                 ErrorLine.Write(problem, ExitCodes.Success);
             if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(consumers, ConsumersJsonContext.Default.IReadOnlyListMappedFileConsumerInfo);
+                OutputOption.WriteJson(new ConsumerList(consumers), ConsumersJsonContext.Default.ConsumerList);
             else
                 Table(consumers).Write();
             return ExitCodes.Success;
@@ -42,7 +42,7 @@ internal static class ListCommand
         foreach (MappedFileConsumerInfo consumer in consumers)
         {
             report.Add(
-                ConsumersCommand.Show(consumer.Name),
+                ConsumerName.Show(consumer.Name),
                 Report.Number(consumer.Offset),
                 Report.Number(consumer.Lag),
                 Count(consumer.LagMessages),

@@ -41,7 +41,7 @@ internal static class ResetCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(new ResetResult(consumer, offset), ConsumersJsonContext.Default.ResetResult);
             else
-                Console.Out.WriteLine($"{ConsumersCommand.Show(consumer)} goes on at offset {Report.Number(offset)}.");
+                OutputLine.Write($"{ConsumerName.Show(consumer)} goes on at offset {Report.Number(offset)}.");
             return ExitCodes.Success;
         });
         return command;

@@ -1,5 +1,6 @@
 using System.CommandLine;
 using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Consumers;
 
 namespace MappedFileQueues.Tool.DeadLetters;
 
@@ -14,11 +15,8 @@ internal sealed class LetterFilter
 
     private readonly Option<string?> _queue = new("--queue") { Description = "Letters of this queue.", HelpName = "NAME" };
 
-    private readonly Option<string?> _consumer = new("--consumer")
-    {
-        Description = "Letters of this consumer; \"\" is the default one.",
-        HelpName = "NAME",
-    };
+    private readonly Option<string?> _consumer = ConsumerName.Option(
+        "--consumer", $"Letters of this consumer; {ConsumerName.Help}.");
 
     private readonly Option<string?> _error = new("--error")
     {

@@ -29,7 +29,7 @@ internal static class ListCommand
             IEnumerable<LetterLine> found = LetterStore.Read(parsed.GetRequiredValue(letters))
                 .Where(letter => fits(letter)).Select(letter => LetterLine.Of(letter));
             if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson([.. found], LettersJsonContext.Default.IReadOnlyListLetterLine);
+                OutputOption.WriteJson(new LetterList([.. found]), LettersJsonContext.Default.LetterList);
             else
                 Print(found);
             return ExitCodes.Success;
@@ -47,7 +47,7 @@ internal static class ListCommand
                 $"{letter.Offset}",
                 letter.Time.ToString("u", CultureInfo.InvariantCulture),
                 letter.Queue,
-                ConsumersCommand.Show(letter.Consumer),
+                ConsumerName.Show(letter.Consumer),
                 $"{letter.Attempts}",
                 letter.Length < letter.MessageLength
                     ? $"{Report.Number(letter.Length)} of {Report.Number(letter.MessageLength)}"
@@ -57,7 +57,7 @@ internal static class ListCommand
 
         if (report.RowCount > 0)
             report.Write();
-        Console.Out.WriteLine($"{Report.Count(report.RowCount, "letter")}.");
+        OutputLine.Write($"{Report.Count(report.RowCount, "letter")}.");
     }
 }
 
@@ -99,8 +99,12 @@ internal sealed record LetterLine(
     }
 }
 
+/// <summary>The result of `list` and `show`.</summary>
+/// <param name="Letters">The letters, the oldest first.</param>
+internal sealed record LetterList(IReadOnlyList<LetterLine> Letters);
+
 /// <summary>The JSON of `mfq deadletters`.</summary>
 [JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase, WriteIndented = true)]
-[JsonSerializable(typeof(IReadOnlyList<LetterLine>))]
+[JsonSerializable(typeof(LetterList))]
 [JsonSerializable(typeof(SettleResult))]
 internal sealed partial class LettersJsonContext : JsonSerializerContext;

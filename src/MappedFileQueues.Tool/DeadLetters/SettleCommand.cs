@@ -93,7 +93,7 @@ internal static class SettleCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(result, LettersJsonContext.Default.SettleResult);
             else
-                Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
+                OutputLine.Write((result.IsComplete ? "" : "Interrupted. ")
                     + $"{(queue is null ? "Deleted" : "Requeued")} {Report.Count(result.Settled, "letter")}; "
                     + $"{Report.Number(result.Left)} left.");
             return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;

@@ -30,7 +30,7 @@ internal static class ShowCommand
                     + $"path={Path.GetFullPath(path)}. `mfq deadletters list` shows those that there are.");
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(
-                    [LetterLine.Of(letter, withMessage: true)], LettersJsonContext.Default.IReadOnlyListLetterLine);
+                    new LetterList([LetterLine.Of(letter, withMessage: true)]), LettersJsonContext.Default.LetterList);
             else
                 Print(letter, format.Of(parsed, path));
             return ExitCodes.Success;
@@ -45,7 +45,7 @@ internal static class ShowCommand
         report.Add("offset", $"{letter.Offset}");
         report.Add("time", content.Time.ToString("u", CultureInfo.InvariantCulture));
         report.Add("queue", content.Queue);
-        report.Add("consumer", ConsumersCommand.Show(content.Consumer));
+        report.Add("consumer", ConsumerName.Show(content.Consumer));
         report.Add("attempts", $"{content.Attempts}");
         report.Add("error", content.ErrorType);
         report.Add("", content.Error.ReplaceLineEndings(" "));

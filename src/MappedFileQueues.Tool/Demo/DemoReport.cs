@@ -14,13 +14,13 @@ internal static class DemoReport
         PrintRate(result, figures);
         PrintLatency(result, figures);
         PrintDeaths(result);
-        Console.Out.WriteLine($"SHA-256 in   {result.SentDigest}");
-        Console.Out.WriteLine($"SHA-256 out  {result.ReceivedDigest}");
+        OutputLine.Write($"SHA-256 in   {result.SentDigest}");
+        OutputLine.Write($"SHA-256 out  {result.ReceivedDigest}");
         if (isKept)
-            Console.Out.WriteLine($"Kept: store={folder.StorePath} output={folder.OutputPath}");
+            OutputLine.Write($"Kept: store={folder.StorePath} output={folder.OutputPath}");
         if (!result.IsWhole)
-            Console.Out.WriteLine("The time was up before all of the input was sent; the digests cover what was sent.");
-        Console.Out.WriteLine(result.IsRight
+            OutputLine.Write("The time was up before all of the input was sent; the digests cover what was sent.");
+        OutputLine.Write(result.IsRight
             ? "OK: what came out is what went in, each line once and in order."
             : "DIFFERENT: what came out is not what went in.");
     }

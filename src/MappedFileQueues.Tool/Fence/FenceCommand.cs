@@ -50,7 +50,7 @@ internal static class FenceCommand
             if (fenced is null)
                 return interruption.ExitCode;
             if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(fenced, FenceJsonContext.Default.IReadOnlyListMappedFileClaimInfo);
+                OutputOption.WriteJson(new FenceResult(fenced), FenceJsonContext.Default.FenceResult);
             else
                 Print(fenced);
             return ExitCodes.Success;
@@ -110,7 +110,11 @@ internal static class FenceCommand
     }
 }
 
+/// <summary>The result of `mfq fence`.</summary>
+/// <param name="Claims">The claims that were taken away.</param>
+internal sealed record FenceResult(IReadOnlyList<MappedFileClaimInfo> Claims);
+
 /// <summary>The JSON of `mfq fence`.</summary>
 [JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase, WriteIndented = true)]
-[JsonSerializable(typeof(IReadOnlyList<MappedFileClaimInfo>))]
+[JsonSerializable(typeof(FenceResult))]
 internal sealed partial class FenceJsonContext : JsonSerializerContext;

@@ -14,8 +14,15 @@ internal sealed class Report(string title, params string[] columns)
     /// <summary>The number of rows.</summary>
     public int RowCount => _rows.Count;
 
-    /// <summary>Adds a row with one cell per column.</summary>
-    public void Add(params string[] cells) => _rows.Add(cells);
+    /// <summary>The columns that the drawn table takes.</summary>
+    public int TableWidth => Enumerable.Range(0, columns.Length)
+        .Sum(index => 3 + _rows.Append(columns).Max(row => TerminalText.Neutralise(row[index]).Length)) + 1;
+
+    /// <summary>The lines that the drawn table takes: title, head, and three of the frame.</summary>
+    public int TableHeight => _rows.Count + 5;
+
+    /// <summary>Adds a row with one cell per column; the end of a line within a cell would look like another row.</summary>
+    public void Add(params string[] cells) => _rows.Add([.. cells.Select(cell => cell.ReplaceLineEndings(" "))]);
 
     /// <summary>Writes the report to standard output.</summary>
     public void Write()

@@ -96,7 +96,7 @@ internal static class AddCommand
         }
         else
         {
-            Console.Out.WriteLine($"added {Report.Count(count, "file")}, {Report.Bytes(length)}"
+            OutputLine.Write($"added {Report.Count(count, "file")}, {Report.Bytes(length)}"
                 + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : "")
                 + (evicted > 0 ? $"; {Report.Number(evicted)} were evicted" : ""));
         }

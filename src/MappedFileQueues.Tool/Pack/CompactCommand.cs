@@ -45,7 +45,7 @@ internal static class CompactCommand
         return command;
     }
 
-    private static void Print(PackCompaction done) => Console.Out.WriteLine(
+    private static void Print(PackCompaction done) => OutputLine.Write(
         $"replaced {Report.Count(done.VolumesReplaced, "volume")} by {Report.Number(done.VolumesMade)}, "
         + $"freed {Report.Bytes(done.BytesFreed)}");
 }

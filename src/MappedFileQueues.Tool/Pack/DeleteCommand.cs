@@ -49,7 +49,7 @@ internal static class DeleteCommand
         if (isJson)
             OutputOption.WriteJson(new DeleteResult(deleted, missing), PackJsonContext.Default.DeleteResult);
         else
-            Console.Out.WriteLine($"deleted {Report.Count(deleted, "object")}");
+            OutputLine.Write($"deleted {Report.Count(deleted, "object")}");
         return missing == 0 ? ExitCodes.Success : ExitCodes.Failure;
     }
 }

@@ -73,7 +73,7 @@ internal static class ExtractCommand
         if (isJson)
             OutputOption.WriteJson(new ExtractResult(count, failed, length), PackJsonContext.Default.ExtractResult);
         else
-            Console.Out.WriteLine($"extracted {Report.Count(count, "file")}, {Report.Bytes(length)}");
+            OutputLine.Write($"extracted {Report.Count(count, "file")}, {Report.Bytes(length)}");
         return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;
 
         void OnDamage(PackDamage damage) => Fail($"{damage.File} at {damage.Position}", damage.Reason);

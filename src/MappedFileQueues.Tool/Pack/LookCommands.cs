@@ -39,8 +39,8 @@ internal static class LookCommands
                 }
                 else
                 {
-                    Console.Out.WriteLine(TerminalText.ForOutput(
-                        string.Create(CultureInfo.InvariantCulture, $"{entry.Length}\t{PrintableKey.Of(key)}")));
+                    OutputLine.Write(
+                        string.Create(CultureInfo.InvariantCulture, $"{entry.Length}\t{PrintableKey.Of(key)}"));
                 }
             }
 
@@ -102,7 +102,7 @@ internal static class LookCommands
             }
             else
             {
-                Console.Out.WriteLine(
+                OutputLine.Write(
                     $"{Report.Count(verification.Count, "object")}, {Report.Bytes(verification.Length)} checked: "
                     + (verification.IsWhole ? "all whole" : "DAMAGED"));
             }

@@ -100,7 +100,7 @@ internal static class ProduceCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(summary, ProduceJsonContext.Default.ProduceSummary);
             else
-                Console.Out.WriteLine(summary);
+                OutputLine.Write(summary.ToString());
             return isInterrupted ? interruption.ExitCode : ExitCodes.Success;
         });
         return command;

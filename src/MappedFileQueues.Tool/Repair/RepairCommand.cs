@@ -147,12 +147,12 @@ internal static class RepairCommand
         if (steps.RowCount > 0)
             steps.Write();
         foreach (string left in report.LeftAlone)
-            Console.Out.WriteLine(TerminalText.ForOutput($"Left alone: {left}"));
+            OutputLine.Write($"Left alone: {left}");
         foreach (string kept in report.Salvage)
-            Console.Out.WriteLine(TerminalText.ForOutput($"As it was: {kept}"));
+            OutputLine.Write($"As it was: {kept}");
         if (report.Steps.Count == 0 && report.LeftAlone.Count == 0)
-            Console.Out.WriteLine("Nothing is damaged.");
+            OutputLine.Write("Nothing is damaged.");
         else if (report.After is { } after)
-            Console.Out.WriteLine(after.IsWhole ? "The store is whole now." : "Damage is left: `mfq verify` shows it.");
+            OutputLine.Write(after.IsWhole ? "The store is whole now." : "Damage is left: `mfq verify` shows it.");
     }
 }

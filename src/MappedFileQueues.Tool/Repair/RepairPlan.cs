@@ -226,7 +226,7 @@ internal sealed class RepairPlan
 
     private void AddCursor(string file, long place, string where, string again) => _steps.Add(new RepairStep(
         file,
-        $"consumer {ConsumersCommand.Show(CursorFile.NameOf(file))} goes back to {where}, offset {Report.Number(place)}{again}",
+        $"consumer {ConsumerName.Show(CursorFile.NameOf(file))} goes back to {where}, offset {Report.Number(place)}{again}",
         null)
     {
         Apply = files => files.SetCursor(file, place),

@@ -51,7 +51,7 @@ internal static class TrimCommand
             }
 
             string verb = isDry ? "would be removed" : "removed";
-            Console.Out.WriteLine(
+            OutputLine.Write(
                 $"{Report.Bytes(kept - first)} {verb}; the oldest offset is {Report.Number(isDry ? first : kept)}"
                 + (isDry && kept != first ? $", and would be {Report.Number(kept)}." : "."));
             return ExitCodes.Success;

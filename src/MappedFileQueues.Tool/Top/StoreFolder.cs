@@ -1,6 +1,6 @@
 using System.Diagnostics;
 using System.Globalization;
-using MappedFileQueues.Format;
+using MappedFileQueues.Tool.Check;
 using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Top;
@@ -11,19 +11,22 @@ namespace MappedFileQueues.Tool.Top;
 /// </summary>
 internal sealed class StoreFolder(string root)
 {
-    /// <summary>How deep stores are looked for.</summary>
-    private const int DepthMax = 6;
-
     private Dictionary<string, (long Taken, MappedFileQueueInfo Info)> _before = new(StringComparer.Ordinal);
 
-    /// <summary>Looks at each store.</summary>
+    /// <summary>Looks at each store; the worst come first.</summary>
     public IReadOnlyList<StorePicture> Take()
     {
         Dictionary<string, (long Taken, MappedFileQueueInfo Info)> now = new(StringComparer.Ordinal);
         List<StorePicture> pictures = [];
-        foreach (string path in FindStores(root, 0))
+        foreach ((string path, string? problem) in StoreSearch.Below(root))
         {
             string name = Path.GetRelativePath(root, path) is var relative && relative == "." ? Path.GetFileName(path) : relative;
+            if (problem is not null)
+            {
+                pictures.Add(StorePicture.Unknown(name, $"The folder cannot be looked into: {problem}"));
+                continue;
+            }
+
             try
             {
                 MappedFileQueueInfo info = StoreInspector.Inspect(path);
@@ -32,13 +35,12 @@ internal sealed class StoreFolder(string root)
             }
             catch (Exception error) when (error is IOException or UnauthorizedAccessException)
             {
-                string state = OperatorWords.Of(error.Message).ReplaceLineEndings(" ");
-                pictures.Add(new StorePicture(name, 0, null, null, 0, null, 0, 0, [], [], state));
+                pictures.Add(StorePicture.Unknown(name, OperatorWords.Of(error.Message)));
             }
         }
 
         _before = now;
-        return pictures;
+        return [.. pictures.OrderBy(one => one.Status.Rank()).ThenBy(one => one.Store, StringComparer.Ordinal)];
     }
 
     private StorePicture Picture(string name, string path, (long Taken, MappedFileQueueInfo Info) now)
@@ -56,8 +58,10 @@ internal sealed class StoreFolder(string root)
                 consumed = Math.Max(0, last!.Offset - same.Offset) / seconds;
         }
 
+        (CheckStatus status, string state) = StateOf(now.Info, before);
         return new StorePicture(
             name,
+            status,
             now.Info.PublishedOffset,
             grown,
             consumed,
@@ -67,53 +71,33 @@ internal sealed class StoreFolder(string root)
             now.Info.BytesOnDisk,
             now.Info.ProducerProcesses,
             now.Info.AttachedProcesses,
-            StateOf(now.Info, before));
+            state);
     }
 
     /// <summary>A claim counts when it stood in the picture before, too: a working producer has another one each time.</summary>
-    private static string StateOf(MappedFileQueueInfo now, MappedFileQueueInfo? before)
+    private static (CheckStatus Status, string State) StateOf(MappedFileQueueInfo now, MappedFileQueueInfo? before)
     {
         if (now.IsPoisoned)
-            return "POISONED: a flush failed";
+            return (CheckStatus.Critical, "POISONED: a flush failed");
         if (now.FileProblems is [var damage, ..])
-            return $"DAMAGED: {damage}";
+            return (CheckStatus.Critical, $"DAMAGED: {OneLine(damage)}");
         if (now.FlushFailingSince is { } since)
         {
-            return string.Create(
-                CultureInfo.InvariantCulture, $"FLUSHES FAIL since {since:HH:mm:ss}, pid {now.FlushFailingProcessId}");
+            return (CheckStatus.Critical, string.Create(
+                CultureInfo.InvariantCulture, $"FLUSHES FAIL since {since:HH:mm:ss}, pid {now.FlushFailingProcessId}"));
         }
 
         MappedFileClaimInfo? claim = now.OpenClaims.FirstOrDefault(
             one => before?.OpenClaims.Any(other => other.Offset == one.Offset && other.Slot == one.Slot) == true);
         if (claim is not null)
-            return $"BLOCKED by slot {claim.Slot}, pid {claim.ProcessId}, at {claim.Offset}";
+            return (CheckStatus.Critical, $"BLOCKED by slot {claim.Slot}, pid {claim.ProcessId}, at {claim.Offset}");
         if (now.CursorProblems is [var problem, ..])
-            return $"CONSUMER UNKNOWN: {OperatorWords.Of(problem)}";
+            return (CheckStatus.Critical, $"CONSUMER UNKNOWN: {OneLine(OperatorWords.Of(problem))}");
         return now.RetentionFailingSince is { } failing
-            ? string.Create(
-                CultureInfo.InvariantCulture, $"RETENTION FAILS since {failing:HH:mm:ss}, pid {now.RetentionFailingProcessId}")
-            : "ok";
+            ? (CheckStatus.Warning, string.Create(
+                CultureInfo.InvariantCulture, $"RETENTION FAILS since {failing:HH:mm:ss}, pid {now.RetentionFailingProcessId}"))
+            : (CheckStatus.Ok, "ok");
     }
 
-    private static IEnumerable<string> FindStores(string folder, int depth)
-    {
-        if (File.Exists(Path.Combine(folder, StoreNames.Meta)))
-            return [Path.GetFullPath(folder)];
-        if (depth == DepthMax)
-            return [];
-        try
-        {
-            return
-            [
-                .. Directory.GetDirectories(folder).Order(StringComparer.Ordinal)
-                    .Where(inner => new DirectoryInfo(inner).LinkTarget is null)
-                    .SelectMany(inner => FindStores(inner, depth + 1)),
-            ];
-        }
-        catch (Exception error) when (error is IOException or UnauthorizedAccessException && depth > 0)
-        {
-            // It went away, or nobody but its owner may look into it.
-            return [];
-        }
-    }
+    private static string OneLine(string text) => text.ReplaceLineEndings(" ");
 }

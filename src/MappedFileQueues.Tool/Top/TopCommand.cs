@@ -1,6 +1,7 @@
 using System.CommandLine;
 using System.Globalization;
 using MappedFileQueues.Tool.Arguments;
+using MappedFileQueues.Tool.Check;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Output;
 
@@ -14,6 +15,10 @@ internal static class TopCommand
     private const string LeaveScreen = "\e[?25h\e[?1049l";
     private const string Home = "\e[H";
     private const string ClearToEnd = "\e[J";
+
+    /// <summary>Smaller ones are laid out as these, and the terminal cuts.</summary>
+    private const int WidthMin = 20;
+    private const int HeightMin = 4;
 
     private static readonly TimeSpan s_intervalDefault = TimeSpan.FromSeconds(2);
     private static readonly TimeSpan s_intervalMin = TimeSpan.FromMilliseconds(100);
@@ -32,7 +37,8 @@ internal static class TopCommand
         Command command = new(
             "top",
             "Watch every store below a folder: how fast it grows, how far consumers are behind, what is not on disk, who has it "
-                + "open, who blocks it: `mfq top /data`. It only reads, and works while the programs hang. q ends it.")
+                + "open, who blocks it: `mfq top /data`. The worst come first. It only reads, and works while the programs hang. "
+                + "q ends it.")
         {
             folder, once, interval,
         };
@@ -61,7 +67,7 @@ internal static class TopCommand
             {
                 IReadOnlyList<StorePicture> pictures = folder.Take();
                 if (isJson)
-                    OutputOption.WriteJson(pictures, TopJsonContext.Default.IReadOnlyListStorePicture);
+                    OutputOption.WriteJson(new TopPicture(pictures), TopJsonContext.Default.TopPicture);
                 else
                     Show(root, pictures, isScreen);
                 if (isOnce)
@@ -95,9 +101,10 @@ internal static class TopCommand
 
     private static void Show(string root, IReadOnlyList<StorePicture> pictures, bool isScreen)
     {
+        string title = string.Create(
+            CultureInfo.InvariantCulture, $"{TerminalText.ForOutput(root)}  {DateTime.UtcNow:HH:mm:ss} UTC");
         Report report = new(
-            string.Create(CultureInfo.InvariantCulture, $"{root}  {DateTime.UtcNow:HH:mm:ss} UTC"),
-            "store", "end", "MB/s", "lag", "read MB/s", "consumer", "not on disk", "producers", "attached", "state");
+            title, "store", "end", "MB/s", "lag", "read MB/s", "consumer", "not on disk", "producers", "attached", "state");
         foreach (StorePicture one in pictures)
         {
             report.Add(
@@ -106,21 +113,34 @@ internal static class TopCommand
                 Rate(one.BytesPerSecond),
                 Report.Number(one.Lag),
                 Rate(one.ConsumedPerSecond),
-                one.Consumer is { } name ? ConsumersCommand.Show(name) : "-",
+                one.Consumer is { } name ? ConsumerName.Show(name) : "-",
                 Report.Number(one.Unflushed),
                 Ids(one.Producers),
                 Ids(one.Attached),
-                one.State);
+                one.Status == CheckStatus.Ok ? one.State : $"{one.Status.Word()}: {one.State}");
         }
 
         if (isScreen)
-            Console.Out.Write(Home);
-        if (report.RowCount > 0)
+            Console.Out.Write(Home + ClearToEnd);
+        if (pictures.Count == 0)
+            OutputLine.Write($"No store below {root}.");
+        else if (HasRoom(report, isScreen))
             report.Write();
         else
-            Console.Out.WriteLine(TerminalText.ForOutput($"No store below {root}."));
-        if (isScreen)
-            Console.Out.Write(ClearToEnd);
+            WriteStacked(title, pictures, isScreen);
+    }
+
+    /// <summary>A file has room for every table. A screen that is drawn anew has none for what is lower than it.</summary>
+    private static bool HasRoom(Report report, bool isScreen) => Console.IsOutputRedirected
+        || (report.TableWidth <= Console.WindowWidth && (!isScreen || report.TableHeight < Console.WindowHeight));
+
+    private static void WriteStacked(string title, IReadOnlyList<StorePicture> pictures, bool isScreen)
+    {
+        int width = Math.Max(Console.WindowWidth, WidthMin);
+        int height = isScreen ? Math.Max(Console.WindowHeight, HeightMin) : int.MaxValue;
+        // The end of the last line would move everything up.
+        Console.Out.Write(string.Join('\n', StackedPicture.Lines(title, pictures, width, height)) + (isScreen ? "" : "\n"));
+        Console.Out.Flush();
     }
 
     private static string Rate(double? bytes) =>

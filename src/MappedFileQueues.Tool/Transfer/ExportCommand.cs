@@ -47,7 +47,7 @@ internal static class ExportCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
-                Console.Out.WriteLine($"Exported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
+                OutputLine.Write($"Exported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return ExitCodes.Success;
         });
         return command;

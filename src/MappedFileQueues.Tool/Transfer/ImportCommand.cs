@@ -59,7 +59,7 @@ internal static class ImportCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
-                Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
+                OutputLine.Write((result.IsComplete ? "" : "Interrupted. ")
                     + $"Imported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
         });

@@ -16,13 +16,6 @@ internal static class ReplayCommand
         Argument<string> store = ToolOptions.PathArgument("STORE", "The store to read; it may be in use, and is only read.");
         Argument<string> target = ToolOptions.PathArgument("TARGET", "The store to append to; made if it is missing.");
         Option<long?> rate = ToolOptions.Number("--rate", "Messages a second; without it, as fast as it goes.", 1, 1_000_000_000);
-        Option<string?> speed = new("--speed")
-        {
-            Description = "Not there yet: messages have no times that could be kept. Use --rate.",
-            HelpName = "FACTOR",
-        };
-        speed.Validators.Add(result => result.AddError(
-            "--speed needs the time of each message, and a store does not record it. Use --rate."));
         Option<long?> from = ToolOptions.Number(
             "--from", "Begin at this offset instead of at the first message.", 0, long.MaxValue);
         Option<long?> count = ToolOptions.Number("--count", "End after this many messages.", 0, long.MaxValue);
@@ -33,7 +26,7 @@ internal static class ReplayCommand
             "replay",
             "Append the messages that a store holds now to another one, at a rate: `mfq replay orders orders-test --rate 1000`.")
         {
-            store, target, rate, speed, from, count, skipDamage, lockTimeout, allowFileSystem,
+            store, target, rate, from, count, skipDamage, lockTimeout, allowFileSystem,
         };
         command.SetAction(parsed =>
         {
@@ -57,7 +50,7 @@ internal static class ReplayCommand
             if (OutputOption.IsJson(parsed))
                 OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
             else
-                Console.Out.WriteLine((result.IsComplete ? "" : "Interrupted. ")
+                OutputLine.Write((result.IsComplete ? "" : "Interrupted. ")
                     + $"Replayed {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
             return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
         });

@@ -10,6 +10,9 @@ namespace MappedFileQueues.Tests.Docs;
 [Trait("Category", "Slow")]
 public sealed partial class ReadmeTests : IDisposable
 {
+    /// <summary>The commands whose output the page shows.</summary>
+    private const int FirstCommands = 5;
+
     private const string TestCommand = "dotnet test MappedFileQueues.slnx";
 
     private static readonly string s_readme = File.ReadAllText(Repository.PathOf("README.md"));
@@ -34,14 +37,33 @@ public sealed partial class ReadmeTests : IDisposable
             ],
             commands.Select(command => command[0]).Distinct().Order());
 
+        List<string> shown = [];
         foreach (string[] arguments in commands)
         {
             ToolRun run = ToolRun.In(_temp.Root, [], arguments).Expect(0);
             // What was consumed is the same on each machine, so it stands in the README to the letter.
             if (arguments[0] == "consume")
                 Assert.Contains(run.Text, s_readme, StringComparison.Ordinal);
+            if (arguments[0] != "demo" && shown.Count < FirstCommands)
+                shown.Add(run.Text);
         }
+
+        AssertSameShape(FirstOutput().Match(s_readme).Groups[1].Value, string.Join('\n', shown));
     }
+
+    /// <summary>
+    /// The sample of `mfq info` had not been printed by any version: lines were missing from its middle, and others had other
+    /// names. Now each line is compared, with any number, time, identity and path in the place of one.
+    /// </summary>
+    private static void AssertSameShape(string page, string printed)
+    {
+        string[] expected = page.Split('\n', StringSplitOptions.RemoveEmptyEntries);
+        string[] actual = printed.Split('\n', StringSplitOptions.RemoveEmptyEntries);
+        Assert.Equal(expected.Select(Shape), actual.Select(Shape));
+    }
+
+    private static string Shape(string line) =>
+        Blanks().Replace(Numbers().Replace(Id().Replace(PathLine().Replace(line, "$1 PATH"), "ID"), "N"), " ");
 
     [Fact]
     public void Options_TableOfAQueue_NamesEveryOptionAndNoOther() =>
@@ -77,6 +99,21 @@ public sealed partial class ReadmeTests : IDisposable
 
     [GeneratedRegex(@"^\| `(\w+)` \|", RegexOptions.Multiline)]
     private static partial Regex OptionRow();
+
+    [GeneratedRegex(@"^The first five commands print:\n\n```text\n(.*?)^```", RegexOptions.Multiline | RegexOptions.Singleline)]
+    private static partial Regex FirstOutput();
+
+    [GeneratedRegex(@"^(  path ).*")]
+    private static partial Regex PathLine();
+
+    [GeneratedRegex(@"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")]
+    private static partial Regex Id();
+
+    [GeneratedRegex(@"\d[\d,.:]*( bytes \([\d.]+ [kMG]B\)| bytes?)?")]
+    private static partial Regex Numbers();
+
+    [GeneratedRegex(@" +")]
+    private static partial Regex Blanks();
 
     [GeneratedRegex(@"samples/[\w-]+\.cs")]
     private static partial Regex SampleName();

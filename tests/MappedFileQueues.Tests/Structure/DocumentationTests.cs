@@ -48,20 +48,6 @@ public sealed partial class DocumentationTests
     public void Readme_TestCommand_StandsOnALineOfItsOwn() =>
         Assert.Contains(TestCommand, File.ReadLines(Repository.PathOf("README.md")));
 
-    /// <summary>So that the code of the README and of the guide is what .ci/run compiles and runs.</summary>
-    [Fact]
-    public void ReadmeAndGuide_CodeBlocks_AreEachAPartOfASample()
-    {
-        string[] samples = [.. Repository.SourceFiles("samples", "*.cs").Select(path => Normalized(File.ReadAllText(path)))];
-
-        Violations.None(
-            from path in Repository.SourceFiles("docs/guide", "*.md").Prepend(Repository.PathOf("README.md"))
-            from match in CSharpBlock().Matches(File.ReadAllText(path))
-            let block = Normalized(match.Groups[1].Value)
-            where !samples.Any(sample => sample.Contains(block, StringComparison.Ordinal))
-            select $"{Repository.RelativePath(path)}: no file of samples/ holds these lines:\n{match.Groups[1].Value}");
-    }
-
     [Fact]
     public void Pages_LinksToFiles_LeadSomewhereInTheRepository() =>
         Violations.None(
@@ -78,10 +64,6 @@ public sealed partial class DocumentationTests
         Repository.SourceFiles("", "*").Concat(Repository.SourceFiles(".ci", "*"))
             .Where(path => !File.ReadAllBytes(path).AsSpan().Contains((byte)0));
 
-    /// <summary>The lines without indentation and without empty ones, so that a block may be a part of a nested one.</summary>
-    private static string Normalized(string code) =>
-        string.Join('\n', code.Split('\n', StringSplitOptions.RemoveEmptyEntries | StringSplitOptions.TrimEntries));
-
     [GeneratedRegex(@"\b(TODO|FIXME|HACK|XXX)\b")]
     private static partial Regex Unfinished();
 
@@ -93,9 +75,6 @@ public sealed partial class DocumentationTests
 
     [GeneratedRegex(@"\bapi\.nuget\.org\b|\bpypi\.org\b|\bproxy\.golang\.org\b|\bartifactory\b|<add key=""[^""]*"" value=""http")]
     private static partial Regex RegistryHost();
-
-    [GeneratedRegex(@"^```(?:csharp|cs|c#)\s*\n(.*?)^```", RegexOptions.Multiline | RegexOptions.Singleline)]
-    private static partial Regex CSharpBlock();
 
     [GeneratedRegex(@"\]\(([^)\s]+)\)")]
     private static partial Regex Link();

@@ -32,6 +32,7 @@ public sealed class CheckTests : IDisposable
 
         JsonElement json = JsonDocument.Parse(Run(2, "--max-lag", "1", "--output", "json").Output).RootElement;
         Assert.Equal("Critical", json.GetProperty("status").GetString());
+        json = Assert.Single(json.GetProperty("stores").EnumerateArray());
         Assert.Equal("billing", json.GetProperty("laggingConsumer").GetString());
         Assert.Equal(384, json.GetProperty("lag").GetInt64());
         Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
@@ -130,6 +131,38 @@ public sealed class CheckTests : IDisposable
 
         Assert.Contains($"pid {child.Id}", line, StringComparison.Ordinal);
         Assert.Contains("mfq fence", line, StringComparison.Ordinal);
+    }
+
+    /// <summary>A machine with twenty stores needed twenty checks, and a new store was checked by none.</summary>
+    [Fact]
+    public void Check_SeveralStoresAndFolders_TheWorstDecidesAndEachIsNamed()
+    {
+        Produce();
+        string folder = Path.Combine(_temp.Root, "more");
+        string bad = Path.Combine(folder, "deep", "bad");
+        string good = Path.Combine(folder, "good");
+        foreach (string path in new[] { bad, good })
+            ToolRun.Of("produce", path, "--messages", "1").Expect(0);
+        File.WriteAllText(Path.Combine(bad, "poison"), "");
+        string nowhere = Path.Combine(_temp.Root, "nowhere");
+
+        string[] lines = ToolRun.Of("check", _temp.StorePath, folder, nowhere).Expect(2).Lines;
+        Assert.StartsWith(
+            "CRITICAL: 4 stores: 1 CRITICAL (bad), 1 UNKNOWN (nowhere), 2 OK | bad.lag=0B ", lines[0], StringComparison.Ordinal);
+        Assert.Contains(" good.lag=0B ", lines[0], StringComparison.Ordinal);
+        Assert.StartsWith("CRITICAL: bad: a flush failed", lines[1], StringComparison.Ordinal);
+        Assert.StartsWith("UNKNOWN: nowhere: There is no store", lines[2], StringComparison.Ordinal);
+        Assert.Equal(["OK: good: no consumers", "OK: store: no consumers"], lines[3..].Order());
+        Assert.All(lines[1..], line => Assert.DoesNotContain('|', line));
+
+        Assert.Equal(3, ToolRun.Of("check", _temp.StorePath, good, nowhere).Expect(3).Lines.Length - 1);
+        Assert.Equal(
+            ["OK: 2 stores: 2 OK ", "OK: good: no consumers", "OK: store: no consumers"],
+            ToolRun.Of("check", good, _temp.StorePath, good).Expect(0).Lines.Select(line => line.Split('|')[0]).Order());
+        // Two stores of one name are told apart by their paths.
+        string same = Path.Combine(folder, "deep", "good");
+        ToolRun.Of("produce", same, "--messages", "1").Expect(0);
+        Assert.Contains($"OK: {same}: no consumers", ToolRun.Of("check", good, same).Expect(0).Lines);
     }
 
     private void Produce() => ToolRun.Of("produce", _temp.StorePath, "--messages", "10", "--size", "56").Expect(0);

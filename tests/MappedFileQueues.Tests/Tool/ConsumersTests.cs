@@ -60,7 +60,27 @@ public sealed class ConsumersTests : IDisposable
         Assert.Empty(List());
     }
 
-    private JsonElement[] List() => [.. Json("consumers", "list", _temp.StorePath).EnumerateArray()];
+    /// <summary>The list showed `(default)`, and no command knew that name.</summary>
+    [Fact]
+    public void DefaultConsumer_NameThatIsShown_IsTakenByEveryCommand()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "4", "--size", "56").Expect(0);
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "", "--commit", "--count", "1").Expect(0);
+        string shown = ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Lines[^1].Split(' ')[2];
+
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", shown, "--commit", "--count", "1").Expect(0);
+        Assert.Equal(("", 128L), (Assert.Single(List()).GetProperty("name").GetString(), Offset(Assert.Single(List()))));
+        string check = ToolRun.Of("check", _temp.StorePath, "--consumer", shown).Expect(0).Text;
+        Assert.Contains(shown, check, StringComparison.Ordinal);
+        ToolRun.Of("consumers", "reset", _temp.StorePath, shown, "--to", "earliest").Expect(0);
+        Assert.Equal(0, Offset(Assert.Single(List())));
+        ToolRun.Of("consumers", "delete", _temp.StorePath, shown).Expect(0);
+        Assert.Empty(List());
+        Assert.Contains("at most 100", ToolRun.Of("consumers", "delete", _temp.StorePath, "(other)").Expect(2).Error,
+            StringComparison.Ordinal);
+    }
+
+    private JsonElement[] List() => [.. Json("consumers", "list", _temp.StorePath).GetProperty("consumers").EnumerateArray()];
 
     private static long Offset(JsonElement consumer) => consumer.GetProperty("offset").GetInt64();
 

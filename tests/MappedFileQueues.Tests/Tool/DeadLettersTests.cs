@@ -32,7 +32,8 @@ public sealed class DeadLettersTests : IDisposable
         Assert.EndsWith("2 letters.\n", list, StringComparison.Ordinal);
         Assert.Contains("System.FormatException", show, StringComparison.Ordinal);
         Assert.EndsWith("message 1\n", show, StringComparison.Ordinal);
-        Assert.Equal(offsets, json.EnumerateArray().Select(letter => letter.GetProperty("offset").GetInt64()));
+        Assert.Equal(
+            offsets, json.GetProperty("letters").EnumerateArray().Select(letter => letter.GetProperty("offset").GetInt64()));
         Assert.Equal(before, StoreSnapshot.Of(Letters));
         ToolRun.Of("deadletters", "show", Letters, "5").ExpectError("No letter");
         ToolRun.Of("deadletters", "list", _temp.StorePath).ExpectError("no dead letter");
@@ -122,7 +123,7 @@ public sealed class DeadLettersTests : IDisposable
     private JsonElement[] Left() =>
     [
         .. JsonDocument.Parse(ToolRun.Of("deadletters", "list", Letters, "--output", "json").Expect(0).Output)
-            .RootElement.EnumerateArray(),
+            .RootElement.GetProperty("letters").EnumerateArray(),
     ];
 
     private static List<string> Messages(string path)

@@ -81,6 +81,7 @@ public sealed partial class DemoTests : IDisposable
         start.Environment[TemporaryFolderVariable] = _temp.Root;
         ToolRun run = ToolRun.Start(start, []).Expect(0);
 
+        JsonPage.Check("demo", run.Text);
         JsonElement result = JsonElement.Parse(run.Text);
         Assert.True(result.GetProperty("isRight").GetBoolean());
         string digest = Convert.ToHexStringLower(SHA256.HashData(bytes));

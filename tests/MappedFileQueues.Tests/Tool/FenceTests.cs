@@ -31,7 +31,8 @@ public sealed class FenceTests
         MappedFileClaimInfo claim = Assert.Single(survivor.GetInfo().OpenClaims);
 
         JsonElement fenced = Assert.Single(
-            JsonDocument.Parse(Fence(store.Path, claim.Slot, "--output", "json").Expect(0).Output).RootElement.EnumerateArray());
+            JsonDocument.Parse(Fence(store.Path, claim.Slot, "--output", "json").Expect(0).Output).RootElement
+                .GetProperty("claims").EnumerateArray());
 
         Assert.Equal(claim.Offset, fenced.GetProperty("offset").GetInt64());
         Assert.Equal(child.Id, fenced.GetProperty("processId").GetInt32());

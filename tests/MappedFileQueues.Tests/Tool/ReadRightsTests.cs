@@ -37,17 +37,45 @@ public sealed class ReadRightsTests : IDisposable
         foreach (string path in Directory.GetFileSystemEntries(_temp.Root, "*", SearchOption.AllDirectories))
             TempStore.MakeReadable(path);
         string[] before = StoreSnapshot.Of(_temp.Root);
-        string[] asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-        ProcessStartInfo start = new(
-            "setpriv", [.. asNobody, "dotnet", "exec", Repository.ToolPath, .. command.Split(' '), _temp.StorePath, .. options]);
-        start.Environment["HOME"] = "/nonexistent";
 
-        ToolRun run = ToolRun.Start(start, []);
+        ToolRun run = AsNobody([.. command.Split(' '), _temp.StorePath, .. options]);
 
         if (expected == 0)
             Assert.Empty(run.Expect(0).Error);
         else
             run.ExpectError(_temp.StorePath);
         Assert.Equal(before, StoreSnapshot.Of(_temp.Root));
+    }
+
+    /// <summary>A folder that nobody may look into was left out in silence, and with it the stores in it.</summary>
+    [Theory]
+    [InlineData("top", 0)]
+    [InlineData("check", 3)]
+    public void Folders_WhatCannotBeRead_IsNamedWithTheReason(string command, int exitCode)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess, "Giving up rights needs root on Linux.");
+        string good = Path.Combine(_temp.Root, "good");
+        string hidden = Path.Combine(_temp.Root, "hidden");
+        foreach (string store in new[] { good, Path.Combine(hidden, "orders") })
+            ToolRun.Of("produce", store, "--messages", "1").Expect(0);
+        string[] inGood = Directory.GetFileSystemEntries(good, "*", SearchOption.AllDirectories);
+        foreach (string path in inGood.Append(good).Append(_temp.Root))
+            TempStore.MakeReadable(path);
+        if (!OperatingSystem.IsWindows())
+            File.SetUnixFileMode(hidden, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
+
+        ToolRun run = AsNobody(command == "top" ? ["top", _temp.Root, "--once"] : ["check", _temp.Root]).Expect(exitCode);
+
+        string line = Assert.Single(run.Lines, line => line.Contains("looked into", StringComparison.Ordinal));
+        Assert.Matches("UNKNOWN: .*The folder cannot be looked into: .*hidden.* denied", line);
+        Assert.Contains(run.Lines, line => line.Contains("good", StringComparison.Ordinal));
+    }
+
+    private static ToolRun AsNobody(string[] arguments)
+    {
+        string[] asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        ProcessStartInfo start = new("setpriv", [.. asNobody, "dotnet", "exec", Repository.ToolPath, .. arguments]);
+        start.Environment["HOME"] = "/nonexistent";
+        return ToolRun.Start(start, []);
     }
 }

@@ -12,7 +12,7 @@ public sealed class SmallBenchTests
         using TempStore folder = new(createStoreFolder: true);
         string json = Path.Combine(folder.Root, "figures.json");
 
-        ToolRun run = ToolRun.Of("bench", "--dir", folder.StorePath, "--json", json).Expect(0);
+        ToolRun run = ToolRun.Of("bench", "--dir", folder.StorePath, "--json", json, "--output", "json").Expect(0);
 
         using JsonDocument written = JsonDocument.Parse(File.ReadAllText(json));
         Assert.Equal(
@@ -23,6 +23,7 @@ public sealed class SmallBenchTests
             Assert.True(figure.GetProperty("value").GetDouble() > 0);
             Assert.True(figure.GetProperty("raw").GetDouble() > 0);
         });
+        JsonPage.Check("bench", run.Text);
         Assert.All(["append", "durable_64"], name => Assert.Contains(name, run.Text, StringComparison.Ordinal));
         Assert.Empty(Directory.GetFileSystemEntries(folder.StorePath));
     }

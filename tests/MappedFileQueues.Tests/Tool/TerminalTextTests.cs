@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// set the window's title, clear the screen, or make the terminal type an answer into the shell.
 /// </summary>
 [Trait("Category", "Slow")]
-public sealed class TerminalTextTests : IDisposable
+public sealed partial class TerminalTextTests : IDisposable
 {
     /// <summary>A title, a screen that is cleared, and a sequence that begins with one character of two bytes.</summary>
     private static readonly byte[] s_hostile = Encoding.UTF8.GetBytes("é\t\e]0;owned\a\e[2J\u009b31m\u202e€");
@@ -75,6 +75,44 @@ public sealed class TerminalTextTests : IDisposable
         Assert.DoesNotContain("\e]0;", shown.Text, StringComparison.Ordinal);
         Assert.Contains("\\x1B]0;", failed.Text, StringComparison.Ordinal);
         Assert.DoesNotContain("\e]0;", failed.Text, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// What writes to a terminal otherwise than by the classes that neutralise: the drawing of tables, escape sequences of the
+    /// tool itself, JSON, which escapes, and lines for a parent process.
+    /// </summary>
+    [Fact]
+    public void Sources_WritesToTheConsole_AreWhereTextIsNeutralised()
+    {
+        string[] allowed =
+        [
+            "Arguments/OutputOption.cs", "Demo/ParentLink.cs", "Output/ErrorLine.cs", "Output/OutputLine.cs",
+            "Output/ProgressLine.cs", "Output/Report.cs", "Top/TopCommand.cs",
+        ];
+        const string Folder = "src/MappedFileQueues.Tool/";
+
+        Assert.Equal(
+            allowed,
+            Repository.SourceFiles(Folder, "*.cs")
+                .Where(path => ConsoleWrite().IsMatch(File.ReadAllText(path)))
+                .Select(path => Repository.RelativePath(path)[Folder.Length..]).Order(StringComparer.Ordinal));
+    }
+
+    [System.Text.RegularExpressions.GeneratedRegex(@"Console\.(Out\.|Error\.)?Write")]
+    private static partial System.Text.RegularExpressions.Regex ConsoleWrite();
+
+    /// <summary>Where a demo keeps its store, and what a bench measured in, came from the command line as they were.</summary>
+    [Fact]
+    public void Check_HostileNames_AreNeutralOnATerminal()
+    {
+        string folder = Path.Combine(_temp.Root, "a\e]0;owned\a");
+        foreach (string name in new[] { "one", "two" })
+            ToolRun.Of("produce", Path.Combine(folder, name, "same"), "--messages", "1").Expect(0);
+
+        ToolRun shown = OnTerminal("check", folder, []);
+
+        Assert.Contains("\\x1B]0;owned\\x07/one/same", shown.Text, StringComparison.Ordinal);
+        Assert.DoesNotContain("\e]0;", shown.Text, StringComparison.Ordinal);
     }
 
     private static ToolRun OnTerminal(string command, string path, string[] options, int exitCode = 0)

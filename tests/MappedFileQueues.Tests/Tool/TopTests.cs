@@ -24,7 +24,7 @@ public sealed class TopTests : IDisposable
 
         string text = ToolRun.Of("top", _temp.Root, "--once").Expect(0).Text;
         ToolRun json = ToolRun.Of("top", _temp.Root, "--once", "--output", "json").Expect(0);
-        JsonElement[] stores = [.. JsonDocument.Parse(json.Output).RootElement.EnumerateArray()];
+        JsonElement[] stores = [.. JsonDocument.Parse(json.Output).RootElement.GetProperty("stores").EnumerateArray()];
 
         Assert.Matches("a/b/orders +640 +- +384 +- +billing .* ok\n", text);
         Assert.Equal(["a/b/orders", "store"], stores.Select(store => store.GetProperty("store").GetString()));
@@ -78,6 +78,43 @@ public sealed class TopTests : IDisposable
         Assert.DoesNotContain("1,280", screen, StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// The table of eleven columns was drawn in 80: words of three letters a line, a store over half the screen. Stores stood in
+    /// the order of their paths, so that what was wrong had scrolled away.
+    /// </summary>
+    [Theory]
+    [InlineData(80)]
+    [InlineData(40)]
+    public void Top_SmallTerminal_ShowsTheWorstFirstAndFits(int columns)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Terminal.IsThere, "tmux cannot be had.");
+        foreach (string name in Enumerable.Range(0, 20).Select(i => $"a{i:00}").Append("broken").Append("poisoned"))
+        {
+            MappedFileQueueOptions options = new() { StorePath = Path.Combine(_temp.Root, "s", name), SegmentSize = 4096 };
+            using MappedFileQueue queue = new(options);
+            queue.Producer.Produce("one"u8);
+        }
+
+        File.WriteAllText(Path.Combine(_temp.Root, "s", "poisoned", "poison"), "");
+        File.WriteAllText(Path.Combine(_temp.Root, "s", "broken", "queue.meta"), "no meta page");
+        using Terminal terminal = new(_temp.Root, columns, 24);
+        terminal.Type($"dotnet exec '{Repository.ToolPath}' top '{_temp.Root}/s' --interval 200ms; echo the-end");
+
+        string[] lines = terminal.WaitFor(text => text.Contains("more", StringComparison.Ordinal)).TrimEnd().Split('\n');
+
+        Assert.EndsWith("UTC", lines[0].TrimEnd(), StringComparison.Ordinal);
+        Assert.Equal("22 stores: 1 CRITICAL, 1 UNKNOWN, 20 OK", lines[1].TrimEnd());
+        Assert.Equal("CRITICAL poisoned", lines[2].TrimEnd());
+        Assert.Equal("  POISONED: a flush failed", lines[3].TrimEnd());
+        string[] rest = [.. lines.SkipWhile(line => line.TrimEnd() != "UNKNOWN broken").Skip(1)];
+        Assert.Contains("meta page", string.Concat(rest.TakeWhile(line => line.StartsWith(' '))), StringComparison.Ordinal);
+        Assert.Equal("OK a00", rest.First(line => !line.StartsWith(' ')).TrimEnd());
+        Assert.Matches("^… and [0-9]+ stores more", lines[^1]);
+        Assert.InRange(lines.Length, 20, 24);
+        terminal.Press("q");
+        terminal.WaitFor(text => text.Split('\n').Any(line => line.Trim() == "the-end"));
+    }
+
     private static int CountRows(string screen) => screen.Split('\n').Count(line => line.Contains('│', StringComparison.Ordinal));
 
     /// <summary>A bar shows on a terminal after a second, and goes away; a redirected run has none.</summary>
@@ -100,10 +137,11 @@ public sealed class TopTests : IDisposable
     {
         private readonly string _socket;
 
-        public Terminal(string folder)
+        public Terminal(string folder, int columns = 180, int rows = 30)
         {
             _socket = Path.Combine(folder, "tmux");
-            Tmux("-f", "/dev/null", "new-session", "-d", "-x", "180", "-y", "30", "env PS1='$ ' LANG=C.UTF-8 bash --norc");
+            string[] size = ["-x", $"{columns}", "-y", $"{rows}"];
+            Tmux(["-f", "/dev/null", "new-session", "-d", .. size, "env PS1='$ ' LANG=C.UTF-8 bash --norc"]);
         }
 
         public static bool IsThere => (Environment.GetEnvironmentVariable("PATH") ?? "").Split(':')

@@ -36,7 +36,7 @@ internal static class BridgeDemoCommand
             {
                 string[] names = parsed.GetValue(files) ?? [];
                 List<InputFile> input = names.Length > 0 ? InputFinder.FromNames(names) : InputFinder.Below(".", root);
-                Console.Error.WriteLine("mfq: Three brokers start; that takes some 15 s.");
+                ErrorLine.Write("Three brokers start; that takes some 15 s.", ExitCodes.Success);
                 using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(root, "brokers"), 3);
                 using BridgeDemoRun run = new(root, cluster, input, interruption.Token);
                 BridgeDemoResult result = run.Execute(LengthMin);
@@ -69,6 +69,6 @@ internal static class BridgeDemoCommand
         report.Add("SHA-256", result.SentDigest, result.ReceivedDigest);
         report.Write();
         string verdict = result.IsRight ? "Nothing was lost, doubled or reordered." : "The output differs from the input.";
-        Console.Out.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{verdict} {result.Seconds:N1} s."));
+        OutputLine.Write(string.Create(CultureInfo.InvariantCulture, $"{verdict} {result.Seconds:N1} s."));
     }
 }

@@ -1,7 +1,10 @@
 using System.Collections.Concurrent;
+using System.Diagnostics;
 using System.Globalization;
 using System.Net;
 using System.Net.Http.Json;
+using MappedFileQueues.Tests.Platform;
+using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Hosting.Consumers;
 
@@ -60,6 +63,24 @@ public sealed class WebSampleTests : IDisposable
         }
 
         AssertEachOnce();
+    }
+
+    /// <summary>
+    /// A newcomer's container: the default segments of 64 MiB and the health check's limit of 256 MiB free took the sample for a
+    /// disk that was nearly full, before its first order.
+    /// </summary>
+    [Fact]
+    public void Run_DiskOf256MiB_HandlesTheOrdersAndIsHealthy()
+    {
+        string program = BuiltSample.Of("minimal-api");
+        using MountedFileSystem disk = MountedFileSystem.Make("ext4", _folder.StorePath, lengthMiB: 256);
+        ProcessStartInfo start = new("dotnet", ["exec", program]);
+        start.Environment["TMPDIR"] = disk.Path;
+
+        ToolRun run = ToolRun.Start(start, []);
+
+        Assert.True(run.ExitCode == 0, run.Text + run.Error);
+        Assert.Equal("100 orders handled, health Healthy", run.Lines[^1]);
     }
 
     private string OrdersPath => _folder.PathOf("orders");

@@ -1,3 +1,4 @@
+using MappedFileQueues.Hosting;
 using MappedFileQueues.Tests.Hosting.Consumers;
 using Microsoft.Extensions.DependencyInjection;
 using OpenTelemetry;
@@ -126,6 +127,45 @@ public sealed class TelemetryTests
                     seen.Add(name);
             }
         }
+    }
+
+    /// <summary>No dashboard showed that messages were set aside: the log told it, and health only what waits now.</summary>
+    [Fact]
+    public async Task DeadLetter_EachMessage_IsCountedWithQueueConsumerAndError()
+    {
+        List<(long Count, string Tags)> seen = [];
+        using System.Diagnostics.Metrics.MeterListener listener = new();
+        string queueName = $"orders-{Guid.NewGuid():N}";
+        listener.InstrumentPublished = (instrument, self) =>
+        {
+            if (instrument is { Meter.Name: "MappedFileQueues", Name: "mappedfilequeues.consumer.dead_letters" })
+                self.EnableMeasurementEvents(instrument);
+        };
+        listener.SetMeasurementEventCallback<long>((_, count, tags, _) =>
+        {
+            string text = string.Join(' ', tags.ToArray().Select(tag => $"{tag.Key}={tag.Value}").Order());
+            lock (seen)
+                seen.Add((count, text));
+        });
+        listener.Start();
+        _script.OnMessage = (message, _, _) => message == "2" ? throw new TimeoutException() : default;
+        await using TestHost host = new();
+        host.Services.AddSingleton(_script);
+        host.Services.AddMappedFileQueue<long>(queueName, o => o.StorePath = host.StorePath)
+            .AddMappedFileConsumer<long, LongHandler>(
+                queueName,
+                o => (o.OnFailure, o.AttemptsMax, o.IsTransient) = (HandlerFailureAction.DeadLetter, 1, _ => false),
+                consumer: "billing");
+        await host.StartAsync();
+        host.Get<MappedFileQueue<long>>(queueName).Producer.ProduceBatch([1, 2, 3]);
+
+        Eventually.Equal(3, () => _script.Seen.Count);
+
+        Assert.Equal(
+            (1, "error.type=System.TimeoutException messaging.consumer.group.name=billing "
+                + $"messaging.destination.name={queueName} messaging.operation.name=process "
+                + "messaging.system=mappedfilequeues"),
+            Assert.Single(seen));
     }
 
     private static bool Is(string[] tags, string queue) => tags.Contains($"messaging.destination.name={queue}");

@@ -1,0 +1,57 @@
+using System.CommandLine;
+using System.CommandLine.Parsing;
+using MappedFileQueues.Format;
+
+namespace MappedFileQueues.Tool.Consumers;
+
+/// <summary>
+/// Names of consumers on the command line. The default consumer has an empty name, which nobody can read in a table. It is shown
+/// as <see cref="Default"/>, and each command takes that for it. No other consumer can have this name.
+/// </summary>
+internal static class ConsumerName
+{
+    /// <summary>How the default consumer is shown and given. A shell needs quotes around it.</summary>
+    public const string Default = "(default)";
+
+    /// <summary>For the help of what takes a name.</summary>
+    public const string Help = $"\"{Default}\" or \"\" is the default one";
+
+    /// <summary>A consumer's name as it is shown to a person.</summary>
+    public static string Show(string name) => name.Length == 0 ? Default : name;
+
+    /// <summary>The name in brackets, for the end of a phrase.</summary>
+    public static string InBrackets(string name) => name.Length == 0 ? Default : $"({name})";
+
+    /// <summary>An option that takes a name.</summary>
+    public static Option<string?> Option(string name, string description) => new(name)
+    {
+        Description = description,
+        HelpName = "NAME",
+        CustomParser = ParseOne,
+    };
+
+    /// <summary>An option that takes a name and may be repeated.</summary>
+    public static Option<string[]> RepeatedOption(string name, string description) => new(name)
+    {
+        Description = description,
+        HelpName = "NAME",
+        CustomParser = result => [.. result.Tokens.Select(token => Parse(result, token.Value))],
+    };
+
+    /// <summary>An argument that is a name.</summary>
+    public static Argument<string> Argument(string name, string description) => new(name)
+    {
+        Description = description,
+        CustomParser = ParseOne!,
+    };
+
+    private static string? ParseOne(ArgumentResult result) => Parse(result, result.Tokens is [{ Value: { } given }] ? given : "");
+
+    private static string Parse(ArgumentResult result, string given)
+    {
+        string name = given == Default ? "" : given;
+        if (!StoreNames.IsValidConsumer(name))
+            result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {given}.");
+        return name;
+    }
+}

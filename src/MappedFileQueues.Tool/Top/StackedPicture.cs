@@ -1,0 +1,100 @@
+using System.Globalization;
+using MappedFileQueues.Tool.Check;
+using MappedFileQueues.Tool.Consumers;
+using MappedFileQueues.Tool.Output;
+
+namespace MappedFileQueues.Tool.Top;
+
+/// <summary>
+/// A picture for a terminal that is too small for the table: the stores one below the other, what is wrong with one under its
+/// name, and no line wider than the terminal.
+/// </summary>
+internal static class StackedPicture
+{
+    private const string Indent = "  ";
+
+    /// <summary>What is wrong with one store takes no more lines than this.</summary>
+    private const int StateLinesMax = 4;
+
+    /// <summary>The lines, of text that a terminal may be given.</summary>
+    /// <param name="title">The folder and the time.</param>
+    /// <param name="pictures">The stores, the worst first.</param>
+    /// <param name="width">The columns of the terminal.</param>
+    /// <param name="height">The most lines; what has no room is counted on the last one.</param>
+    public static IReadOnlyList<string> Lines(string title, IReadOnlyList<StorePicture> pictures, int width, int height)
+    {
+        List<string> lines = [KeepEnd(title, width), .. Wrap(Summary(pictures), width)];
+        for (int i = 0; i < pictures.Count; i++)
+        {
+            List<string> store = StoreLines(pictures[i], width);
+            int isMore = i + 1 < pictures.Count ? 1 : 0;
+            if (lines.Count + store.Count + isMore > height)
+            {
+                lines.Add(KeepStart($"… and {Report.Count(pictures.Count - i, "store")} more", width));
+                break;
+            }
+
+            lines.AddRange(store);
+        }
+
+        return lines.Count > height ? [.. lines.Take(height)] : lines;
+    }
+
+    /// <summary>How many stores there are, and how many of each kind.</summary>
+    public static string Summary(IEnumerable<StorePicture> pictures)
+    {
+        StorePicture[] all = [.. pictures];
+        IEnumerable<string> kinds = all.GroupBy(one => one.Status).OrderBy(kind => kind.Key.Rank())
+            .Select(kind => $"{kind.Count()} {kind.Key.Word()}");
+        return $"{Report.Count(all.Length, "store")}: {string.Join(", ", kinds)}";
+    }
+
+    private static List<string> StoreLines(StorePicture one, int width)
+    {
+        string status = one.Status.Word();
+        List<string> lines = [$"{status} {KeepEnd(TerminalText.Neutralise(one.Store), width - status.Length - 1)}"];
+        if (one.Status != CheckStatus.Ok)
+        {
+            List<string> state = [.. Wrap(TerminalText.Neutralise(one.State), width - Indent.Length)];
+            if (state.Count > StateLinesMax)
+                state = [.. state.Take(StateLinesMax - 1), KeepStart($"{state[StateLinesMax - 1]} …", width - Indent.Length)];
+            lines.AddRange(state.Select(line => Indent + line));
+        }
+
+        if (one.Status == CheckStatus.Unknown)
+            return lines;
+        string consumer = one.Consumer is { } name ? $" {ConsumerName.InBrackets(name)}" : "";
+        List<string> facts = [$"end {Report.Number(one.Offset)}", $"lag {Report.Size(one.Lag)}{consumer}"];
+        if (one.BytesPerSecond is { } grown)
+            facts.Add(string.Create(CultureInfo.InvariantCulture, $"{grown / 1e6:N1} MB/s in"));
+        if (one.ConsumedPerSecond is { } read)
+            facts.Add(string.Create(CultureInfo.InvariantCulture, $"{read / 1e6:N1} MB/s out"));
+        if (one.Unflushed > 0)
+            facts.Add($"{Report.Size(one.Unflushed)} not on disk");
+        if (one.Attached.Count > 0)
+            facts.Add($"pid {string.Join(" ", one.Attached)}");
+        lines.AddRange(Wrap(string.Join(", ", facts), width - Indent.Length).Select(line => Indent + line));
+        return lines;
+    }
+
+    /// <summary>The text in lines; a word that is wider than a line is cut into several.</summary>
+    private static IEnumerable<string> Wrap(string text, int width)
+    {
+        while (text.Length > width)
+        {
+            int end = text.LastIndexOf(' ', width);
+            int next = end + 1;
+            if (end <= 0)
+                end = next = width;
+            yield return text[..end];
+            text = text[next..];
+        }
+
+        yield return text;
+    }
+
+    private static string KeepStart(string text, int width) => text.Length <= width ? text : $"{text[..(width - 1)]}…";
+
+    /// <summary>The end of a path tells stores apart.</summary>
+    private static string KeepEnd(string text, int width) => text.Length <= width ? text : $"…{text[^(width - 1)..]}";
+}
