@@ -142,7 +142,8 @@ internal static class FastPathProgram
         {
             ArgumentList =
             {
-                "exec", "--runtimeconfig", Path.ChangeExtension(Repository.TestPeerPath, ".runtimeconfig.json"), program, folder.Root,
+                "exec", "--runtimeconfig", Path.ChangeExtension(Repository.TestPeerPath, ".runtimeconfig.json"),
+                program, folder.Root,
             },
             RedirectStandardError = true,
         };

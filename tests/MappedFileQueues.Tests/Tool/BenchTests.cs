@@ -82,7 +82,9 @@ public sealed class BenchTests
         ["open_empty_process"] = "ms",
     };
 
-    /// <summary>Code that is not compiled to the end is slower than the table: a gate that nothing fails guards nothing.</summary>
+    /// <summary>
+    /// Code that is not compiled to the end is slower than the table: a gate that nothing fails guards nothing.
+    /// </summary>
     [Fact]
     public void Gate_WithSlowCode_Fails()
     {
