@@ -26,7 +26,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { PAYLOAD = 64, FRAME = 72, PAGE = 4096, REPETITIONS_MAX = 100 };
+enum { PAYLOAD = 64, FRAME = 72, PAGE = 4096, FOLLOW_BATCH = 64, REPETITIONS_MAX = 100 };
 
 /* Of logs over a row of files: how many are used again, what a helper prepares at once, how far it is ahead. */
 enum { FILE_LENGTH = 64 << 20, RECYCLED = 4, WINDOW = 1 << 20, LEAD = 8 << 20, STEP = 256 << 10 };
@@ -189,6 +189,19 @@ static __attribute__((noinline)) uint64_t follow_loop(const uint8_t *p, long cou
         while (atomic_load_explicit((_Atomic uint64_t *)p, memory_order_acquire) != HEADER) relax();
         const uint64_t *w = (const uint64_t *)(p + 8);
         sum += w[0] + w[1] + w[2] + w[3] + w[4] + w[5] + w[6] + w[7];
+    }
+    return sum;
+}
+
+/* Reads behind a writer in batches: it leaves the writer's lines alone until a batch is whole. */
+static __attribute__((noinline)) uint64_t follow_batches_loop(const uint8_t *p, long count)
+{
+    uint64_t sum = 0;
+    for (long done = 0; done < count; done += FOLLOW_BATCH) {
+        long batch = count - done < FOLLOW_BATCH ? count - done : FOLLOW_BATCH;
+        follow_loop(p + (batch - 1) * FRAME, 1);
+        sum += follow_loop(p, batch);
+        p += batch * FRAME;
     }
     return sum;
 }

@@ -6,7 +6,8 @@ using MappedFileQueues.Bench.Raw;
 namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
-/// Messages a second from one process to another that reads behind it, spinning, beside a bare one-producer log. Warm: blocks
+/// Messages a second from one process to another that reads behind it, spinning, beside a bare one-producer log whose reader
+/// takes 64 messages at a time. Warm: blocks
 /// and pages are there before the clock starts. Cold: a store that was just made, with the options' own preparing ahead,
 /// beside a new, sparse file.
 /// </summary>
@@ -77,5 +78,5 @@ internal class ProcessToProcessFigure(ChildContext context, bool isCold) : PairF
         return Message64.ExpectedSum(count);
     }
 
-    private static unsafe ulong Follow(RawFile file, long count) => RawLoops.Follow(file.Start, count);
+    private static unsafe ulong Follow(RawFile file, long count) => RawLoops.FollowInBatches(file.Start, count);
 }
