@@ -39,7 +39,7 @@ try
 
     // A thread of the queue removes what is too old, at each segment's end and once a second.
     long bytes = queue.GetInfo().BytesOnDisk;
-    for (int look = 0; look < 100 && bytes >= 16 << 20; look++)
+    for (int look = 0; look < 300 && bytes >= 16 << 20; look++)
     {
         Thread.Sleep(100);
         bytes = queue.GetInfo().BytesOnDisk;
