@@ -12,7 +12,7 @@ public sealed partial class GuideTests
 {
     private const string SampleCommand = "dotnet run samples/";
 
-    /// <summary>Programs are parts of samples, commands are run here, and text is only looked at.</summary>
+    /// <summary>Programs are compiled, commands are run here, and text is only looked at.</summary>
     private static readonly string[] s_testedBlocks = ["csharp", "sh", "text"];
 
     private static readonly string[] s_pages =
