@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
@@ -134,6 +135,46 @@ public sealed class SteppingOverTests
         consumer.Commit();
         producer.Produce(CrashMessage.Make("third", 64));
         Assert.Equal("third", CrashMessage.Read(consumer.Consume(new CancellationTokenSource(Eventually.DefaultDeadline).Token)));
+    }
+
+    /// <summary>
+    /// A spinning consumer at damage verified the damaged message at each look, 64 times before it looked at its time-out: a wait
+    /// of a millisecond took seconds with large messages.
+    /// </summary>
+    [Fact]
+    public void SkipMessage_LastMessageIsLargeAndDamaged_SpinningWaitEndsInTime()
+    {
+        const int Length = 4 * 1024 * 1024;
+        using var folder = new TempStore();
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = folder.StorePath,
+            Durability = DurabilityLevel.PageCache,
+            ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan,
+        });
+        queue.Producer.Produce(new byte[Length]);
+        using (var words = new StoreWords(folder.StorePath))
+            words.WriteAt(Length / 2, 0xFF);
+        using MappedFileConsumer consumer = Skipping(queue, "c");
+        TimeSpan look = TimeSpan.MaxValue;
+        TimeSpan wait = TimeSpan.MaxValue;
+        for (int i = 0; i < 3; i++)
+        {
+            look = Shorter(look, Measure(TimeSpan.Zero));
+            wait = Shorter(wait, Measure(TimeSpan.FromMilliseconds(1)));
+        }
+
+        // A look before the spin, one in it, and one or two behind it.
+        Assert.True(wait < 5 * look, $"A look takes {look}, a wait {wait}.");
+
+        TimeSpan Measure(TimeSpan timeout)
+        {
+            long began = Stopwatch.GetTimestamp();
+            Assert.False(consumer.TryConsume(out _, timeout));
+            return Stopwatch.GetElapsedTime(began);
+        }
+
+        static TimeSpan Shorter(TimeSpan a, TimeSpan b) => a < b ? a : b;
     }
 
     [Fact]

@@ -1,6 +1,10 @@
+using System.Diagnostics;
+using System.Globalization;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Queues;
 
@@ -164,6 +168,103 @@ public sealed class EndedThreadTests : IDisposable
         Assert.Throws<ObjectDisposedException>(() => producer.Produce("four"u8));
     }
 
+    /// <summary>
+    /// The thread took the only way to end the claim with it. A Dispose waited for it as long as LockTimeout says: without a
+    /// limit for ever.
+    /// </summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public void Dispose_ClaimOfAnEndedThread_IsNotWaitedFor(ProducerMode mode)
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions
+        {
+            StorePath = _store.StorePath,
+            ProducerMode = mode,
+            LockTimeout = TimeSpan.FromSeconds(4),
+        });
+        MappedFileProducer producer = queue.OpenProducer();
+        producer.Produce("before"u8);
+        BackgroundCall.Start(() => producer.DangerousClaim(100)).Join();
+
+        long began = Stopwatch.GetTimestamp();
+        producer.Dispose();
+
+        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(2));
+        using MappedFileProducer next = queue.OpenProducer();
+        next.Produce("behind"u8);
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        Assert.Equal("before"u8, consumer.Consume());
+        consumer.Commit();
+        Assert.Equal("behind"u8, consumer.Consume());
+    }
+
+    /// <summary>
+    /// The system divided the stack of an ended thread among smaller ones. Two of them called under its mark at once, and the
+    /// first to end its call ended the other's too: a Dispose in between unmapped what that one was writing to.
+    /// </summary>
+    [Fact]
+    public void CallMark_StackOfAnEndedThreadIsDividedAmongNewOnes_KnowsOneOfThem()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Where a stack ends is read from /proc.");
+        const int GuardPage = 4096;
+        nint firstFrames = 0;
+        var thread = new Thread(() => firstFrames = EndOfStack() - Here(), maxStackSize: 256 * 1024);
+        thread.Start();
+        thread.Join();
+
+        Assert.InRange(CallMark.StackLength, 1024u, (nuint)(GuardPage + firstFrames));
+    }
+
+    /// <summary>
+    /// A damage handler let another thread read. The message that the handler's own call returned then passed for that thread's,
+    /// and a Dispose unmapped it under the eyes of its reader.
+    /// </summary>
+    [Fact]
+    public void Consume_DamageHandlerLetsAnotherThreadRead_SpanStaysMapped()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        Produce(3);
+        DamageFirst();
+        using MappedFileQueue queue = Open();
+        MappedFileConsumer consumer = OpenSkipping(queue);
+        int handled = 0;
+        queue.CorruptionSkipped += (_, _) =>
+        {
+            handled++;
+            BackgroundCall.Start(() => consumer.Consume()).Join();
+        };
+        ReadOnlySpan<byte> message = consumer.Consume();
+
+        BackgroundCall.Start(consumer.Dispose).Join();
+
+        Assert.Equal(1, handled);
+        Assert.Contains(StoreNames.Segment(0), MappedSegments());
+        Assert.Equal(MessageLength, message.Length);
+    }
+
+    /// <summary>The asynchronous call owns the reader. The handler's own call read on beside it, on another thread.</summary>
+    [Fact]
+    public async Task Consume_DamageHandlerBeginsAnAsynchronousCall_LeavesItTheReader()
+    {
+        Produce(2);
+        DamageFirst();
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer consumer = OpenSkipping(queue);
+        ValueTask<ReadOnlyMemory<byte>> pending = default;
+        queue.CorruptionSkipped += (_, _) =>
+        {
+            consumer.Consume();
+            consumer.Commit();
+            pending = consumer.ConsumeAsync();
+        };
+
+        Assert.Throws<InvalidOperationException>(() => consumer.TryConsume(out _));
+
+        queue.Producer.Produce("last"u8);
+        Assert.Equal("last"u8.ToArray(), (await pending).ToArray());
+    }
+
     /// <summary>Calls one thing on a thread, which ends, and starts another on a thread that got its stack.</summary>
     private static BackgroundCall StartOnStackOf(Action ended, Action call)
     {
@@ -210,6 +311,30 @@ public sealed class EndedThreadTests : IDisposable
         call();
         pad[1] = 1;
     }
+
+    /// <summary>The end of the mapping that this thread's stack is in.</summary>
+    private static nint EndOfStack()
+    {
+        nint here = Here();
+        foreach (string line in File.ReadLines("/proc/self/maps"))
+        {
+            string[] ends = line.Split(' ')[0].Split('-');
+            nint end = nint.Parse(ends[1], NumberStyles.HexNumber, CultureInfo.InvariantCulture);
+            if (here < end && here >= nint.Parse(ends[0], NumberStyles.HexNumber, CultureInfo.InvariantCulture))
+                return end;
+        }
+
+        throw new InvalidOperationException("No mapping holds the stack.");
+    }
+
+    private void DamageFirst()
+    {
+        using var words = new StoreWords(_store.StorePath);
+        words.WriteAt(2 * FrameHeader.Size, 0xFF);
+    }
+
+    private static MappedFileConsumer OpenSkipping(MappedFileQueue queue) =>
+        queue.OpenConsumer("c", new ConsumerOptions { Corruption = CorruptionPolicy.SkipMessage });
 
     /// <summary>By a queue of its own, which ends: a producer has segments mapped too.</summary>
     private void Produce(int count)

@@ -33,7 +33,7 @@ public sealed unsafe class SingleCallerTests
     }
 
     /// <summary>
-    /// The mark knows the stack 32 KiB deep. A thread that entered under the mark of an ended one and left deeper was not known
+    /// The mark knows the stack 8 KiB deep. A thread that entered under the mark of an ended one and left deeper was not known
     /// when it left, with the same end.
     /// </summary>
     [Fact]

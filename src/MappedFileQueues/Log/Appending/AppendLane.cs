@@ -42,7 +42,10 @@ internal sealed unsafe class AppendLane(object appender, Thread? thread) : Singl
     public int ClaimNumber => _claimCount;
 
     /// <summary>The thread that opened the claim.</summary>
-    public int ClaimThreadId;
+    public Thread? ClaimThread;
+
+    /// <summary>The open claim's thread has ended without ending the claim: nobody else will.</summary>
+    public bool HasLostClaim => HasOpenClaim && ClaimThread is { IsAlive: false };
 
     /// <summary>The header value of the open claim (Shared).</summary>
     public ulong Claim;

@@ -206,7 +206,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private void LeaveSegment() => Roller.Unmap(_lane);
 
     protected override AppendLane? FindLaneOfOwnClaim() =>
-        _lane.HasOpenClaim && _lane.ClaimThreadId == Environment.CurrentManagedThreadId ? _lane : null;
+        _lane.HasOpenClaim && _lane.ClaimThread == Thread.CurrentThread ? _lane : null;
 
     protected override IReadOnlyList<AppendLane> Lanes() => [_lane];
 

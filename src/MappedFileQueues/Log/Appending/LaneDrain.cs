@@ -12,7 +12,8 @@ internal static unsafe class LaneDrain
 {
     /// <summary>
     /// Drains the lanes. The caller has ended the calling thread's own open claims before. Claims of other threads get
-    /// <paramref name="claimTimeout"/> to end; then <paramref name="fence"/> tries to take them away and returns whether it did.
+    /// <paramref name="claimTimeout"/> to end, those of ended threads none; then <paramref name="fence"/> tries to take them away
+    /// and returns whether it did.
     /// </summary>
     /// <returns>False when a lane had to be given up: its mapping must stay.</returns>
     public static bool Drain(IReadOnlyList<AppendLane> lanes, TimeSpan claimTimeout, Func<AppendLane, bool> fence)
@@ -27,7 +28,7 @@ internal static unsafe class LaneDrain
             var spinner = new SpinWait();
             while (lane.IsInCall)
             {
-                if (lane.HasOpenClaim && deadline.IsOver)
+                if (lane.HasLostClaim || (lane.HasOpenClaim && deadline.IsOver))
                 {
                     ProtocolSteps.Reach(ProtocolStep.ClaimTimedOut);
                     if (fence(lane))

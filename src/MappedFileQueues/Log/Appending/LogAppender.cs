@@ -255,7 +255,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected static AppendLane OpenClaim(AppendLane lane, long frameLength)
     {
         lane.ClaimLength = frameLength;
-        lane.ClaimThreadId = Environment.CurrentManagedThreadId;
+        lane.ClaimThread = Thread.CurrentThread;
         lane.BeginClaim();
         lane.Bound = null;
         return lane;
@@ -403,7 +403,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     private void ThrowIfNotReady(AppendLane lane)
     {
         PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
-        if (lane.HasOpenClaim && lane.ClaimThreadId == Environment.CurrentManagedThreadId)
+        if (lane.HasOpenClaim && lane.ClaimThread == Thread.CurrentThread)
             throw new InvalidOperationException("This thread has an open claim on this producer. Publish or dispose it first.");
     }
 

@@ -112,8 +112,10 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         try
         {
             ThrowIfBarred();
+            bool found = TryTake(timeout, cancellationToken, out payload, out length);
+            // Not earlier: a damage handler may have let another thread read meanwhile.
             Reader.NoteSpan();
-            return TryTake(timeout, cancellationToken, out payload, out length);
+            return found;
         }
         finally
         {

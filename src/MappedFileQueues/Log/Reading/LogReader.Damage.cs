@@ -137,5 +137,9 @@ internal sealed unsafe partial class LogReader
         {
             BeginLongCall();
         }
+
+        // The handler's own asynchronous call waits and reads through this reader. After a Dispose the next step throws.
+        if (IsBarred && !IsClosed)
+            throw AsyncWaiter.AlreadyWaiting();
     }
 }
