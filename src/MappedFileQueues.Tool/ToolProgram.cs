@@ -17,7 +17,7 @@ internal static class ToolProgram
         ProcessTerminationTimeout = null,
     };
 
-    /// <summary>The library takes @NAME for a file with further arguments; a store, a message or a password may begin so.</summary>
+    /// <summary>The library takes @NAME for a file with further arguments; the name of a store may begin so.</summary>
     private static readonly ParserConfiguration s_parsing = new() { ResponseFileTokenReplacer = null };
 
     /// <summary>Runs a command line; returns the exit code.</summary>

@@ -102,7 +102,7 @@ public sealed class MappedFileQueueInfo
     /// </summary>
     public IReadOnlyList<string> CursorProblems { get; init; } = [];
 
-    /// <summary>Whether one of them can be read and holds no offset that a consumer stored: the consumer itself cannot go on.</summary>
+    /// <summary>Whether one of them can be read and holds no offset that a consumer stored; its problem is the first.</summary>
     internal bool HasDamagedCursor { get; init; }
 
     /// <summary>

@@ -196,7 +196,7 @@ public sealed class QueueRegistrationTests
         Assert.True(Directory.Exists(host.StorePath));
     }
 
-    /// <summary>Two programs that consume from one store could not share their settings: each refused the other's section.</summary>
+    /// <summary>Two programs that consume from one store could not share their settings.</summary>
     [Fact]
     public async Task Start_SectionsOfAnotherProgramsConsumers_AreNotRefused()
     {
