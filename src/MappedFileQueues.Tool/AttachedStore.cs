@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
@@ -26,5 +27,20 @@ internal static class AttachedStore
         using HeldDirectory? directory =
             CurrentPlatform.Services.OpenDirectory(Path.GetFullPath(storePath), create: false, mode: null);
         return directory is null ? null : StoreMetaFile.Read(directory);
+    }
+
+    /// <summary>Removes a store that a command made and could not append to; the command tells why.</summary>
+    /// <param name="storePath">The store's directory.</param>
+    /// <param name="keepsFolder">The folder was there before the store.</param>
+    public static void RemoveUnused(string storePath, bool keepsFolder)
+    {
+        try
+        {
+            StoreDeletion.DeleteUnused(Path.GetFullPath(storePath), keepsFolder);
+        }
+        catch (MappedFileQueueException)
+        {
+            // Another process uses it, or it was not even made.
+        }
     }
 }

@@ -17,6 +17,9 @@ internal static class ToolProgram
         ProcessTerminationTimeout = null,
     };
 
+    /// <summary>The library takes @NAME for a file with further arguments; the name of a store may begin so.</summary>
+    private static readonly ParserConfiguration s_parsing = new() { ResponseFileTokenReplacer = null };
+
     /// <summary>Runs a command line; returns the exit code.</summary>
     /// <param name="arguments">The arguments as given.</param>
     /// <param name="createRoot">Creates the commands.</param>
@@ -35,7 +38,7 @@ internal static class ToolProgram
         {
             if (runChild?.Invoke(arguments) is { } exitCode)
                 return exitCode;
-            parsed = createRoot().Parse(arguments);
+            parsed = createRoot().Parse(arguments, s_parsing);
             if (arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal))
                 return Suggest(parsed);
             if (!StandardDescriptors.IsGiven(StandardDescriptors.Error))

@@ -42,27 +42,29 @@ internal sealed class QueueOptionsCheck(string queue, IServiceProvider services)
     }
 
     /// <summary>
-    /// A section of a consumer that the application does not add would be ignored. Not where it adds none at all: a program that
-    /// only produces may have the settings of those that consume, and consumers that a factory starts are not known yet.
+    /// A section that nothing reads, and that was meant for a consumer of this application: one without a section has a name like
+    /// it. Other sections are those of other programs, which may share the settings, and of consumers that a factory starts.
     /// </summary>
     private IEnumerable<string> FindUnknownConsumers(string path)
     {
         string[] added =
             [.. services.GetServices<AddedConsumer>().Where(one => one.Queue == queue).Select(one => one.Consumer)];
-        if (added.Length == 0 || OptionsSection.Find(services, path) is not { } section)
-            yield break;
         string[] names = [.. added.Where(name => name.Length > 0)];
-        string known = names.Length == 0 ? "none" : string.Join(", ", names.Order(StringComparer.Ordinal));
-        foreach (IConfigurationSection child in section.GetSection(QueueNames.ConsumersKey).GetChildren())
+        if (names.Length == 0 || OptionsSection.Find(services, path) is not { } section)
+            yield break;
+        string known = string.Join(", ", names.Order(StringComparer.Ordinal));
+        IConfigurationSection[] sections = [.. section.GetSection(QueueNames.ConsumersKey).GetChildren()];
+        string[] lacking = [.. names.Except(sections.Select(child => child.Key), StringComparer.OrdinalIgnoreCase)];
+        foreach (IConfigurationSection child in sections)
         {
-            if (!names.Contains(child.Key, StringComparer.OrdinalIgnoreCase))
+            if (!names.Contains(child.Key, StringComparer.OrdinalIgnoreCase) && NearestName.Of(child.Key, lacking) is not null)
             {
                 yield return $"{child.Path} is no consumer of this application."
-                    + $"{SectionReader.DidYouMean(child.Key, names)} Its consumers with a name are {known}.";
+                    + $"{SectionReader.DidYouMean(child.Key, lacking)} Its consumers with a name are {known}.";
             }
         }
 
-        if (names.Length == added.Length && section.GetSection(QueueNames.ConsumerKey).GetChildren().Any())
+        if (lacking.Length > 0 && names.Length == added.Length && section.GetSection(QueueNames.ConsumerKey).GetChildren().Any())
         {
             yield return $"{path}:{QueueNames.ConsumerKey} is the default consumer, which this application does not add. Those "
                 + $"with a name, {known}, have their options below {path}:{QueueNames.ConsumersKey}.";

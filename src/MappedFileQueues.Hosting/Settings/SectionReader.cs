@@ -49,6 +49,12 @@ internal static class SectionReader
             {
                 failures.Add($"{key}:{below.Key} is no option: {key} is a value.");
             }
+            else if (property is not null && child.Value is null)
+            {
+                // The null of a JSON file, where an option may be that; anywhere else it says nothing.
+                if (Nullable.GetUnderlyingType(property.PropertyType) is not null)
+                    property.SetValue(options, null);
+            }
             else if (property is not null && child.Value is { } text && !TrySet(property, options, text, out string expected))
             {
                 failures.Add($"{key} is {expected}, not '{text}'.");
@@ -77,6 +83,8 @@ internal static class SectionReader
             return true;
         }
 
+        // A file of variables with the line ends of Windows leaves one at the end of each value.
+        text = text.Trim();
         // As an environment variable that is there and empty: it says nothing.
         if (text.Length == 0)
             return true;

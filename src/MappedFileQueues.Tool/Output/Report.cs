@@ -16,7 +16,7 @@ internal sealed class Report(string title, params string[] columns)
 
     /// <summary>The columns that the drawn table takes.</summary>
     public int TableWidth => Enumerable.Range(0, columns.Length)
-        .Sum(index => 3 + _rows.Append(columns).Max(row => TerminalText.Neutralise(row[index]).Length)) + 1;
+        .Sum(index => 3 + _rows.Append(columns).Max(row => TerminalWidth.Of(TerminalText.Neutralise(row[index])))) + 1;
 
     /// <summary>The lines that the drawn table takes: title, head, and three of the frame.</summary>
     public int TableHeight => _rows.Count + 5;

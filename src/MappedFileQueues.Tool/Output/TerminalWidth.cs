@@ -1,5 +1,7 @@
 using System.CommandLine;
 using System.CommandLine.Help;
+using System.Text;
+using Spectre.Console.Rendering;
 
 namespace MappedFileQueues.Tool.Output;
 
@@ -23,5 +25,23 @@ internal static class TerminalWidth
     {
         if (parsed.Action is HelpAction help && IsNarrow)
             help.MaxWidth = WidthOfHelp;
+    }
+
+    /// <summary>The columns that a line takes: some characters take two, as those of Chinese, and some take none.</summary>
+    public static int Of(string line) => new Segment(line).CellCount();
+
+    /// <summary>How many of its letters, at least one, fit into so many columns.</summary>
+    public static int Fitting(string line, int columns)
+    {
+        int length = 0;
+        foreach (Rune rune in line.EnumerateRunes())
+        {
+            columns -= Of(rune.ToString());
+            if (columns < 0 && length > 0)
+                break;
+            length += rune.Utf16SequenceLength;
+        }
+
+        return length;
     }
 }

@@ -1,6 +1,8 @@
 using System.Buffers;
 using System.CommandLine;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Writing;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tool.Arguments;
@@ -67,6 +69,9 @@ internal static class AddCommand
                     continue;
                 }
 
+                // Before the pack is opened, so that an object that no pack can hold leaves no empty one.
+                if (opened is null)
+                    PackAppender.CheckLengths(PackKey.ToBytes(file.Key), data, maxBytes ?? long.MaxValue);
                 if (IsThere(Opened(), file.Key, data))
                 {
                     unchanged++;

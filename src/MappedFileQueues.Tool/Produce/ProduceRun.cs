@@ -13,6 +13,8 @@ internal sealed class ProduceRun : IDisposable
     private readonly MappedFileQueueOptions _options;
     private readonly int _lengthMax;
     private readonly bool _mayWait;
+    private readonly bool _isNew;
+    private readonly bool _hadFolder;
     private MappedFileQueue? _queue;
     private MappedFileProducer? _producer;
     private long _count;
@@ -27,7 +29,9 @@ internal sealed class ProduceRun : IDisposable
         StoreMeta? there = AttachedStore.FindMeta(options.StorePath);
         _lengthMax = FrameHeader.PayloadLimit(
             there?.SegmentLength ?? options.ToRequest(StoreKind.Messages, structSize: 0, fingerprint: 0).SegmentLength);
-        if (there is null)
+        _isNew = there is null;
+        _hadFolder = Directory.Exists(options.StorePath);
+        if (_isNew)
             return;
         try
         {
@@ -60,15 +64,34 @@ internal sealed class ProduceRun : IDisposable
                 + "Split it, or create a store with a larger --segment-size.");
         }
 
-        if (_producer is null)
-            Open();
-        _lastOffset = _mayWait
-            ? _producer!.Produce(message, new ProduceOptions { CancellationToken = interrupted })
-            : _producer!.Produce(message);
+        if (_isNew && _count == 0)
+            AddFirst(message, interrupted);
+        else
+            Append(message, interrupted);
         if (_count++ == 0)
             _firstOffset = _lastOffset;
         _length += message.Length;
     }
+
+    /// <summary>A disk that is full at once leaves no empty store.</summary>
+    private void AddFirst(ReadOnlySpan<byte> message, CancellationToken interrupted)
+    {
+        try
+        {
+            Open();
+            Append(message, interrupted);
+        }
+        catch
+        {
+            _queue?.Dispose();
+            AttachedStore.RemoveUnused(_options.StorePath, keepsFolder: _hadFolder);
+            throw;
+        }
+    }
+
+    private void Append(ReadOnlySpan<byte> message, CancellationToken interrupted) => _lastOffset = _mayWait
+        ? _producer!.Produce(message, new ProduceOptions { CancellationToken = interrupted })
+        : _producer!.Produce(message);
 
     /// <summary>A summary of what was appended so far.</summary>
     public ProduceSummary Sum(bool isInterrupted) => new(

@@ -28,9 +28,15 @@ internal static class StackedPicture
         {
             List<string> store = StoreLines(pictures[i], width);
             int isMore = i + 1 < pictures.Count ? 1 : 0;
-            if (lines.Count + store.Count + isMore > height)
+            int room = height - lines.Count - isMore;
+            if (store.Count > room)
             {
-                lines.Add(KeepStart($"… and {Report.Count(pictures.Count - i, "store")} more", width));
+                // The worst is named, however small the screen.
+                if (i == 0)
+                    lines.AddRange(store.Take(Math.Max(1, room)));
+                int left = pictures.Count - Math.Max(1, i);
+                if (left > 0 && lines.Count < height)
+                    lines.Add(KeepStart($"… and {Report.Count(left, "store")} more", width));
                 break;
             }
 
@@ -80,21 +86,30 @@ internal static class StackedPicture
     /// <summary>The text in lines; a word that is wider than a line is cut into several.</summary>
     private static IEnumerable<string> Wrap(string text, int width)
     {
-        while (text.Length > width)
+        int end;
+        while ((end = TerminalWidth.Fitting(text, width)) < text.Length)
         {
-            int end = text.LastIndexOf(' ', width);
-            int next = end + 1;
-            if (end <= 0)
-                end = next = width;
-            yield return text[..end];
-            text = text[next..];
+            int space = text.LastIndexOf(' ', end);
+            yield return text[..(space > 0 ? space : end)];
+            text = text[(space > 0 ? space + 1 : end)..];
         }
 
         yield return text;
     }
 
-    private static string KeepStart(string text, int width) => text.Length <= width ? text : $"{text[..(width - 1)]}…";
+    private static string KeepStart(string text, int width) =>
+        TerminalWidth.Of(text) <= width ? text : $"{text[..TerminalWidth.Fitting(text, width - 1)]}…";
 
     /// <summary>The end of a path tells stores apart.</summary>
-    private static string KeepEnd(string text, int width) => text.Length <= width ? text : $"…{text[^(width - 1)..]}";
+    private static string KeepEnd(string text, int width)
+    {
+        int over = TerminalWidth.Of(text) - width;
+        if (over <= 0)
+            return text;
+        // One column for the mark; of a character that takes two, both go.
+        int begin = TerminalWidth.Fitting(text, over + 1);
+        if (TerminalWidth.Of(text[..begin]) <= over)
+            begin += char.IsHighSurrogate(text[begin]) ? 2 : 1;
+        return $"…{text[begin..]}";
+    }
 }

@@ -91,8 +91,13 @@ internal sealed class StoreFolder(string root)
             one => before?.OpenClaims.Any(other => other.Offset == one.Offset && other.Slot == one.Slot) == true);
         if (claim is not null)
             return (CheckStatus.Critical, $"BLOCKED by slot {claim.Slot}, pid {claim.ProcessId}, at {claim.Offset}");
+        // As `mfq check` has it: one that cannot be read is a warning.
         if (now.CursorProblems is [var problem, ..])
-            return (CheckStatus.Critical, $"CONSUMER UNKNOWN: {OneLine(OperatorWords.Of(problem))}");
+        {
+            return (now.HasDamagedCursor ? CheckStatus.Critical : CheckStatus.Warning,
+                $"CONSUMER UNKNOWN: {OneLine(OperatorWords.Of(problem))}");
+        }
+
         return now.RetentionFailingSince is { } failing
             ? (CheckStatus.Warning, string.Create(
                 CultureInfo.InvariantCulture, $"RETENTION FAILS since {failing:HH:mm:ss}, pid {now.RetentionFailingProcessId}"))

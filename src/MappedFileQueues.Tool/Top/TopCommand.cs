@@ -18,7 +18,7 @@ internal static class TopCommand
 
     /// <summary>Smaller ones are laid out as these, and the terminal cuts.</summary>
     private const int WidthMin = 20;
-    private const int HeightMin = 4;
+    private const int HeightMin = 3;
 
     private static readonly TimeSpan s_intervalDefault = TimeSpan.FromSeconds(2);
     private static readonly TimeSpan s_intervalMin = TimeSpan.FromMilliseconds(100);

@@ -84,6 +84,12 @@ internal static class ImportCommand
                     progress.Report(file.Position, file.Length);
             }
 
+            if (number < skip)
+            {
+                throw new ToolException($"The input has fewer messages than are to be left out: messages={number}, skip={skip}. "
+                    + "Nothing was appended: correct --skip, or name another file.");
+            }
+
             // An export without messages is a store without messages.
             target.Open();
             isComplete = true;

@@ -13,6 +13,8 @@ internal sealed class TargetStore : IDisposable
     private readonly int _structSize;
     private readonly ulong _layout;
     private readonly int _lengthMax;
+    private readonly bool _isNew;
+    private readonly bool _hadFolder;
     private QueueCore? _queue;
     private MappedFileProducer? _producer;
 
@@ -23,6 +25,7 @@ internal sealed class TargetStore : IDisposable
     {
         StoreMeta? there = AttachedStore.FindMeta(options.StorePath);
         _options = options;
+        (_isNew, _hadFolder) = (there is null, Directory.Exists(options.StorePath));
         (_structSize, _layout) = (source?.StructSize ?? 0, source?.Layout ?? 0);
         if (source is not null && there is null)
             options.SegmentSize = source.SegmentSize;
@@ -55,8 +58,19 @@ internal sealed class TargetStore : IDisposable
                 + " Name a store with larger segments.");
         }
 
-        Open();
-        _producer!.Produce(message);
+        try
+        {
+            Open();
+            _producer!.Produce(message);
+        }
+        catch when (_isNew && Count == 0)
+        {
+            // A disk that is full at once leaves no empty store.
+            _queue?.Dispose();
+            AttachedStore.RemoveUnused(_options.StorePath, keepsFolder: _hadFolder);
+            throw;
+        }
+
         Count++;
         Bytes += message.Length;
     }

@@ -102,6 +102,9 @@ public sealed class MappedFileQueueInfo
     /// </summary>
     public IReadOnlyList<string> CursorProblems { get; init; } = [];
 
+    /// <summary>Whether one of them can be read and holds no offset that a consumer stored; its problem is the first.</summary>
+    internal bool HasDamagedCursor { get; init; }
+
     /// <summary>
     /// What a cheap look at the log's files has found, with a remedy: a segment that is missing, too short, or does not begin
     /// with a message, an end that lies before what was reached, damage that keeps producers out, a damaged page of shared words.

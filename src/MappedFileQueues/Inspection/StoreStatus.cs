@@ -55,7 +55,7 @@ internal static unsafe class StoreStatus
             return null; // Retention has overtaken the walk.
         MessageCounter? counter = countsMessages ? new MessageCounter(directory, meta, new FrameChecksum(meta.LogId)) : null;
         counter?.Count(oldest, published);
-        List<string> problems = [];
+        List<StoredCursor> problems = [];
         List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, counter, oldest, problems);
         while (counter is not null && OldestOffset.Find(directory, meta, control) is var now && now != oldest)
         {
@@ -90,7 +90,8 @@ internal static unsafe class StoreStatus
             RetentionFailingSince = retentionFailure?.Since,
             LastRetentionError = retentionFailure?.Text,
             RetentionFailingProcessId = retentionFailure?.ProcessId,
-            CursorProblems = problems,
+            CursorProblems = [.. problems.OrderBy(cursor => !cursor.IsDamaged).Select(cursor => cursor.Problem!)],
+            HasDamagedCursor = problems.Any(cursor => cursor.IsDamaged),
             FileProblems = fileProblems,
             PublishedOffset = published,
             MessageCount = counter?.CountFrom(oldest, oldest),
@@ -197,14 +198,14 @@ internal static unsafe class StoreStatus
     }
 
     private static List<MappedFileConsumerInfo> FindConsumers(
-        HeldDirectory directory, long published, MessageCounter? counter, long oldest, List<string> problems)
+        HeldDirectory directory, long published, MessageCounter? counter, long oldest, List<StoredCursor> problems)
     {
         List<MappedFileConsumerInfo> consumers = [];
         problems.Clear();
         foreach (StoredCursor cursor in CursorFile.ReadAll(directory))
         {
-            if (cursor.Problem is { } problem)
-                problems.Add(problem);
+            if (cursor.Problem is not null)
+                problems.Add(cursor);
             if (cursor.Offset is not { } offset)
                 continue;
             string name = CursorFile.NameOf(cursor.File);

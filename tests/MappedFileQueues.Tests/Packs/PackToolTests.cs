@@ -157,6 +157,19 @@ public sealed class PackToolTests : IDisposable
         Assert.StartsWith("mfq: The key is too long", error, StringComparison.Ordinal);
     }
 
+    /// <summary>The pack was made first, and stayed behind empty.</summary>
+    [Fact]
+    public void Add_FirstObjectFitsNoPack_MakesNone()
+    {
+        string file = Path.Combine(_temp.Root, "file");
+        File.WriteAllBytes(file, new byte[9000]);
+
+        ToolRun.Of("pack", "add", _temp.StorePath, file, "--max-bytes", "8192").ExpectError("length=9048");
+        ToolRun.Of("pack", "add", _temp.StorePath, file, "--prefix", new string('k', 70_000)).ExpectError("key is too long");
+
+        Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
     [Fact]
     public void StatCompact_AfterOverwriting_FreesTheOldOnes()
     {

@@ -115,6 +115,48 @@ public sealed class TopTests : IDisposable
         terminal.WaitFor(text => text.Split('\n').Any(line => line.Trim() == "the-end"));
     }
 
+    /// <summary>
+    /// In 5 lines of 20 the one that is poisoned was among "3 stores more". Names of characters that take two columns made the
+    /// terminal wrap, so that it scrolled the first line away.
+    /// </summary>
+    [Fact]
+    public void Top_TinyTerminal_NamesTheWorst()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Terminal.IsThere, "tmux cannot be had.");
+        string worst = Path.Combine(_temp.Root, "s", new string('漢', 40) + "😀終");
+        foreach (string path in new[] { worst, Path.Combine(_temp.Root, "s", "b"), Path.Combine(_temp.Root, "s", "c") })
+            new MappedFileQueue(new MappedFileQueueOptions { StorePath = path, SegmentSize = 4096 }).Dispose();
+        File.WriteAllText(Path.Combine(worst, "poison"), "");
+        using Terminal terminal = new(_temp.Root, 20, 6);
+        terminal.Type($"dotnet exec '{Repository.ToolPath}' top '{_temp.Root}/s' --interval 200ms");
+
+        string screen = terminal.WaitFor(text => text.Contains("more", StringComparison.Ordinal));
+
+        string[] lines = [.. screen.TrimEnd().Split('\n').Select(line => line.TrimEnd())];
+        Assert.EndsWith("UTC", lines[0], StringComparison.Ordinal);
+        Assert.Equal(["3 stores: 1", "CRITICAL, 2 OK", "CRITICAL …漢漢漢😀終"], lines[1..4]);
+        Assert.Equal("… and 2 stores more", lines[^1]);
+        terminal.Press("q");
+    }
+
+    /// <summary>`top` called each of them critical, `check` only the damaged one.</summary>
+    [Fact]
+    public void Top_CursorThatCannotBeRead_IsWhatCheckSays()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
+        string folder = Path.Combine(_temp.StorePath, "offset", "consumers");
+        Directory.CreateDirectory(Path.Combine(folder, "a.cursor"));
+
+        Assert.Equal(1, ToolRun.Of("check", _temp.StorePath).ExitCode);
+        Assert.Contains("WARNING: CONSUMER UNKNOWN", ToolRun.Of("top", _temp.Root, "--once").Text, StringComparison.Ordinal);
+
+        File.WriteAllText(Path.Combine(folder, "b.cursor"), "damaged");
+
+        Assert.Equal(2, ToolRun.Of("check", _temp.StorePath).ExitCode);
+        string text = ToolRun.Of("top", _temp.Root, "--once").Text;
+        Assert.Matches("CRITICAL: CONSUMER UNKNOWN: .* consumer=\"b\"", text);
+    }
+
     private static int CountRows(string screen) => screen.Split('\n').Count(line => line.Contains('│', StringComparison.Ordinal));
 
     /// <summary>A bar shows on a terminal after a second, and goes away; a redirected run has none.</summary>

@@ -90,7 +90,13 @@ public sealed class TransferTests : IDisposable
         ToolRun.WithInput(bytes[..^60_000], "import", copy).ExpectError(format == "binary" ? "ends too early" : "no message");
         Assert.Equal(Messages.Take(4), Read(copy));
         ToolRun.WithInput(bytes, "import", copy, "--skip", "4").Expect(0);
+        ToolRun.WithInput(bytes, "import", copy, "--skip", "5").Expect(0);
         Assert.Equal(Messages, Read(copy));
+
+        // More than there are: of another file.
+        string other = Path.Combine(_temp.Root, "other");
+        ToolRun.WithInput(bytes, "import", other, "--skip", "6").ExpectError("messages=5, skip=6");
+        Assert.False(Directory.Exists(other));
     }
 
     /// <summary>`cat a b | mfq import`: the second export was left out in silence.</summary>
@@ -126,6 +132,25 @@ public sealed class TransferTests : IDisposable
         Assert.Contains("errno=28", error, StringComparison.Ordinal);
         error = ToolRun.Of("replay", store, disk.PathOf("second")).Expect(1).Error;
         Assert.Contains("Replayed before that: messages=", error, StringComparison.Ordinal);
+    }
+
+    /// <summary>Each of them left a store without a message. A folder that the user had made stays.</summary>
+    [Fact]
+    public void Append_DiskIsFullAtOnce_LeavesNoStore()
+    {
+        Fill();
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root, lengthMiB: 1);
+        string there = Directory.CreateDirectory(disk.PathOf("there")).FullName;
+        byte[] input = "{\"text\":\"a\"}\n"u8.ToArray();
+
+        foreach (string store in new[] { disk.PathOf("new"), there })
+        {
+            ToolRun.WithInput(input, "import", store).ExpectError("errno=28");
+            ToolRun.WithInput(input, "produce", store).ExpectError("errno=28");
+            ToolRun.Of("replay", _temp.StorePath, store).ExpectError("errno=28");
+        }
+
+        Assert.Equal([there], Directory.GetFileSystemEntries(disk.Path, "*", SearchOption.AllDirectories));
     }
 
     [Fact]

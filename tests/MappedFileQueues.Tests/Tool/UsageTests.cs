@@ -190,6 +190,15 @@ public sealed class UsageTests : IDisposable
         Assert.False(Path.Exists(Path.Combine(_temp.Root, "new")));
     }
 
+    /// <summary>The library took @orders for a file of arguments: "Access to the path … is denied".</summary>
+    [Fact]
+    public void NameThatBeginsWithAnAt_IsAName()
+    {
+        ToolRun.In(_temp.Root, "one\n"u8.ToArray(), "produce", "@orders").Expect(0);
+        ToolRun.In(_temp.Root, [], "info", "@orders").Expect(0);
+        Assert.True(Directory.Exists(Path.Combine(_temp.Root, "@orders")));
+    }
+
     [Fact]
     public void Help_OfTheTool_NamesEveryExitCode()
     {

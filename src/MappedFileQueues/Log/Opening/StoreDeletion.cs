@@ -26,7 +26,20 @@ internal static class StoreDeletion
     /// <summary>How long openers may block the removal of the last folder.</summary>
     private static readonly TimeSpan Patience = TimeSpan.FromSeconds(5);
 
-    public static void Delete(string path)
+    /// <summary>How much of a log is looked at before it counts as empty.</summary>
+    private const int LookLength = 1024 * 1024;
+
+    public static void Delete(string path) => Delete(path, onlyUnused: false, keepsFolder: false);
+
+    /// <summary>
+    /// Deletes a store to which nobody has appended anything and on which nobody reads; leaves any other one as it is. For what
+    /// a caller made and could not use.
+    /// </summary>
+    /// <param name="path">The store's directory.</param>
+    /// <param name="keepsFolder">The folder was there before the store.</param>
+    public static void DeleteUnused(string path, bool keepsFolder) => Delete(path, onlyUnused: true, keepsFolder);
+
+    private static void Delete(string path, bool onlyUnused, bool keepsFolder)
     {
         using HeldDirectory? directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null);
         if (directory is null)
@@ -34,12 +47,14 @@ internal static class StoreDeletion
         ThrowIfNoStore(directory);
         try
         {
-            Empty(directory);
+            if (!TryEmpty(directory, onlyUnused))
+                return;
             RemoveLocks(directory);
             directory.FlushEntries("");
             directory.Delete(StoreNames.DeletedMeta);
             directory.FlushEntries("");
-            RemoveFolder(directory);
+            if (!keepsFolder)
+                RemoveFolder(directory);
         }
         catch (QueueDiskException error) when (
             error.Errno == DiskErrors.ENOENT && (IsGone(directory) || directory.Identify(StoreNames.Locks) is null))
@@ -53,7 +68,8 @@ internal static class StoreDeletion
         }
     }
 
-    private static void Empty(HeldDirectory directory)
+    /// <summary>False if only an unused store is to be deleted, and this is none.</summary>
+    private static bool TryEmpty(HeldDirectory directory, bool onlyUnused)
     {
         if (directory.Identify(StoreNames.DeletedMeta) is not null)
             directory.CreateSubdirectory(StoreNames.Locks);
@@ -67,13 +83,15 @@ internal static class StoreDeletion
         {
             // The locks are those that this call has just made: they go with the folder.
             if (directory.List("") is [StoreNames.Locks])
-                return;
+                return true;
             throw Gone(directory);
         }
 
         if (!directory.IsStillInPlace)
             throw new QueueDeletedException($"The store was moved away while it was being deleted: path={directory.Path}. "
                 + "Nothing was deleted.");
+        if (onlyUnused && !IsUnused(directory))
+            return false;
         if (directory.Identify(StoreNames.Meta) is not null)
         {
             MetaLock.Take(directory, StoreNames.Meta, isAlone: true)?.Dispose();
@@ -87,6 +105,32 @@ internal static class StoreDeletion
             if (name is not (StoreNames.Locks or StoreNames.DeletedMeta))
                 Remove(directory, name);
         }
+
+        return true;
+    }
+
+    /// <summary>
+    /// The caller is alone: what another process appended or read meanwhile is in files. A producer that died in front of a
+    /// message has left zeros, so more than the first header is read. Segments are made ahead.
+    /// </summary>
+    private static bool IsUnused(HeldDirectory directory)
+    {
+        IReadOnlyList<string> names = directory.List(StoreNames.CommitLog);
+        string[] segments = [.. names.Where(name => StoreNames.TryParseSegment(name, out _))];
+        return directory.Identify(StoreNames.DeletedMeta) is null
+            && directory.Identify(StoreNames.Retention) is null
+            && CursorFile.Names(directory).All(name => directory.Identify(name) is null)
+            && !names.Any(StoreNames.IsSpare)
+            && (segments.Length == 0 || directory.Identify(StoreNames.Segment(0)) is not null)
+            && segments.All(name => BeginsWithZeros(directory, $"{StoreNames.CommitLog}/{name}"));
+    }
+
+    private static bool BeginsWithZeros(HeldDirectory directory, string name)
+    {
+        using PlatformFile? file = directory.Open(name, FileOpening.Read);
+        byte[] bytes = new byte[Math.Min(LookLength, file?.Length ?? 0)];
+        int read = file?.ReadAt(bytes, 0) ?? 0;
+        return !bytes.AsSpan(0, read).ContainsAnyExcept((byte)0);
     }
 
     /// <summary>A link and its empty target stay: the user who made the link chose the place.</summary>

@@ -80,7 +80,7 @@ internal sealed class PackAppender : IDisposable
     public AppendOutcome Append(
         NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability durability, out ulong sequence)
     {
-        CheckLengths(key, data);
+        CheckLengths(key, data, LengthMax);
         sequence = 0;
         ulong hash = _core.Lookup.HashOf(key);
         var source = new NeedleSource(kind, key, data);
@@ -242,7 +242,8 @@ internal sealed class PackAppender : IDisposable
         }
     }
 
-    private void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data)
+    /// <summary>Throws if no pack, or none of at most so many bytes, can hold the object.</summary>
+    public static void CheckLengths(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, long lengthMax)
     {
         if (key.Length > NeedleLayout.KeyLengthMax)
         {
@@ -257,10 +258,10 @@ internal sealed class PackAppender : IDisposable
         }
 
         int length = new NeedleLayout(NeedleKind.Value, 0, key.Length, data.Length, 0).Length;
-        if (length > LengthMax)
+        if (length > lengthMax)
         {
             throw new ArgumentException(string.Create(CultureInfo.InvariantCulture,
-                $"The object is longer than the pack may become: length={length}, maxBytes={LengthMax}."), nameof(data));
+                $"The object is longer than the pack may become: length={length}, maxBytes={lengthMax}."), nameof(data));
         }
     }
 

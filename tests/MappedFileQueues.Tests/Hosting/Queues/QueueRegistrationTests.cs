@@ -196,6 +196,25 @@ public sealed class QueueRegistrationTests
         Assert.True(Directory.Exists(host.StorePath));
     }
 
+    /// <summary>Two programs that consume from one store could not share their settings.</summary>
+    [Fact]
+    public async Task Start_SectionsOfAnotherProgramsConsumers_AreNotRefused()
+    {
+        await using TestHost host = new();
+        host.Configure(
+            ("MappedFileQueues:orders:StorePath", host.StorePath),
+            ("MappedFileQueues:orders:Consumer:AttemptsMax", "1"),
+            ("MappedFileQueues:orders:Consumers:worker1:AttemptsMax", "2"),
+            ("MappedFileQueues:orders:Consumers:worker2:AttemptsMax", "3"),
+            ("MappedFileQueues:orders:Consumers:billing:AttemptsMax", "4"));
+        host.Services.AddMappedFileQueue<long>("orders")
+            .AddMappedFileConsumer<long, Consumers.IgnoringHandler>("orders", consumer: "worker1");
+
+        await host.StartAsync();
+
+        Assert.True(Directory.Exists(host.StorePath));
+    }
+
     [Fact]
     public async Task Start_StoreOfAnotherStruct_Fails()
     {

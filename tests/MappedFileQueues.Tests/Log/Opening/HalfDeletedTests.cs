@@ -1,3 +1,4 @@
+using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Log.Opening;
@@ -20,6 +21,32 @@ public sealed class HalfDeletedTests : IDisposable
         File.WriteAllText(_temp.PathOf("salvage", "inner", "note"), "");
         MappedFileQueue.Delete(_temp.StorePath);
         Assert.False(Directory.Exists(_temp.StorePath));
+    }
+
+    /// <summary>What another process does before a command removes the store that it could not append to.</summary>
+    [Theory]
+    [InlineData("nothing", false)]
+    [InlineData("attached", true)]
+    [InlineData("appended", true)]
+    [InlineData("consumer", true)]
+    public void DeleteUnused_StoreThatSomebodyUses_Stays(string use, bool stays)
+    {
+        var options = new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 4096 };
+        MappedFileQueue queue = new(options);
+        if (use == "appended")
+            queue.Producer.Produce([1]);
+        if (use == "consumer")
+            queue.OpenConsumer("one").Commit();
+        if (use != "attached")
+            queue.Dispose();
+
+        Exception? refusal = Record.Exception(() => StoreDeletion.DeleteUnused(_temp.StorePath, keepsFolder: false));
+
+        Assert.Equal(use == "attached", refusal is QueueInUseException);
+        Assert.Equal(stays, Directory.Exists(_temp.StorePath));
+        queue.Dispose();
+        if (stays)
+            new MappedFileQueue(options).Dispose();
     }
 
     /// <summary>The link went, and an empty folder stayed that nobody knew of.</summary>
