@@ -20,7 +20,7 @@ internal sealed class FigureAge(string root)
 
     private static readonly string[] s_queues = [Core, $":(exclude){Core}/Files", $":(exclude){Core}/Packs"];
 
-    /// <summary>The group's name and the commit that it misses, or null when it has all.</summary>
+    /// <summary>What to say about a group that was measured before the last change of what it measures; else null.</summary>
     public string? Missing(string group, BenchReport report)
     {
         string bench = report.Command.Split(' ')[0];

@@ -105,18 +105,24 @@ internal static partial class FigureCharts
             bars.ValueLabelStyle.FontSize = 13;
         }
 
-        plot.Title(chart.Title, size: 16);
-        plot.YLabel(chart.Unit, size: 13);
+        plot.Title($"{chart.Title}, {chart.Unit}", size: 16);
         plot.Axes.Bottom.SetTicks([.. chart.Categories.Select((_, j) => (double)j)], chart.Categories);
         plot.Axes.Bottom.MajorTickStyle.Length = 0;
         plot.Axes.Bottom.TickLabelStyle.FontSize = 13;
         plot.Axes.Left.TickGenerator = new ScottPlot.TickGenerators.NumericAutomatic
         {
+            TargetTickCount = 6,
             LabelFormatter = value => value.ToString("N0", CultureInfo.InvariantCulture),
         };
-        plot.Axes.Margins(bottom: 0, top: 0.3);
+        plot.Axes.Left.MinorTickStyle.Length = 0;
+        plot.Axes.Right.FrameLineStyle.Width = 0;
+        plot.Axes.Top.FrameLineStyle.Width = 0;
+        plot.Axes.Margins(bottom: 0, top: 0.12);
         plot.HideGrid();
-        plot.ShowLegend(Alignment.UpperLeft, Orientation.Vertical);
+        plot.Legend.FontSize = 13;
+        plot.Legend.OutlineWidth = 0;
+        plot.Legend.ShadowColor = Colors.Transparent;
+        plot.ShowLegend(Edge.Bottom);
         string svg = plot.GetSvgXml(Width, Height);
         svg = FontFamily().Replace(svg, "font-family=\"DejaVu Sans, Verdana, Helvetica, Arial, sans-serif\"");
         svg = TrailingSpace().Replace(svg.ReplaceLineEndings("\n"), "");

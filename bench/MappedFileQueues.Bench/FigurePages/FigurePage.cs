@@ -86,7 +86,7 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
     /// <summary>When, from which commit and where, in lines that are not too long.</summary>
     private static string Source(BenchReport report)
     {
-        string commit = report.Commit == "unknown" ? "commit not recorded" : $"commit {report.Commit[..7]}";
+        string commit = report.Commit == BenchReport.Unknown ? "commit not recorded" : $"commit {report.Commit[..7]}";
         string words = $"Measured by `{report.Command}`, {report.Date}, {commit}: {report.Machine}; "
             + $"Linux {report.Kernel.Split(' ', '-')[0]}, {report.FileSystem}, {report.Runtime}; {report.Run}.";
         StringBuilder lines = new();

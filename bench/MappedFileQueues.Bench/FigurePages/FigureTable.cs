@@ -5,7 +5,7 @@ using MappedFileQueues.Bench.Reporting;
 namespace MappedFileQueues.Bench.FigurePages;
 
 /// <summary>
-/// A table of a page. Its heading says which columns are measured (value, raw, ratio, min - max, unit), and the first cell of a
+/// A table of a page. Its heading says which columns are measured (value, raw, ratio, min - max, unit, and other names of these), and the first cell of a
 /// row, in code font, which figure. These cells are written anew; all others, such as room, aim and remarks, stay as they are.
 /// </summary>
 internal static partial class FigureTable
@@ -18,6 +18,7 @@ internal static partial class FigureTable
         ["value"] = Value,
         ["value (ours)"] = Value,
         ["C#"] = Value,
+        ["ns a message"] = Value,
         ["raw"] = Raw,
         ["raw (the peer)"] = Raw,
         ["C"] = Raw,
@@ -29,7 +30,7 @@ internal static partial class FigureTable
     };
 
     /// <summary>True for a heading that promises measured cells.</summary>
-    public static bool IsMeasured(string heading) => Cells(heading).Skip(1).Any(cell => cell is "value" or "ratio" or "raw");
+    public static bool IsMeasured(string heading) => Cells(heading).Skip(1).Any(cell => s_columns.ContainsKey(cell) && cell != "unit");
 
     /// <summary>The rows of a table as its groups' results give them.</summary>
     /// <param name="lines">The table: its heading, the line of dashes, rows.</param>

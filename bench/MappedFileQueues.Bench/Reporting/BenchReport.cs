@@ -25,11 +25,14 @@ internal sealed record BenchReport(
     string Runtime,
     IReadOnlyList<ReportedFigure> Results)
 {
+    /// <summary>The commit of a build outside a checkout, and of runs that did not write it down.</summary>
+    public const string Unknown = "unknown";
+
     /// <summary>The report of a run of this program that ends now.</summary>
     public static BenchReport Of(
         BenchSettings settings, DateTime start, IEnumerable<string> arguments, IEnumerable<FigureResult> results) => new(
         start.ToString("yyyy-MM-dd HH:mm", CultureInfo.InvariantCulture),
-        BenchHead.Commit.Split('+')[^1],
+        BenchHead.Commit.Contains('+') ? BenchHead.Commit.Split('+')[^1] : Unknown,
         string.Join(' ', WithoutPlaces(arguments)),
         settings.Work,
         BenchHead.Machine,
