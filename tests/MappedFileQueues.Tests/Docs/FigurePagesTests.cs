@@ -24,54 +24,74 @@ public sealed class FigurePagesTests
     [Fact]
     public void Pages_CheckedIn_ShowTheCheckedInResults() => Check(Repository.Root).Expect(0);
 
-    [Theory]
-    [InlineData("")]
-    [InlineData("It takes <!--f queues.append-->6.5 ns, and <!--f queues.append.ratio-->0.81 times as much as a copy.\n")]
-    [InlineData("From <!--f queues.append.min-->0.0061 to\n<!--f queues.append.max-->0.0072 us.\n")]
-    [InlineData("<!--f queues.rate-->12.3 million messages a second, <!--f queues.rate-->12,345,678/s\n")]
-    [InlineData("```text\n6.5 ns\n```\n")]
-    [InlineData("It is 5 ms later.\n", "README.md | is 5 ms later | a constant\n")]
-    public void Check_PageOfTheResults_Passes(string prose, string allowed = "")
+    [Fact]
+    public void Check_PageOfTheResults_Passes()
     {
+        const string Prose = """
+            It takes <!--f queues.append-->6.5 ns, and <!--f queues.append.ratio-->0.81 times as much as a copy.
+            From <!--f queues.append.min-->0.0061 to
+            <!--f queues.append.max-->0.0072 us.
+            <!--f queues.rate-->12.3 million messages a second, <!--f queues.rate-->12,345,678/s
+            It is
+            5 ms later.
+            ```text
+            6.5 ns
+            ```
+
+            """;
         using TempStore folder = new();
-        Make(folder.Root, Table + prose, allowed);
+        Make(folder.Root, Table + Prose, "# reasons\nREADME.md | is 5 ms later | a constant\n");
 
         Check(folder.Root).Expect(0);
     }
 
-    [Theory]
-    [InlineData("It takes 6.5 ns.\n", "6.5 is a figure without a mark")]
-    [InlineData("It takes 5.9 to\n6.5 ns.\n", "5.9 is a figure without a mark")]
-    [InlineData("It is 7 times faster.\n", "7 is a figure without a mark")]
-    [InlineData("<!--f queues.gone-->6.5 ns\n", "queues.gone is not in bench/figures/queues.json")]
-    [InlineData("<!--f queues.append-->6.5 msg/s\n", "queues.append is in ns, and the text says msg/s")]
-    [InlineData("<!--f queues.append-->about 6.5\n", "no number after the mark")]
-    [InlineData("| figure | value |\n|---|---|\n| `append` | 6.48 |\n", "a table of measured values outside the marks")]
-    [InlineData("", "bench/figures/unmarked.txt(1): no number of README.md needs it", "README.md | is 5 ms later | a constant\n")]
-    public void Check_FigureThatNoResultHolds_Fails(string prose, string problem, string allowed = "")
+    [Fact]
+    public void Check_FiguresThatNoResultHolds_FailsForEach()
     {
+        (string Line, string Problem)[] wrong =
+        [
+            ("It takes 6.5 ns.", "6.5 is a figure without a mark"),
+            ("It takes 5.9 to\n6.6 ns.", "5.9 is a figure without a mark"),
+            ("It is 7 times faster.", "7 is a figure without a mark"),
+            ("<!--f queues.gone-->6.5 ns", "queues.gone is not in bench/figures/queues.json"),
+            ("<!--f queues.append-->6.5 msg/s", "queues.append is in ns, and the text says msg/s"),
+            ("<!--f queues.append-->about 6.5", "no number after the mark"),
+            ("\n| figure | value |\n|---|---|\n| `append` | 6.48 |", "a table of measured values outside the marks"),
+        ];
         using TempStore folder = new();
-        Make(folder.Root, Table + prose, allowed);
+        string prose = string.Join('\n', wrong.Select(each => each.Line));
+        Make(folder.Root, Table + prose, "README.md | is 5 ms later | a constant\n");
 
-        Assert.Contains(problem, Check(folder.Root).Expect(1).Error, StringComparison.Ordinal);
+        string problems = Check(folder.Root).Expect(1).Error;
+
+        Assert.All(wrong, each => Assert.Contains(each.Problem, problems, StringComparison.Ordinal));
+        Assert.Contains("unmarked.txt(1): no number of README.md needs it", problems, StringComparison.Ordinal);
     }
 
-    [Theory]
-    [InlineData("| 6.48 |", "| 6.47 |")]
-    [InlineData("| 0.81 |", "| 0.80 |")]
-    [InlineData("6.10 - 7.20", "6.10 - 7.30")]
-    [InlineData("commit 0123456", "commit 6543210")]
-    [InlineData("-->6.5 ns", "-->6.4 ns")]
-    public void Check_PageOfOlderResults_FailsUntilItIsWritten(string current, string older)
+    [Fact]
+    public void Check_PagesOfOlderResults_FailsForEachUntilTheyAreWritten()
     {
+        const string Page = Table + "It takes <!--f queues.append-->6.5 ns.\n";
+        (string Current, string Older)[] differences =
+        [
+            ("| 6.48 |", "| 6.47 |"), ("| 0.81 |", "| 0.80 |"), ("6.10 - 7.20", "6.10 - 7.30"),
+            ("commit 0123456", "commit 6543210"), ("-->6.5 ns", "-->6.4 ns"),
+        ];
         using TempStore folder = new();
-        string page = Table + "It takes <!--f queues.append-->6.5 ns.\n";
-        Make(folder.Root, page.Replace(current, older, StringComparison.Ordinal));
+        Make(folder.Root, Page);
+        string docs = Path.Combine(folder.Root, "docs");
+        Directory.CreateDirectory(docs);
+        foreach ((int i, (string current, string older)) in differences.Index())
+            File.WriteAllText(Path.Combine(docs, $"{i}.md"), Page.Replace(current, older, StringComparison.Ordinal));
 
-        Assert.Contains("run `figures` without --check", Check(folder.Root).Expect(1).Error, StringComparison.Ordinal);
+        string problems = Check(folder.Root).Expect(1).Error;
         Figures(folder.Root).Expect(0);
 
-        Assert.Equal(page, File.ReadAllText(Path.Combine(folder.Root, "README.md")));
+        Assert.All(
+            Enumerable.Range(0, differences.Length),
+            i => Assert.Matches(@$"docs/{i}\.md\(\d+\): .* run `figures` without --check", problems));
+        Assert.DoesNotContain("README.md(", problems, StringComparison.Ordinal);
+        Assert.All(Directory.EnumerateFiles(docs), path => Assert.Equal(Page, File.ReadAllText(path)));
         Check(folder.Root).Expect(0);
     }
 
@@ -79,11 +99,13 @@ public sealed class FigurePagesTests
     public void Check_RowWithoutResult_FailsUnlessItSaysSo()
     {
         using TempStore folder = new();
-        Make(folder.Root, Table.Replace("\n\nMeasured", "\n| `gone` | - | - | - | - | - | ns |\n\nMeasured", StringComparison.Ordinal));
+        const string Row = "| `gone` | - | - | - | - | - | ns |";
+        Make(folder.Root, Table.Replace("\n\nMeasured", $"\n{Row}\n\nMeasured", StringComparison.Ordinal));
         string page = Path.Combine(folder.Root, "README.md");
 
         Assert.Contains("`gone` is in no file", Check(folder.Root).Expect(1).Error, StringComparison.Ordinal);
-        File.WriteAllText(page, File.ReadAllText(page).Replace("| `gone` | - | - | - |", "| `gone` | - | - | not measured |"));
+        File.WriteAllText(
+            page, File.ReadAllText(page).Replace(Row, Row.Replace("| - | ns", "| not measured | ns", StringComparison.Ordinal)));
         Check(folder.Root).Expect(0);
     }
 
