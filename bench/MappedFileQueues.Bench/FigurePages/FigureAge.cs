@@ -51,7 +51,7 @@ internal sealed class FigureAge(string root)
             string output = git.StandardOutput.ReadToEnd();
             git.WaitForExit();
             if (arguments[0] == "log" && git.ExitCode != 0)
-                throw new ToolException($"git does not know the history: folder={root}, {errors.GetAwaiter().GetResult().Trim()}");
+                throw new ToolException($"git knows no history: folder={root}, {errors.GetAwaiter().GetResult().Trim()}");
             return (git.ExitCode, output);
         }
         catch (System.ComponentModel.Win32Exception exception)

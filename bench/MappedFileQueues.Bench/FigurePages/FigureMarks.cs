@@ -52,7 +52,8 @@ internal static partial class FigureMarks
     private static bool IsMarked(string text, Capture number) => MarkEnd().IsMatch(text[..number.Index]);
 
     [GeneratedRegex(
-        @"(?<!`)<!--f (?<path>(?<group>[\w-]+)\.(?<name>\w+)(?:\.(?<field>value|raw|ratio|min|max))?)-->(?<number>" + Number + "|)")]
+        @"(?<!`)<!--f (?<path>(?<group>[\w-]+)\.(?<name>\w+)(?:\.(?<field>value|raw|ratio|min|max))?)-->"
+        + "(?<number>" + Number + "|)")]
     private static partial Regex Mark();
 
     [GeneratedRegex(@"<!--f [^>]*-->\z", RegexOptions.RightToLeft)]

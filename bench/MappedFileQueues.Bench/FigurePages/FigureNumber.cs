@@ -48,7 +48,7 @@ internal static class FigureNumber
         _ => figure.Value,
     };
 
-    /// <summary>The value in another unit of the same kind, or null when there is none. An empty unit is the figure's own.</summary>
+    /// <summary>The value in another unit of the same kind, or null when there is none. No unit is the figure's own.</summary>
     public static double? Convert(double value, string from, string to)
     {
         if (to.Length == 0 || from == to)

@@ -26,8 +26,11 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
         .Distinct();
 
     /// <summary>The page as the results give it.</summary>
-    public string Rewrite() => FigureMarks.Fill(
-        Block().Replace(text, RewriteBlock), sources, (place, problem) => Report(LineAt(place), problem));
+    public string Rewrite()
+    {
+        string rewritten = Block().Replace(text, RewriteBlock);
+        return FigureMarks.Fill(rewritten, sources, (place, problem) => Report(LineAt(rewritten, place), problem));
+    }
 
     /// <summary>Reports figures that nothing ties to a result: those in the text, and tables outside the marks.</summary>
     public void CheckUnmarked(AllowedNumbers allowed)
@@ -36,18 +39,18 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
         foreach (Capture number in FigureMarks.FindUnmarked(prose))
         {
             if (!allowed.Covers(name, prose, number.Index))
-                Report(LineAt(number.Index), $"{number.Value} is a figure without a mark: \"{Around(prose, number.Index)}\"");
+                Report(LineAt(text, number.Index), $"{number.Value} is a figure without a mark: \"{Around(prose, number.Index)}\"");
         }
 
         string outside = Block().Replace(prose, Blank);
         foreach (Match heading in TableHead().Matches(outside).Where(heading => FigureTable.IsMeasured(heading.Groups[1].Value)))
-            Report(LineAt(heading.Index), "a table of measured values outside the marks <!-- figures: … -->");
+            Report(LineAt(text, heading.Index), "a table of measured values outside the marks <!-- figures: … -->");
     }
 
     private string RewriteBlock(Match block)
     {
         (string[] groups, string[] names) = Specification(block);
-        int first = LineAt(block.Groups["body"].Index);
+        int first = LineAt(text, block.Groups["body"].Index);
         string[] lines = block.Groups["body"].Value.Split('\n');
         string[] table = [.. lines.TakeWhile(line => line.StartsWith('|'))];
         if (table.Length < 2)
@@ -103,7 +106,7 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
 
     private void Report(int line, string problem) => _problems.Add($"{name}({line}): {problem}");
 
-    private int LineAt(int place) => text.AsSpan(0, Math.Min(place, text.Length)).Count('\n') + 1;
+    private static int LineAt(string page, int place) => page.AsSpan(0, place).Count('\n') + 1;
 
     private static string Around(string prose, int place) =>
         prose[Math.Max(0, place - 25)..Math.Min(prose.Length, place + 35)].Replace('\n', ' ');

@@ -5,8 +5,9 @@ using MappedFileQueues.Bench.Reporting;
 namespace MappedFileQueues.Bench.FigurePages;
 
 /// <summary>
-/// A table of a page. Its heading says which columns are measured (value, raw, ratio, min - max, unit, and other names of these), and the first cell of a
-/// row, in code font, which figure. These cells are written anew; all others, such as room, aim and remarks, stay as they are.
+/// A table of a page. Its heading says which columns are measured (value, raw, ratio, min - max, unit, and other names of
+/// these), and the first cell of a row, in code font, which figure. These cells are written anew; all others, such as room,
+/// aim and remarks, stay as they are.
 /// </summary>
 internal static partial class FigureTable
 {
@@ -29,8 +30,12 @@ internal static partial class FigureTable
         ["unit"] = figure => figure.Unit,
     };
 
+    /// <summary>How the headings of columns begin whose numbers nobody measures here.</summary>
+    private static readonly string[] s_unmeasured = ["aim", "room", "1.x"];
+
     /// <summary>True for a heading that promises measured cells.</summary>
-    public static bool IsMeasured(string heading) => Cells(heading).Skip(1).Any(cell => s_columns.ContainsKey(cell) && cell != "unit");
+    public static bool IsMeasured(string heading) =>
+        Cells(heading).Skip(1).Any(cell => cell != "unit" && s_columns.ContainsKey(cell));
 
     /// <summary>The rows of a table as its groups' results give them.</summary>
     /// <param name="lines">The table: its heading, the line of dashes, rows.</param>
@@ -57,6 +62,8 @@ internal static partial class FigureTable
                 lines[i] = Row(headings, cells, figure);
             else if (!cells.Contains(NotMeasured))
                 report(i, $"`{name}` is in no file of {FigureSources.Folder}: {string.Join(", ", groups)}");
+            if (headings.Zip(cells).Skip(1).Any(cell => IsBare(cell.First, cell.Second)))
+                report(i, "a number without a mark in a column that is not measured");
             rewritten.Add(lines[i]);
         }
 
@@ -69,6 +76,11 @@ internal static partial class FigureTable
 
     private static ReportedFigure? Find(FigureSources sources, string[] groups, string name) =>
         groups.Select(group => sources.Find(group, name)).FirstOrDefault(figure => figure is not null);
+
+    /// <summary>A cell that begins with a number needs a mark, except in columns of aims, conditions, version 1.x.</summary>
+    private static bool IsBare(string heading, string cell) => cell.Length > 0 && char.IsAsciiDigit(cell[0])
+        && !s_columns.ContainsKey(heading)
+        && !s_unmeasured.Any(start => heading.StartsWith(start, StringComparison.Ordinal));
 
     private static string Row(string[] headings, string[] cells, ReportedFigure figure)
     {

@@ -60,10 +60,12 @@ public sealed class FigurePagesTests
         ];
         using TempStore folder = new();
         string prose = string.Join('\n', wrong.Select(each => each.Line));
-        Make(folder.Root, Table + prose, "README.md | is 5 ms later | a constant\n");
+        string table = Table.Replace("| aim |", "| cold |", StringComparison.Ordinal);
+        Make(folder.Root, table + prose, "README.md | is 5 ms later | a constant\n");
 
         string problems = Check(folder.Root).Expect(1).Error;
 
+        Assert.Contains("README.md(4): a number without a mark in a column", problems, StringComparison.Ordinal);
         Assert.All(wrong, each => Assert.Contains(each.Problem, problems, StringComparison.Ordinal));
         Assert.Contains("unmarked.txt(1): no number of README.md needs it", problems, StringComparison.Ordinal);
     }
