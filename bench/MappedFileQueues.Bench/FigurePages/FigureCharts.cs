@@ -46,6 +46,10 @@ internal static partial class FigureCharts
             ]),
     ];
 
+    /// <summary>What a chart shows; null when there is none, or its results are missing.</summary>
+    public static string? Title(string name, FigureSources sources) =>
+        s_charts.FirstOrDefault(chart => chart.Name == name && Comment(chart, sources) is not null)?.Title;
+
     /// <summary>Draws all charts whose results are there.</summary>
     public static void Write(string root, FigureSources sources)
     {

@@ -6,7 +6,8 @@ namespace MappedFileQueues.Bench.FigurePages;
 
 /// <summary>
 /// A page that shows figures. A table stands between `&lt;!-- figures: GROUP, GROUP names=PATTERN,PATTERN --&gt;` and
-/// `&lt;!-- /figures --&gt;`, with a line below it that says when and where its groups were measured.
+/// `&lt;!-- /figures --&gt;`, with a line below it that says when and where its groups were measured. `chart=NAME` adds the
+/// chart, once it is drawn.
 /// </summary>
 /// <param name="name">Relative to the root of the repository.</param>
 /// <param name="text">As it is.</param>
@@ -39,17 +40,17 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
         foreach (Capture number in FigureMarks.FindUnmarked(prose))
         {
             if (!allowed.Covers(name, prose, number.Index))
-                Report(LineAt(text, number.Index), $"{number.Value} is a figure without a mark: \"{Around(prose, number.Index)}\"");
+                Report(LineAt(text, number.Index), $"{number.Value} is a figure without a mark: {Around(prose, number.Index)}");
         }
 
         string outside = Block().Replace(prose, Blank);
-        foreach (Match heading in TableHead().Matches(outside).Where(heading => FigureTable.IsMeasured(heading.Groups[1].Value)))
+        foreach (Match heading in TableHead().Matches(outside).Where(head => FigureTable.IsMeasured(head.Groups[1].Value)))
             Report(LineAt(text, heading.Index), "a table of measured values outside the marks <!-- figures: … -->");
     }
 
     private string RewriteBlock(Match block)
     {
-        (string[] groups, string[] names) = Specification(block);
+        (string[] groups, string[] names, string[] charts) = Specification(block);
         int first = LineAt(text, block.Groups["body"].Index);
         string[] lines = block.Groups["body"].Value.Split('\n');
         string[] table = [.. lines.TakeWhile(line => line.StartsWith('|'))];
@@ -72,18 +73,26 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
                 Report(first, $"there is no {FigureSources.Folder}/{groups[i]}.json");
         }
 
+        string here = Path.GetDirectoryName(name)!;
+        foreach (string chart in charts)
+        {
+            if (FigureCharts.Title(chart, sources) is { } title)
+                body.Append($"\n![{title}]({Path.GetRelativePath($"/{here}", $"/{FigureCharts.Folder}/{chart}.svg")})\n");
+        }
+
         return $"{block.Groups["open"].Value}{body}{block.Groups["close"].Value}";
     }
 
-    private static (string[] Groups, string[] Names) Specification(Match block)
+    private static (string[] Groups, string[] Names, string[] Charts) Specification(Match block)
     {
-        const string Names = "names=";
         string[] words = block.Groups["specification"].Value.Split(' ', StringSplitOptions.RemoveEmptyEntries);
-        return (
-            [.. words.Where(word => !IsNames(word)).Select(word => word.TrimEnd(','))],
-            [.. words.Where(IsNames).SelectMany(word => word[Names.Length..].Split(','))]);
+        return ([.. words.Where(word => !word.Contains('=')).Select(word => word.TrimEnd(','))], Of("names="), Of("chart="));
 
-        static bool IsNames(string word) => word.StartsWith(Names, StringComparison.Ordinal);
+        string[] Of(string option) =>
+        [
+            .. words.Where(word => word.StartsWith(option, StringComparison.Ordinal))
+                .SelectMany(word => word[option.Length..].Split(',')),
+        ];
     }
 
     /// <summary>When, from which commit and where, in lines that are not too long.</summary>

@@ -135,12 +135,15 @@ public sealed class FigurePagesTests
     {
         using TempStore folder = new();
         string[] names = ["durable_1", "durable_16", "durable_64", "durable_64_async"];
-        Make(folder.Root, Table, more: names.Select(name => Result(name, 100, "msg/s", 50)));
+        string page = Table.Replace("queues -->", "queues chart=durable,peers -->", StringComparison.Ordinal);
+        Make(folder.Root, page, more: names.Select(name => Result(name, 100, "msg/s", 50)));
         string chart = Path.Combine(folder.Root, "docs/images/durable.svg");
 
         Assert.Contains("docs/images/durable.svg", Check(folder.Root).Expect(1).Error, StringComparison.Ordinal);
         Figures(folder.Root).Expect(0);
         Check(folder.Root).Expect(0);
+        string text = File.ReadAllText(Path.Combine(folder.Root, "README.md"));
+        Assert.Contains("\n![Appends that wait for the disk](docs/images/durable.svg)\n<!-- /", text, StringComparison.Ordinal);
         Assert.Contains("queues.durable_16=100 ", File.ReadAllText(chart), StringComparison.Ordinal);
         Assert.Equal("svg", System.Xml.Linq.XDocument.Load(chart).Root!.Name.LocalName);
 
