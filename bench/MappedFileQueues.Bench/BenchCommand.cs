@@ -2,6 +2,7 @@ using System.CommandLine;
 using System.CommandLine.Parsing;
 using MappedFileQueues.Bench.Bridge;
 using MappedFileQueues.Bench.DotnetIo;
+using MappedFileQueues.Bench.FigurePages;
 using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Gate;
 using MappedFileQueues.Bench.Headline;
@@ -50,6 +51,7 @@ internal static class BenchCommand
         root.Add(SuiteCommand.Create(PackFigures.Suite));
         root.Add(SuiteCommand.Create(BridgeFigures.Suite));
         root.Add(SuiteCommand.Create(PeerFigures.Suite));
+        root.Add(FiguresCommand.Create());
         return root;
     }
 

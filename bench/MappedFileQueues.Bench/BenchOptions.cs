@@ -21,7 +21,7 @@ internal sealed class BenchOptions(string kind, string quickDescription)
     };
 
     private readonly Option<string?> _json = ToolOptions.Path(
-        "--json", $"Also writes the {kind}s to this file, as a JSON array.", "FILE");
+        "--json", $"Also writes the {kind}s to this file, as JSON with date, commit and machine.", "FILE");
 
     private readonly Option<string?> _directory = ToolOptions.Path(
         "--dir", "Where to put the files that are measured; by default the folder for temporary files.", "DIR");
@@ -65,11 +65,12 @@ internal sealed class BenchOptions(string kind, string quickDescription)
     public int Run(
         ParseResult parsed, BenchSettings settings, Func<BenchRun, IReadOnlyList<FigureResult>> measure, string legend)
     {
-        // The tables are for people; programs get the array that --json writes to a file.
+        // The tables are for people; programs get an array of the figures.
         TextWriter output = Console.Out;
         if (OutputOption.IsJson(parsed))
             Console.SetOut(TextWriter.Null);
         long start = Stopwatch.GetTimestamp();
+        DateTime date = DateTime.UtcNow;
         if (parsed.GetValue(_repetitions) is { } repetitions)
             settings = settings with { Repetitions = (int)repetitions };
         settings = settings with { WarmsUp = !parsed.GetValue(_noWarmUp) };
@@ -79,7 +80,7 @@ internal sealed class BenchOptions(string kind, string quickDescription)
         string seconds = Stopwatch.GetElapsedTime(start).TotalSeconds.ToString("F1", CultureInfo.InvariantCulture);
         Console.Out.WriteLine($"\nDone in {seconds} s. {legend}");
         if (parsed.GetValue(_json) is { } file)
-            BenchJson.Write(file, results);
+            BenchReport.Of(settings, date, parsed.Tokens.Select(token => token.Value), results).Write(file);
         if (OutputOption.IsJson(parsed))
             output.WriteLine(BenchJson.Of(results));
         return ExitCodes.Success;

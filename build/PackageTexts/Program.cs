@@ -6,7 +6,7 @@ using MappedFileQueues.PackageTexts;
 switch (args)
 {
     case ["readme", string source, string target, string url]:
-        File.WriteAllText(target, Links.MakeAbsolute(File.ReadAllText(source), url));
+        File.WriteAllText(target, Links.MakeAbsolute(Comments.Remove(File.ReadAllText(source)), url));
         return 0;
     case ["docs", string assembly, string source, string target, string url]:
         return PublicDocumentation.Write(assembly, source, target, url);

@@ -79,6 +79,7 @@ void CheckAssemblies(Package package)
 
 void CheckReadme(Package package)
 {
+    Expect(package, !package.Text("README.md").Contains("<!--", StringComparison.Ordinal), "README has comments for tools");
     foreach (Match link in Regex.Matches(package.Text("README.md"), @"\]\(([^)\s]+)\)"))
     {
         string target = link.Groups[1].Value;

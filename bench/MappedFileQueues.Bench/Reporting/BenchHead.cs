@@ -9,14 +9,40 @@ internal static class BenchHead
 {
     public static IReadOnlyList<(string Name, string Value)> Lines(BenchSettings settings) =>
     [
-        ("machine", $"{ProcessorName()}, {Environment.ProcessorCount} CPUs, {Memory()}, {RuntimeInformation.OSArchitecture}"),
-        ("kernel", KernelName()),
+        ("machine", Machine),
+        ("kernel", Kernel),
         ("file system", $"{FileSystemOf(settings.Directory)} at {Path.GetFullPath(settings.Directory)}"),
-        ("runtime", RuntimeInformation.FrameworkDescription),
-        ("commit", Commit()),
+        ("runtime", Runtime),
+        ("commit", Commit),
         ("date", DateTime.UtcNow.ToString("yyyy-MM-dd HH:mm 'UTC'", CultureInfo.InvariantCulture)),
         ("run", settings.Work),
     ];
+
+    public static string Machine =>
+        $"{ProcessorName()}, {Environment.ProcessorCount} CPUs, {Memory()}, {RuntimeInformation.OSArchitecture}";
+
+    public static string Kernel => KernelName();
+
+    public static string Runtime => RuntimeInformation.FrameworkDescription;
+
+    /// <summary>The version and, after a plus sign, the commit: the build puts it there.</summary>
+    public static string Commit =>
+        typeof(BenchHead).Assembly.GetCustomAttribute<AssemblyInformationalVersionAttribute>()?.InformationalVersion ?? "unknown";
+
+    public static string FileSystemOf(string directory)
+    {
+        try
+        {
+            string full = Path.GetFullPath(directory);
+            return DriveInfo.GetDrives()
+                .Where(drive => full.StartsWith(drive.Name, StringComparison.Ordinal))
+                .MaxBy(drive => drive.Name.Length)?.DriveFormat ?? "unknown";
+        }
+        catch (Exception exception) when (exception is IOException or UnauthorizedAccessException)
+        {
+            return "unknown";
+        }
+    }
 
     private static string ProcessorName()
     {
@@ -40,23 +66,4 @@ internal static class BenchHead
         double gibibytes = GC.GetGCMemoryInfo().TotalAvailableMemoryBytes / (double)(1L << 30);
         return string.Create(CultureInfo.InvariantCulture, $"{gibibytes:F1} GiB");
     }
-
-    private static string FileSystemOf(string directory)
-    {
-        try
-        {
-            string full = Path.GetFullPath(directory);
-            return DriveInfo.GetDrives()
-                .Where(drive => full.StartsWith(drive.Name, StringComparison.Ordinal))
-                .MaxBy(drive => drive.Name.Length)?.DriveFormat ?? "unknown";
-        }
-        catch (Exception exception) when (exception is IOException or UnauthorizedAccessException)
-        {
-            return "unknown";
-        }
-    }
-
-    /// <summary>The build puts the commit behind a plus sign.</summary>
-    private static string Commit() =>
-        typeof(BenchHead).Assembly.GetCustomAttribute<AssemblyInformationalVersionAttribute>()?.InformationalVersion ?? "unknown";
 }

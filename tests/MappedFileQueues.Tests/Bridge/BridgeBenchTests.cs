@@ -34,7 +34,7 @@ public sealed class BridgeBenchTests
 
         bench.ExpectExit(0, TimeSpan.FromMinutes(5));
 
-        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
+        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()];
         Assert.Equal(
             s_units.Select(each => $"{each.Key} {each.Value}").Order(),
             figures.Select(figure => $"{figure.GetProperty("name")} {figure.GetProperty("unit")}").Order());

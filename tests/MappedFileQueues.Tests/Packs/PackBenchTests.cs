@@ -21,7 +21,7 @@ public sealed class PackBenchTests
 
         bench.ExpectExit(0, TimeSpan.FromMinutes(5));
 
-        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
+        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()];
         Assert.Equal(s_names.Order(), figures.Select(figure => figure.GetProperty("name").GetString()!).Order());
         Assert.All(figures, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));

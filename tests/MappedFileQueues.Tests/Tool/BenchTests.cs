@@ -138,7 +138,11 @@ public sealed class BenchTests
             "WriteStruct", "WriteJson", "WriteProtobuf", "WriteMessagePack", "WriteMemoryPack",
             "ReadStruct", "ReadJson", "ReadProtobuf", "ReadMessagePack", "ReadMemoryPack",
         ];
-        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
+        JsonElement report = JsonElement.Parse(File.ReadAllText(json));
+        Assert.Equal(string.Join(' ', ["headline", .. s_tiny]), report.GetProperty("command").GetString());
+        string[] head = ["date", "commit", "run", "machine", "kernel", "fileSystem", "runtime"];
+        Assert.All(head, name => Assert.NotEmpty(report.GetProperty(name).GetString()!));
+        JsonElement[] figures = [.. report.GetProperty("results").EnumerateArray()];
         Assert.Equal(
             jobs.SelectMany(job => new[] { $"{job} ns", $"{job}Bytes B" }),
             figures.Select(figure => $"{figure.GetProperty("name")} {figure.GetProperty("unit")}"));
@@ -273,7 +277,7 @@ public sealed class BenchTests
         using ChildProcess bench =
             ChildProcess.StartBench(["--dir", folder.StorePath, "--json", json, .. arguments]);
         bench.ExpectExit(0, s_deadline);
-        return JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()
+        return JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()
             .ToDictionary(figure => figure.GetProperty("name").GetString()!);
     }
 

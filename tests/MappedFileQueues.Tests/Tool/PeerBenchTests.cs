@@ -52,7 +52,7 @@ public sealed class PeerBenchTests
 
         ToolRun run = ToolRun.OfBench(["peers", .. s_tiny, "--dir", folder.StorePath, "--json", json]).Expect(0);
 
-        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).EnumerateArray()];
+        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()];
         Assert.Equal(
             s_units.Select(each => $"{each.Key} {each.Value}").Order(),
             figures.Select(figure => $"{figure.GetProperty("name")} {figure.GetProperty("unit")}").Order());
