@@ -99,8 +99,8 @@ internal sealed partial class FastPathListing
     private Block[] Find(string method)
     {
         string[] names = [.. _methods.Keys.Where(name => name.Contains(method, StringComparison.Ordinal))];
-        Assert.True(names.Length == 1, $"{names.Length} listings of {method}: {string.Join(", ", names)}");
-        return _methods[names[0]];
+        Assert.True(names.Length <= 1, $"{names.Length} listings of {method}: {string.Join(", ", names)}");
+        return names.Length == 0 ? [] : _methods[names[0]];
     }
 
     private static IEnumerable<Block> Parse(string method)

@@ -32,10 +32,12 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     {
         lock (Waits)
         {
-            // Forget comes once, right after the reader was closed: a wait added later would never end.
+            // Forget comes once, right after the reader was closed: a wait added later would never end. The bars first: a reader
+            // that is closed between the two looks is not one that another call waits for.
+            bool isBarred = reader.IsBarred;
             if (_stopping || reader.IsClosed)
                 throw new ObjectDisposedException(PublicNames.Consumer);
-            if (reader.IsBarred)
+            if (isBarred)
                 throw AlreadyWaiting();
             // If the system gives no thread, nothing has changed, and the next call tries again.
             BeginWaiting();
