@@ -29,7 +29,7 @@ public sealed class FastPathTests
             "As Exclusive, and the claim: one locked instruction each for claim and publish, since a claim may be taken away."
         },
         {
-            "Loops:Consume_Commit", [], 94, 34, 0,
+            "Loops:Consume_Commit", [], 96, 34, 0,
             "Two calls: each is marked for Dispose. A cursor with its check bits, low water, and whether producers wait."
         },
         {

@@ -1,3 +1,6 @@
+using System.Reflection;
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Tests.Contract;
 
@@ -12,6 +15,28 @@ public sealed unsafe class SingleCallerTests
     private readonly Called _calls = new();
 
     private static byte* StackOfEnded => (byte*)0x7000_0000_0000;
+
+    /// <summary>
+    /// The first call of a consumer took the reader over on its slow path, which lies deeper in the stack: what was known of the
+    /// stack ended below the fast path, and each further message took the slow one (40 ns instead of 13).
+    /// </summary>
+    [Fact]
+    public void Consume_AsTheFirstCall_LeavesTheFastPathToTheNext()
+    {
+        using var folder = new TempStore();
+        using var queue = new MappedFileQueue<long>(new MappedFileQueueOptions { StorePath = folder.StorePath });
+        queue.Producer.Produce(1);
+        queue.Consumer.Consume(out _);
+        FieldInfo field = typeof(MappedFileConsumer<long>).GetField("_reader", BindingFlags.Instance | BindingFlags.NonPublic)!;
+
+        Assert.True(AsDeepAsConsume((LogReader)field.GetValue(queue.Consumer)!));
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static bool AsDeepAsConsume(LogReader reader) => Deeper(reader);
+
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        static bool Deeper(LogReader reader) => reader.TryCopyInCall(out long _);
+    }
 
     /// <summary>
     /// One thread marked its call under the mark of the ended one, found that another had announced itself, and left the mark

@@ -170,9 +170,12 @@ internal sealed unsafe partial class LogReader(
     {
         Unsafe.SkipInit(out message);
         byte here;
-        // Where the call is not marked, the slow path marks it, or refuses.
         if (!TryBegin(&here, out CallMark mark))
+        {
+            TakeOverHere(&here);
             return false;
+        }
+
         if (!TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
         {
             mark.End();
@@ -192,7 +195,11 @@ internal sealed unsafe partial class LogReader(
         length = 0;
         byte here;
         if (!TryBegin(&here, out CallMark mark))
+        {
+            TakeOverHere(&here);
             return false;
+        }
+
         if (!TryReadInPlace(out payload, out length))
         {
             mark.End();
@@ -203,6 +210,17 @@ internal sealed unsafe partial class LogReader(
         NoteSpan();
         EndCall();
         return true;
+    }
+
+    /// <summary>
+    /// Makes the stack known from where the fast path is called. The slow path, which goes on, lies deeper: from there, the part
+    /// of the stack that is known would end below the fast path, and each further call would be a slow one.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeOverHere(byte* stack)
+    {
+        TakeOver(stack);
+        EndCall();
     }
 
     /// <summary>The span was copied, and no thread holds it any longer.</summary>
