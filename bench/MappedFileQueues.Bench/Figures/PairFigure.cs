@@ -68,7 +68,7 @@ internal abstract class PairFigure(ChildContext context)
     }
 
     /// <summary>The first process appends, the other one reads; messages a second, first start to last end.</summary>
-    protected double Stream(StructQueue queue, long count)
+    protected double Stream(BenchQueue queue, long count)
     {
         ulong sum = Message64.ExpectedSum(count);
         Rendezvous.MeetToStart();

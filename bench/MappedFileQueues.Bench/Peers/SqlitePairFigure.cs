@@ -21,15 +21,7 @@ internal sealed class SqlitePairFigure(ChildContext context) : ProcessToProcessF
         {
             if (IsFirst)
                 Rendezvous.Meet();
-            ulong sum = Message64.ExpectedSum(count);
-            Rendezvous.MeetToStart();
-            long started = Clock.Now;
-            if (IsFirst)
-                queue.Append(count);
-            else
-                sum = queue.Read(count);
-            rate = Rendezvous.ExchangeRate(Context.Task.Index, started, Clock.Now, count);
-            Sums.Check(Name, sum, Message64.ExpectedSum(count));
+            rate = Stream(queue, count);
             Rendezvous.Meet();
         }
 

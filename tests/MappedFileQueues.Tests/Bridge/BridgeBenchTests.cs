@@ -1,4 +1,4 @@
-using System.Text.Json;
+using MappedFileQueues.Tests.Tool;
 using MappedFileQueues.Tool.Bridge.Brokers;
 
 namespace MappedFileQueues.Tests.Bridge;
@@ -34,12 +34,7 @@ public sealed class BridgeBenchTests
 
         bench.ExpectExit(0, TimeSpan.FromMinutes(5));
 
-        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()];
-        Assert.Equal(
-            s_units.Select(each => $"{each.Key} {each.Value}").Order(),
-            figures.Select(figure => $"{figure.GetProperty("name")} {figure.GetProperty("unit")}").Order());
-        Assert.All(figures, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
-        Assert.All(figures, figure => Assert.True(figure.GetProperty("raw").GetDouble() > 0));
+        BenchResults.ExpectUnits(json, s_units);
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 }

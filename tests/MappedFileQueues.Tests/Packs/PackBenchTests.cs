@@ -1,4 +1,5 @@
 using System.Text.Json;
+using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Packs;
 
@@ -21,7 +22,7 @@ public sealed class PackBenchTests
 
         bench.ExpectExit(0, TimeSpan.FromMinutes(5));
 
-        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()];
+        JsonElement[] figures = BenchResults.Of(json);
         Assert.Equal(s_names.Order(), figures.Select(figure => figure.GetProperty("name").GetString()!).Order());
         Assert.All(figures, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));

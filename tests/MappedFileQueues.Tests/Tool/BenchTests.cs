@@ -277,8 +277,7 @@ public sealed class BenchTests
         using ChildProcess bench =
             ChildProcess.StartBench(["--dir", folder.StorePath, "--json", json, .. arguments]);
         bench.ExpectExit(0, s_deadline);
-        return JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()
-            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
+        return BenchResults.Of(json).ToDictionary(figure => figure.GetProperty("name").GetString()!);
     }
 
     private static void AssertFigure(string name, string unit, JsonElement figure)

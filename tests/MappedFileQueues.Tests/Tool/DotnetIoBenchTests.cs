@@ -18,7 +18,7 @@ public sealed class DotnetIoBenchTests
 
         bench.ExpectExit(0, s_deadline);
 
-        JsonElement[] rows = [.. JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()];
+        JsonElement[] rows = BenchResults.Of(json);
         string[] names = [.. rows.Select(row => row.GetProperty("name").GetString()!)];
         Assert.Equal(names.Length, names.Distinct().Count());
         Assert.Contains("open_file_openhandle", names);

@@ -43,8 +43,7 @@ public sealed class FileBenchTests
 
         bench.ExpectExit(0, s_deadline);
 
-        Dictionary<string, JsonElement> figures = JsonElement.Parse(File.ReadAllText(json)).GetProperty("results")
-            .EnumerateArray()
+        Dictionary<string, JsonElement> figures = BenchResults.Of(json)
             .ToDictionary(figure => figure.GetProperty("name").GetString()!);
         Assert.Superset(s_names.ToHashSet(), figures.Keys.ToHashSet());
         foreach (JsonElement figure in s_names.Select(name => figures[name]))

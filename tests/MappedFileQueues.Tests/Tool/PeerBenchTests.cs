@@ -52,12 +52,7 @@ public sealed class PeerBenchTests
 
         ToolRun run = ToolRun.OfBench(["peers", .. s_tiny, "--dir", folder.StorePath, "--json", json]).Expect(0);
 
-        JsonElement[] figures = [.. JsonElement.Parse(File.ReadAllText(json)).GetProperty("results").EnumerateArray()];
-        Assert.Equal(
-            s_units.Select(each => $"{each.Key} {each.Value}").Order(),
-            figures.Select(figure => $"{figure.GetProperty("name")} {figure.GetProperty("unit")}").Order());
-        Assert.All(figures, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
-        Assert.All(figures, figure => Assert.True(figure.GetProperty("raw").GetDouble() > 0));
+        BenchResults.ExpectUnits(json, s_units);
         Assert.Empty(run.Error);
 
         // What waits for the disk shares no column with what does not.
