@@ -1,7 +1,7 @@
 // A file that many threads append to, and a log on top of it.
 // Run it with: dotnet run samples/append-file.cs
-#:project ../src/MappedFileQueues/MappedFileQueues.csproj
-#:project ../src/MappedFileQueues.Hosting/MappedFileQueues.Hosting.csproj
+#:project ../src/MappedFileQueues.Files/MappedFileQueues.Files.csproj
+#:project ../src/MappedFileQueues.Logging/MappedFileQueues.Logging.csproj
 #:package Microsoft.Extensions.Logging
 using MappedFileQueues.Files;
 using MappedFileQueues.Hosting;

@@ -2,7 +2,7 @@
 // the line are stored in one step, and the last message says where to go on: a kill loses no line and repeats none.
 // The program writes the file, starts itself as the shipper, kills it with SIGKILL again and again, and compares.
 // Run it with: dotnet run samples/file-shipper.cs
-#:project ../src/MappedFileQueues/MappedFileQueues.csproj
+#:project ../src/MappedFileQueues.Files/MappedFileQueues.Files.csproj
 using System.Buffers.Binary;
 using System.Diagnostics;
 using System.Text;

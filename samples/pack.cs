@@ -1,6 +1,6 @@
 // Many small objects in few files: put, get, delete, compact.
 // Run it with: dotnet run samples/pack.cs
-#:project ../src/MappedFileQueues/MappedFileQueues.csproj
+#:project ../src/MappedFileQueues.Packs/MappedFileQueues.Packs.csproj
 using System.Buffers;
 using MappedFileQueues.Packs;
 

@@ -2,7 +2,6 @@
 // Run it with: dotnet run samples/struct-queue.cs
 #:project ../src/MappedFileQueues/MappedFileQueues.csproj
 using MappedFileQueues;
-using MappedFileQueues.Packs.Volumes;
 
 string folder = Directory.CreateTempSubdirectory("mfq-sample-").FullName;
 try

@@ -9,12 +9,18 @@ using MappedFileQueues.PackageCheck;
 // PackageCheck FOLDER: looks into the packages of a folder, and prints what they promise and do not hold.
 // The core's lib/ was an assembly for x64 Linux once, whatever machine the user had (CS8012 for all others), and so was the one
 // of the tool, which did not start there; the XML file documented the inside; the README led into a repository that nobody had.
+string[] usesInside =
+[
+    "MappedFileQueues.Files", "MappedFileQueues.Hosting", "MappedFileQueues.Logging", "MappedFileQueues.Packs",
+    "MappedFileQueues.RabbitMQ", "MappedFileQueues.Testing",
+];
 List<string> faults = [];
 HashSet<string> documented = [];
 List<(string Member, string Reference)> references = [];
 string[] files = Directory.GetFiles(args[0], "*.nupkg");
-if (files.Length != 8)
-    faults.Add($"{files.Length} packages instead of 8");
+const int PackageCount = 11;
+if (files.Length != PackageCount)
+    faults.Add($"{files.Length} packages instead of {PackageCount}");
 foreach (string file in files)
 {
     using Package package = new(file);
@@ -51,6 +57,10 @@ void CheckMetadata(Package package)
         Expect(
             package, !id.StartsWith("Microsoft.", StringComparison.Ordinal) || version == "10.0.0",
             $"{id} {version} would be an upgrade for applications that name an older version");
+        bool isInside = id.StartsWith("MappedFileQueues", StringComparison.Ordinal) && usesInside.Contains(package.Id);
+        Expect(
+            package, !isInside || version[0] == '[',
+            $"{id} {version} may be another version, whose inside is another");
     }
 }
 

@@ -7,18 +7,16 @@ namespace MappedFileQueues.Bench.FigurePages;
 /// <param name="root">A checkout.</param>
 internal sealed class FigureAge(string root)
 {
-    private const string Core = "src/MappedFileQueues";
-    private const string Hosting = "src/MappedFileQueues.Hosting";
 
     /// <summary>What a group measures, as git names paths. Groups that are not named measure the queues.</summary>
     private static readonly Dictionary<string, string[]> s_measured = new()
     {
-        ["files"] = [$"{Core}/Files", $"{Hosting}/Logging"],
-        ["packs"] = [$"{Core}/Packs"],
+        ["files"] = ["src/MappedFileQueues.Files", "src/MappedFileQueues.Logging"],
+        ["packs"] = ["src/MappedFileQueues.Packs"],
         ["bridge"] = ["src/MappedFileQueues.RabbitMQ"],
     };
 
-    private static readonly string[] s_queues = [Core, $":(exclude){Core}/Files", $":(exclude){Core}/Packs"];
+    private static readonly string[] s_queues = ["src/MappedFileQueues"];
 
     /// <summary>What to say about a group that was measured before the last change of what it measures; else null.</summary>
     public string? Missing(string group, BenchReport report)

@@ -1,4 +1,5 @@
 using MappedFileQueues.Hosting.Settings;
+using MappedFileQueues.Settings;
 using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Options;
@@ -60,7 +61,7 @@ internal sealed class QueueOptionsCheck(string queue, IServiceProvider services)
             if (!names.Contains(child.Key, StringComparer.OrdinalIgnoreCase) && NearestName.Of(child.Key, lacking) is not null)
             {
                 yield return $"{child.Path} is no consumer of this application."
-                    + $"{SectionReader.DidYouMean(child.Key, lacking)} Its consumers with a name are {known}.";
+                    + $"{NearestName.DidYouMean(child.Key, lacking)} Its consumers with a name are {known}.";
             }
         }
 

@@ -2,6 +2,7 @@ using System.Diagnostics.CodeAnalysis;
 using System.Globalization;
 using System.Reflection;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Settings;
 using Microsoft.Extensions.Configuration;
 
 namespace MappedFileQueues.Hosting.Settings;
@@ -38,7 +39,7 @@ internal static class SectionReader
             if (property is null && !isSection)
             {
                 failures.Add(
-                    $"{key} is no option.{DidYouMean(child.Key, known)} The options are "
+                    $"{key} is no option.{NearestName.DidYouMean(child.Key, known)} The options are "
                     + $"{string.Join(", ", known.Order(StringComparer.Ordinal))}.");
             }
             else if (isSection && child.Value is { Length: > 0 } word)
@@ -63,10 +64,6 @@ internal static class SectionReader
 
         return failures;
     }
-
-    /// <summary>The end of a sentence that refuses a name; empty where no known name is near.</summary>
-    public static string DidYouMean(string name, IEnumerable<string> known) =>
-        NearestName.Of(name, known) is { } nearest ? $" Did you mean {nearest}?" : "";
 
     private static bool Same(string name, string key) => name.Equals(key, StringComparison.OrdinalIgnoreCase);
 
@@ -155,7 +152,5 @@ internal static class SectionReader
 
     /// <summary>A number of things; every other number is one of bytes.</summary>
     private static bool IsCount(string name) =>
-        name is nameof(HostedConsumerOptions.BatchLengthMax) or nameof(HostedConsumerOptions.AttemptsMax)
-            or nameof(HostedConsumerOptions.DeadLettersInRowMax)
-        || name.EndsWith("Count", StringComparison.Ordinal);
+        name is "BatchLengthMax" or "AttemptsMax" or "DeadLettersInRowMax" || name.EndsWith("Count", StringComparison.Ordinal);
 }

@@ -1,6 +1,6 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
-using MappedFileQueues.Hosting.Settings;
+using MappedFileQueues.Settings;
 
 namespace MappedFileQueues.Tool.Arguments;
 
@@ -47,7 +47,7 @@ internal static class MistypedOptions
         + $" A value that begins with - is given as {option.Name}={word}.";
 
     private static string Unknown(string word, string[] known) =>
-        $"There is no option {word}.{SectionReader.DidYouMean(word, known)}";
+        $"There is no option {word}.{NearestName.DidYouMean(word, known)}";
 
     /// <summary>The names of a command's options, and of those of the commands above it that it has too.</summary>
     private static IEnumerable<string> OptionsOf(CommandResult command)

@@ -1,7 +1,7 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
 using System.Globalization;
-using MappedFileQueues.Hosting.Settings;
+using MappedFileQueues.Settings;
 
 namespace MappedFileQueues.Tool.Arguments;
 

@@ -157,15 +157,16 @@ public sealed class FigurePagesTests
     public void Age_ResultsBeforeTheLastChange_FailsForTheReadme()
     {
         using TempStore folder = new();
-        string core = Path.Combine(folder.Root, "src/MappedFileQueues");
-        Directory.CreateDirectory(Path.Combine(core, "Files"));
+        string sources = Path.Combine(folder.Root, "src");
+        Directory.CreateDirectory(Path.Combine(sources, "MappedFileQueues"));
+        Directory.CreateDirectory(Path.Combine(sources, "MappedFileQueues.Files"));
         Git(folder.Root, "init", "-q");
-        string measured = Commit("Queue.cs");
-        Commit("Files/File.cs");
+        string measured = Commit("MappedFileQueues/Queue.cs");
+        Commit("MappedFileQueues.Files/File.cs");
         Make(folder.Root, Table.Replace("0123456", measured[..7], StringComparison.Ordinal), commit: measured);
 
         Check(folder.Root, "--age").Expect(0);
-        string changed = Commit("Queue.cs");
+        string changed = Commit("MappedFileQueues/Queue.cs");
 
         Assert.Contains(
             $"README.md: queues: measured 2026-01-02 03:04, commit {measured[..7]}, and changed since by {changed[..7]}",
@@ -175,7 +176,7 @@ public sealed class FigurePagesTests
 
         string Commit(string file)
         {
-            File.AppendAllText(Path.Combine(core, file), "// a change\n");
+            File.AppendAllText(Path.Combine(sources, file), "// a change\n");
             Git(folder.Root, "add", "src");
             Git(folder.Root, "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "-q", "-m", "a change");
             return Git(folder.Root, "rev-parse", "HEAD").Trim();

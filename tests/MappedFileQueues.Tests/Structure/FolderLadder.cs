@@ -17,7 +17,7 @@ internal static class FolderLadder
     /// <summary>The folders from the lowest to the highest.</summary>
     private static readonly string[] s_rungs =
     [
-        "Errors", "Threads",
+        "Errors", "Threads", "Settings",
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
         "Memory", "Format", "Segments",
         "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Retention",
@@ -91,8 +91,12 @@ internal static class FolderLadder
     }
 
     private static IEnumerable<SyntaxTree> CoreTrees(CSharpCompilation compilation) =>
-        compilation.SyntaxTrees.Where(tree => tree.FilePath.StartsWith(SourceCompilation.CoreFolder, StringComparison.Ordinal));
+        compilation.SyntaxTrees.Where(tree => IsOfCore(tree.FilePath));
 
+    private static bool IsOfCore(string path) =>
+        SourceCompilation.Folders.Any(folder => path.StartsWith(folder, StringComparison.Ordinal));
+
+    /// <summary>Within the core, or with the name of the package before it: `Log/Reading`, `Files/Reading`.</summary>
     private static string FolderOf(string path) => Path.GetDirectoryName(path[SourceCompilation.CoreFolder.Length..])!;
 
     private static string NamespaceOf(string folder) =>
@@ -136,6 +140,6 @@ internal static class FolderLadder
     {
         ISymbol? type = symbol is INamedTypeSymbol ? symbol : symbol.ContainingType;
         string? path = type?.DeclaringSyntaxReferences.Select(reference => reference.SyntaxTree.FilePath).FirstOrDefault();
-        return path?.StartsWith(SourceCompilation.CoreFolder, StringComparison.Ordinal) == true ? FolderOf(path) : null;
+        return path is not null && IsOfCore(path) ? FolderOf(path) : null;
     }
 }

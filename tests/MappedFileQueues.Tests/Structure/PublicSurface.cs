@@ -43,8 +43,9 @@ internal static class PublicSurface
     /// <summary>The packages that have an API; the first is the core.</summary>
     public static IReadOnlyList<string> Packages { get; } =
     [
-        "MappedFileQueues", "MappedFileQueues.Hosting", "MappedFileQueues.MemoryPack", "MappedFileQueues.MessagePack",
-        "MappedFileQueues.Protobuf", "MappedFileQueues.RabbitMQ", "MappedFileQueues.Testing",
+        "MappedFileQueues", "MappedFileQueues.Files", "MappedFileQueues.Hosting", "MappedFileQueues.Logging",
+        "MappedFileQueues.MemoryPack", "MappedFileQueues.MessagePack", "MappedFileQueues.Packs", "MappedFileQueues.Protobuf",
+        "MappedFileQueues.RabbitMQ", "MappedFileQueues.Testing",
     ];
 
     /// <summary>A package's assembly, as the tests have it beside them.</summary>

@@ -12,6 +12,10 @@ internal static class SourceCompilation
     /// <summary>Where the core's sources lie.</summary>
     public const string CoreFolder = "src/MappedFileQueues/";
 
+    /// <summary>The core, and the packages that use its inside.</summary>
+    public static IReadOnlyList<string> Folders { get; } =
+        [CoreFolder, "src/MappedFileQueues.Files/", "src/MappedFileQueues.Packs/"];
+
     private const string ImplicitUsings =
         "global using System; global using System.Collections.Generic; global using System.IO; global using System.Linq; "
         + "global using System.Net.Http; global using System.Threading; global using System.Threading.Tasks;";
@@ -26,9 +30,10 @@ internal static class SourceCompilation
         LanguageVersion.Latest, DocumentationMode.Parse, SourceCodeKind.Regular, ["DEBUG", "TRACE", "NET", "NET10_0_OR_GREATER"]);
 
     private static readonly Lazy<CSharpCompilation> s_core = new(() => Compile(
-        Repository.SourceFiles(CoreFolder, "*.cs").Select(path => (Repository.RelativePath(path), File.ReadAllText(path)))));
+        Folders.SelectMany(folder => Repository.SourceFiles(folder, "*.cs"))
+            .Select(path => (Repository.RelativePath(path), File.ReadAllText(path)))));
 
-    /// <summary>The core, compiled once for all tests.</summary>
+    /// <summary>The core and the packages that use its inside, compiled together once for all tests.</summary>
     public static CSharpCompilation Core => s_core.Value;
 
     /// <summary>The assemblies of the runtime that the tests run on.</summary>

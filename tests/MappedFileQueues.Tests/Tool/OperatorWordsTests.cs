@@ -29,7 +29,7 @@ public sealed partial class OperatorWordsTests : IDisposable
 
         Violations.None(
             from tree in SourceCompilation.Core.SyntaxTrees
-            where !tree.FilePath.StartsWith($"{SourceCompilation.CoreFolder}Files/", StringComparison.Ordinal)
+            where !tree.FilePath.StartsWith("src/MappedFileQueues.Files/", StringComparison.Ordinal)
             from token in tree.GetRoot().DescendantTokens()
             where token.IsKind(SyntaxKind.StringLiteralToken) || token.IsKind(SyntaxKind.InterpolatedStringTextToken)
             where token.ValueText.Contains(' ', StringComparison.Ordinal)

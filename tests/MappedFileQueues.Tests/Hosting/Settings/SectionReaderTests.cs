@@ -1,5 +1,7 @@
+extern alias hosting;
+
 using MappedFileQueues.Files;
-using MappedFileQueues.Hosting.Settings;
+using SectionReader = hosting::MappedFileQueues.Hosting.Settings.SectionReader;
 using Microsoft.Extensions.Configuration;
 
 namespace MappedFileQueues.Tests.Hosting.Settings;

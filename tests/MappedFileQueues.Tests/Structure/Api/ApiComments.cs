@@ -12,6 +12,7 @@ internal sealed class ApiComments(Compilation compilation, IEnumerable<string> f
 
     private readonly Dictionary<string, XElement> _comments = files
         .SelectMany(file => XDocument.Load(file, LoadOptions.PreserveWhitespace).Descendants("member"))
+        .DistinctBy(member => member.Attribute("name")!.Value)
         .ToDictionary(member => member.Attribute("name")!.Value);
 
     /// <summary>

@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Hosting.Settings;
+namespace MappedFileQueues.Settings;
 
 /// <summary>Finds the known name that somebody meant who wrote another one.</summary>
 internal static class NearestName
@@ -21,6 +21,10 @@ internal static class NearestName
 
         return nearest;
     }
+
+    /// <summary>The end of a sentence that refuses a name; empty where no known name is near.</summary>
+    public static string DidYouMean(string name, IEnumerable<string> known) =>
+        Of(name, known) is { } nearest ? $" Did you mean {nearest}?" : "";
 
     /// <summary>How many letters to insert, remove, replace, or swap with the next one (optimal string alignment).</summary>
     private static int ChangesBetween(string first, string second)

@@ -1,6 +1,6 @@
-using MappedFileQueues.Hosting.Settings;
+using MappedFileQueues.Settings;
 
-namespace MappedFileQueues.Tests.Hosting.Settings;
+namespace MappedFileQueues.Tests.Settings;
 
 /// <summary>The text of lengths and times, in configuration and on the command line.</summary>
 public sealed class QuantitiesTests

@@ -1,6 +1,6 @@
-using MappedFileQueues.Hosting.Settings;
+using MappedFileQueues.Settings;
 
-namespace MappedFileQueues.Tests.Hosting.Settings;
+namespace MappedFileQueues.Tests.Settings;
 
 /// <summary>The suggestion for a name that nobody knows.</summary>
 public sealed class NearestNameTests
