@@ -7,7 +7,6 @@ using MappedFileQueues.Tool.Completion;
 using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.DeadLetters;
-using MappedFileQueues.Tool.Demo;
 using MappedFileQueues.Tool.Fence;
 using MappedFileQueues.Tool.Info;
 using MappedFileQueues.Tool.Output;
@@ -21,7 +20,7 @@ using MappedFileQueues.Tool.Verify;
 
 namespace MappedFileQueues.Tool;
 
-/// <summary>`mfq`: shows and measures the main job, and looks into any store.</summary>
+/// <summary>`mfq`: writes to, reads from, and looks into any store.</summary>
 internal static class Program
 {
     private static int Main(string[] arguments) => ToolProgram.Run(arguments, CreateRoot);
@@ -30,7 +29,6 @@ internal static class Program
     {
         RootCommand root = new($"A persistent queue between processes: one directory, no broker. {ExitCodes.Help}");
         root.Add(OutputOption.Option);
-        root.Add(DemoCommand.Create());
         root.Add(ProduceCommand.Create());
         root.Add(ConsumeCommand.Create());
         root.Add(TailCommand.Create());
@@ -52,8 +50,6 @@ internal static class Program
         root.Add(BridgeCommand.Create());
         root.Add(SmallBench.Create());
         root.Add(CompletionCommand.Create());
-        foreach (Command command in DemoCommand.CreateChildCommands())
-            root.Add(command);
         return root;
     }
 }

@@ -1,5 +1,5 @@
 using System.Globalization;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 
 namespace MappedFileQueues.BridgeLab;
 

@@ -2,7 +2,7 @@ using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.CrashLab.Processes;
 using MappedFileQueues.RabbitMQ.Diagnostics;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 
 namespace MappedFileQueues.BridgeLab;
 

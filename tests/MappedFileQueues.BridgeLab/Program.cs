@@ -2,7 +2,7 @@ using System.CommandLine;
 using System.Diagnostics;
 using MappedFileQueues.BridgeLab;
 using MappedFileQueues.RabbitMQ.Diagnostics;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 
 if (LabVerbs.Run(args) is { } code)
     return code;

@@ -1,6 +1,6 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.RabbitMQ;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 using RabbitMQ.Client;
 using RabbitMQ.Client.Exceptions;
 

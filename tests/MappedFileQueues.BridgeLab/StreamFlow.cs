@@ -1,6 +1,6 @@
 using System.Diagnostics;
 using System.Globalization;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 
 namespace MappedFileQueues.BridgeLab;
 

@@ -1,5 +1,5 @@
 using MappedFileQueues.RabbitMQ;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 
 namespace MappedFileQueues.Bench.Bridge;
 

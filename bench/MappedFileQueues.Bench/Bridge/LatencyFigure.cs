@@ -1,6 +1,6 @@
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.Bench.Bridge;

@@ -1,5 +1,5 @@
 using MappedFileQueues.Bench.Processes;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.Bench.Bridge;

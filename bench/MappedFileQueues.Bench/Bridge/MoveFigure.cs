@@ -1,6 +1,6 @@
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 
 namespace MappedFileQueues.Bench.Bridge;
 

@@ -2,7 +2,6 @@ using System.CommandLine;
 using MappedFileQueues.Format;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Bridge.Demo;
 using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.Output;
 
@@ -22,7 +21,6 @@ internal static class BridgeCommand
                 + $"from {UserVariable} and {PasswordVariable} in the environment.");
         command.Add(CreateForward());
         command.Add(CreateFetch());
-        command.Add(BridgeDemoCommand.Create());
         return command;
     }
 

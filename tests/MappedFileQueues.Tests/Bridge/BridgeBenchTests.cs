@@ -1,5 +1,5 @@
 using MappedFileQueues.Tests.Tool;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 
 namespace MappedFileQueues.Tests.Bridge;
 

@@ -129,7 +129,7 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
     [Fact]
     public async Task Run_NobodyAnswers_EachAttemptClosesItsConnection()
     {
-        Assert.SkipWhen(MappedFileQueues.Tool.Bridge.Brokers.BrokerCluster.Obstacle is not null, "RabbitMQ is not installed");
+        Assert.SkipWhen(MappedFileQueues.Demo.Brokers.BrokerCluster.Obstacle is not null, "RabbitMQ is not installed");
         using TcpListener listener = new(IPAddress.Loopback, 0);
         listener.Start();
         int opened = 0;

@@ -24,6 +24,9 @@ internal static class Repository
     /// <summary>The command line tool, as built beside the tests.</summary>
     public static string ToolPath => BuiltProgram("src/MappedFileQueues.Tool", "mfq.dll");
 
+    /// <summary>The demo as it was built.</summary>
+    public static string DemoPath => BuiltProgram("samples/Demo", "MappedFileQueues.Demo.dll");
+
     /// <summary>The project's benchmark, as built beside the tests.</summary>
     public static string BenchPath => BuiltProgram("bench/MappedFileQueues.Bench", "MappedFileQueues.Bench.dll");
 

@@ -2,12 +2,11 @@ using System.Diagnostics;
 using System.Globalization;
 using System.Security.Cryptography;
 using System.Text;
-using System.Text.Json;
 using System.Text.RegularExpressions;
 
 namespace MappedFileQueues.Tests.Tool;
 
-/// <summary>`mfq demo` on real files: what comes out is compared with digests that the test computes itself.</summary>
+/// <summary>The demo on real files: what comes out is compared with digests that the test computes itself.</summary>
 [Trait("Category", "Slow")]
 public sealed partial class DemoTests : IDisposable
 {
@@ -33,7 +32,7 @@ public sealed partial class DemoTests : IDisposable
         string file = Write("input.txt", bytes);
         string[] platform = isPortable ? ["--portable"] : [];
 
-        ToolRun run = ToolRun.Of([.. platform, "demo", file, "--seconds", Enough]).Expect(0);
+        ToolRun run = Run([.. platform, file, "--seconds", Enough]).Expect(0);
 
         AssertDigests(bytes, run);
         AssertDeaths(run);
@@ -56,7 +55,7 @@ public sealed partial class DemoTests : IDisposable
         Write("obj/out.txt", "left out\n"u8.ToArray());
 
         ToolRun run =
-            ToolRun.In(_temp.Root, [], "demo", "--seconds", Enough, "--dir", Path.Combine(_temp.Root, "demo")).Expect(0);
+            Run("--seconds", Enough, "--dir", Path.Combine(_temp.Root, "demo")).Expect(0);
 
         byte[] round =
         [
@@ -74,21 +73,15 @@ public sealed partial class DemoTests : IDisposable
     [Fact]
     public void Demo_StartedByItsOwnExecutable_StartsItselfTheSameWay()
     {
-        string executable = Path.ChangeExtension(Repository.ToolPath, OperatingSystem.IsWindows() ? ".exe" : null);
+        string executable = Path.ChangeExtension(Repository.DemoPath, OperatingSystem.IsWindows() ? ".exe" : null);
         byte[] bytes = s_text.Value;
 
-        ProcessStartInfo start = new(executable, ["demo", Write("input.txt", bytes), "--seconds", Enough, "--output", "json"]);
+        ProcessStartInfo start = new(executable, [Write("input.txt", bytes), "--seconds", Enough]);
         start.Environment[TemporaryFolderVariable] = _temp.Root;
         ToolRun run = ToolRun.Start(start, []).Expect(0);
 
-        JsonPage.Check("demo", run.Text);
-        JsonElement result = JsonElement.Parse(run.Text);
-        Assert.True(result.GetProperty("isRight").GetBoolean());
-        string digest = Convert.ToHexStringLower(SHA256.HashData(bytes));
-        Assert.Equal(digest, result.GetProperty("sentDigest").GetString());
-        Assert.Equal(digest, result.GetProperty("receivedDigest").GetString());
-        Assert.Equal(LeastLength, result.GetProperty("received").GetProperty("bytes").GetInt64());
-        Assert.True(result.GetProperty("deaths").GetArrayLength() >= 2);
+        AssertDigests(bytes, run);
+        AssertDeaths(run);
         Assert.Empty(Directory.EnumerateDirectories(_temp.Root));
     }
 
@@ -99,7 +92,7 @@ public sealed partial class DemoTests : IDisposable
         const int SigInt = 2;
         string file = Write("input.txt", s_text.Value);
         Dictionary<string, string> environment = new() { [TemporaryFolderVariable] = _temp.Root };
-        using ChildProcess demo = ChildProcess.Start(Repository.ToolPath, ["demo", file], environment);
+        using ChildProcess demo = ChildProcess.Start(Repository.DemoPath, [file], environment);
         Eventually.True(
             () => Directory.EnumerateFiles(_temp.Root, "output.txt", SearchOption.AllDirectories).Any(),
             "the consumer process runs");
@@ -117,7 +110,7 @@ public sealed partial class DemoTests : IDisposable
         string folder = Path.Combine(_temp.Root, "demo");
         string output = Path.Combine(folder, "output.txt");
         string file = Write("input.txt", s_text.Value);
-        using ChildProcess demo = ChildProcess.StartTool("demo", file, "--seconds", "2", "--dir", folder);
+        using ChildProcess demo = ChildProcess.Start(Repository.DemoPath, [file, "--seconds", "2", "--dir", folder]);
 
         // The consumer writes each place once, so what is changed behind it stays changed.
         Eventually.True(() => new FileInfo(output) is { Exists: true, Length: > 1_000_000 }, "something is written out");
@@ -134,8 +127,8 @@ public sealed partial class DemoTests : IDisposable
         ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
         string[] before = StoreSnapshot.Of(_temp.Root);
 
-        ToolRun.In(_temp.Root, [], "demo", "--dir", _temp.StorePath).ExpectError(_temp.StorePath);
-        ToolRun.In(_temp.Root, [], "demo", "--dir", _temp.Root).ExpectError(_temp.Root);
+        Run("--dir", _temp.StorePath).ExpectError(_temp.StorePath);
+        Run("--dir", _temp.Root).ExpectError(_temp.Root);
 
         Assert.Equal(before, StoreSnapshot.Of(_temp.Root));
     }
@@ -145,9 +138,13 @@ public sealed partial class DemoTests : IDisposable
     {
         Write("binary", [0, 1, 2]);
 
-        ToolRun.In(_temp.Root, [], "demo").ExpectError("No text file");
-        ToolRun.Of("demo", Path.Combine(_temp.Root, "none")).ExpectError("none");
+        Run().ExpectError("No text file");
+        Run(Path.Combine(_temp.Root, "none")).ExpectError("none");
     }
+
+    /// <summary>Runs the demo to its end in the folder of the test.</summary>
+    private ToolRun Run(params IEnumerable<string> arguments) => ToolRun.Start(
+        new ProcessStartInfo("dotnet", ["exec", Repository.DemoPath, .. arguments]) { WorkingDirectory = _temp.Root }, []);
 
     private static void AssertDigests(byte[] expected, ToolRun run)
     {

@@ -2,7 +2,6 @@ using System.Text;
 using System.Text.Json;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Tool.Bridge;
-using MappedFileQueues.Tool.Bridge.Demo;
 
 namespace MappedFileQueues.Tests.Tool;
 
@@ -13,8 +12,8 @@ namespace MappedFileQueues.Tests.Tool;
 [Trait("Category", "Slow")]
 public sealed class JsonOutputTests : IDisposable
 {
-    /// <summary>Those that take long are held against the page where they are tested: `demo` and `bench`.</summary>
-    private static readonly string[] s_checkedElsewhere = ["mfq demo", "mfq bench", "progress", "death", "figure"];
+    /// <summary>Those that take long are held against the page where they are tested: `bench`.</summary>
+    private static readonly string[] s_checkedElsewhere = ["mfq bench", "figure"];
 
     private readonly TempStore _temp = new();
     private readonly HashSet<string> _seen = [];
@@ -169,13 +168,6 @@ public sealed class JsonOutputTests : IDisposable
                 JsonSerializer.Serialize(new BridgeResult(1, 2, 3, "gone"), BridgeJsonContext.Default.BridgeResult),
                 _seen, hasVersion: false);
         }
-
-        BridgeDemoResult demo = new(1, 2, 1, "a", "a", [new BridgeDeath(1.5, "a broker", 7)], 2.5);
-        JsonPage.Check(
-            "bridge demo",
-            JsonSerializer.Serialize(demo, BridgeDemoJsonContext.Default.BridgeDemoResult),
-            _seen,
-            hasVersion: false);
     }
 
     private string PathOf(string name) => Path.Combine(_temp.Root, name);

@@ -86,7 +86,7 @@ public sealed partial class TerminalTextTests : IDisposable
     {
         string[] allowed =
         [
-            "Arguments/OutputOption.cs", "Demo/ParentLink.cs", "Output/ErrorLine.cs", "Output/OutputLine.cs",
+            "Arguments/OutputOption.cs", "Output/ErrorLine.cs", "Output/OutputLine.cs",
             "Output/ProgressLine.cs", "Output/Report.cs", "Top/TopCommand.cs",
         ];
         const string Folder = "src/MappedFileQueues.Tool/";

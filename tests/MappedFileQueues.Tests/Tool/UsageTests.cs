@@ -71,8 +71,6 @@ public sealed class UsageTests : IDisposable
     [InlineData("TARGET", "snapshot", "s")]
     [InlineData("TARGET", "snapshot", "s", "")]
     [InlineData("--keep", "snapshot", "s", "t", "--keep")]
-    [InlineData("--seconds", "demo", "--seconds", "0")]
-    [InlineData("--seconds", "demo", "--seconds", "soon")]
     [InlineData("--dir", "bench", "--dir", "")]
     [InlineData("--volume-size", "pack", "create", "p", "--volume-size", "x")]
     [InlineData("--garbage", "pack", "compact", "p", "--garbage", "x")]
@@ -174,7 +172,6 @@ public sealed class UsageTests : IDisposable
     [InlineData("missing", "replay", "missing", "new")]
     [InlineData("no such file", "pack", "add", "new", "missing")]
     [InlineData("left out", "pack", "add", "new", "link")]
-    [InlineData("missing", "demo", "--dir", "new", "missing")]
     public void AnyCommand_InputCannotBeUsed_MakesNothing(string named, params string[] arguments)
     {
         Assert.SkipWhen(OperatingSystem.IsWindows(), "A pipe has a name on Unix.");

@@ -1,5 +1,5 @@
 using MappedFileQueues.RabbitMQ;
-using MappedFileQueues.Tool.Bridge.Brokers;
+using MappedFileQueues.Demo.Brokers;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge.Forwarding;

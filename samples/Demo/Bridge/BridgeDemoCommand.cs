@@ -1,13 +1,12 @@
 using System.CommandLine;
 using System.Globalization;
 using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Bridge.Brokers;
-using MappedFileQueues.Tool.Demo;
+using MappedFileQueues.Demo.Brokers;
 using MappedFileQueues.Tool.Output;
 
-namespace MappedFileQueues.Tool.Bridge.Demo;
+namespace MappedFileQueues.Demo.Bridge;
 
-/// <summary>`mfq bridge demo`: a cluster of its own, killed on the way, and the proof that nothing was lost or doubled.</summary>
+/// <summary>`Demo bridge`: a cluster of its own, killed on the way, and the proof that nothing was lost or doubled.</summary>
 internal static class BridgeDemoCommand
 {
     private const long LengthMin = 24_000_000;
@@ -21,11 +20,10 @@ internal static class BridgeDemoCommand
             Arity = ArgumentArity.ZeroOrMore,
         };
         Command command = new(
-            "demo",
+            "bridge",
             "Start three RabbitMQ nodes on loopback ports, send the lines of files from a store through a stream into another "
-                + "store, kill forwarder, fetcher and nodes on the way, and compare: `mfq bridge demo README.md`. "
-                + "Exit code 1 on any "
-                + "difference.") { files };
+                + "store, kill forwarder, fetcher and nodes on the way, and compare. "
+                + "Exit code 1 on any difference.") { files };
         command.SetAction(parsed =>
         {
             if (BrokerCluster.Obstacle is { } obstacle)
@@ -40,10 +38,7 @@ internal static class BridgeDemoCommand
                 using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(root, "brokers"), 3);
                 using BridgeDemoRun run = new(root, cluster, input, interruption.Token);
                 BridgeDemoResult result = run.Execute(LengthMin);
-                if (OutputOption.IsJson(parsed))
-                    OutputOption.WriteJson(result, BridgeDemoJsonContext.Default.BridgeDemoResult);
-                else
-                    Print(result);
+                Print(result);
                 return result.IsRight ? ExitCodes.Success : ExitCodes.Failure;
             }
             catch (OperationCanceledException)

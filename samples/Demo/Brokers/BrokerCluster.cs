@@ -1,8 +1,9 @@
 using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
+using MappedFileQueues.Tool;
 
-namespace MappedFileQueues.Tool.Bridge.Brokers;
+namespace MappedFileQueues.Demo.Brokers;
 
 /// <summary>
 /// RabbitMQ nodes of its own on loopback ports: own port mapper, own cookie, own directories. No service of the system is

@@ -1,6 +1,6 @@
 using System.Diagnostics;
 
-namespace MappedFileQueues.Tool.Bridge.Demo;
+namespace MappedFileQueues.Demo.Bridge;
 
 /// <summary>A forwarder or fetcher process of the demo, which is killed and started again.</summary>
 internal sealed class BridgeChild : IDisposable
@@ -19,7 +19,7 @@ internal sealed class BridgeChild : IDisposable
     public int ProcessId => _process.Id;
 
     public static BridgeChild Start(params IEnumerable<string> arguments) =>
-        new(Process.Start(SelfLauncher.StartInfo(["bridge", .. arguments]))
+        new(Process.Start(SelfLauncher.StartInfo([Program.BridgeProcess, "bridge", .. arguments]))
             ?? throw new ToolException("A process of the demo cannot be started."));
 
     /// <summary>Throws with the process's last words if it has ended by itself.</summary>

@@ -2,8 +2,9 @@ using System.Diagnostics;
 using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
+using MappedFileQueues.Tool;
 
-namespace MappedFileQueues.Tool.Bridge.Brokers;
+namespace MappedFileQueues.Demo.Brokers;
 
 /// <summary>One node of a <see cref="BrokerCluster"/>; it can be killed, stopped in its tracks, and started again.</summary>
 internal sealed class BrokerNode(

@@ -1,6 +1,6 @@
 using System.Diagnostics;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>Finds the input: the named files, or all text files below a directory, always in the same order.</summary>
 internal static class InputFinder

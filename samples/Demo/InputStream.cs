@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// All bytes of a plan, each line with its \n: the files one after the other, round after round. A small round is kept in memory,

@@ -1,7 +1,7 @@
 using System.Runtime.InteropServices;
 using Microsoft.Win32.SafeHandles;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>How far the output had come when the log was consumed up to an offset.</summary>
 /// <param name="Offset">The offset that is then committed.</param>

@@ -2,7 +2,7 @@ using System.Diagnostics;
 using System.Security.Cryptography;
 using Microsoft.Win32.SafeHandles;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// The consumer process: writes the lines to the output and commits what it has written. <see cref="OutputLedger"/> explains how

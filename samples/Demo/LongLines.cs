@@ -1,6 +1,6 @@
 using Microsoft.Win32.SafeHandles;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// Tells whether any line is longer than a limit, without reading the files completely. From each newline it goes one limit

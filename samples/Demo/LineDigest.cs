@@ -1,6 +1,6 @@
 using System.Security.Cryptography;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// The SHA-256 of lines with one \n each. Lines are collected, because a call into the hash costs more than a short line.

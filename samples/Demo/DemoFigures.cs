@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>Latencies of the sampled messages of one part of a run, in stopwatch ticks, sorted.</summary>
 internal sealed class LatencySample(List<long> sorted)

@@ -1,7 +1,7 @@
 using System.Globalization;
 using MappedFileQueues.Tool.Output;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>Prints the results of a demo run.</summary>
 internal static class DemoReport

@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// One file of the input. Its length is fixed when the plan is made, so a file that grows meanwhile does no harm.

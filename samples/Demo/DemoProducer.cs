@@ -1,6 +1,6 @@
 using System.Diagnostics;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// The producer process. It stores nothing itself: the log holds what it sent. So a new producer reads the log beside the input,

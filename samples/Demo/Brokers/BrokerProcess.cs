@@ -1,8 +1,9 @@
 using System.Diagnostics;
 using System.Globalization;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Tool;
 
-namespace MappedFileQueues.Tool.Bridge.Brokers;
+namespace MappedFileQueues.Demo.Brokers;
 
 /// <summary>
 /// A server process in the background that can be stopped and killed, and that never outlives this process: a shell beside it

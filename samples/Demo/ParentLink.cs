@@ -2,7 +2,7 @@ using System.Collections.Concurrent;
 using System.Globalization;
 using System.Runtime.InteropServices;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>A command of the parent to a child: a number that the answer repeats, a verb, and its values.</summary>
 /// <param name="Serial">The number.</param>

@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>The directory of a demo's files. Parent and children share only this directory.</summary>
 internal sealed class DemoFolder(string root)

@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>How far a producer or a consumer has come.</summary>
 /// <param name="Messages">The number of messages.</param>

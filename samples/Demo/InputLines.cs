@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>The lines of a plan, one after the other, through all files and rounds.</summary>
 internal sealed class InputLines : IDisposable

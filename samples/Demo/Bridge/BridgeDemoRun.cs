@@ -1,9 +1,8 @@
 using System.Diagnostics;
 using MappedFileQueues.Files;
-using MappedFileQueues.Tool.Bridge.Brokers;
-using MappedFileQueues.Tool.Demo;
+using MappedFileQueues.Demo.Brokers;
 
-namespace MappedFileQueues.Tool.Bridge.Demo;
+namespace MappedFileQueues.Demo.Bridge;
 
 /// <summary>
 /// Lines of files through store, stream and store. For each part of them somebody is killed while it is under way: the forwarder,

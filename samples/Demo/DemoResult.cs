@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>A process that the demo killed.</summary>
 /// <param name="At">The time since the demo began.</param>

@@ -1,6 +1,6 @@
 using MappedFileQueues.Tool.Output;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>The demo's store: how it is created and opened, and what the demo reads of it from outside.</summary>
 internal static class DemoStore

@@ -3,10 +3,10 @@ using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Tool.Output;
 using Spectre.Console;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
-/// `mfq demo`: the main job on real input, with processes killed on the way, and the proof that nothing was lost or doubled.
+/// The demo of the queue: a producer and a consumer process, which are killed on the way, and the comparison.
 /// </summary>
 internal static class DemoCommand
 {
@@ -21,7 +21,7 @@ internal static class DemoCommand
     /// <summary>How often the bar on the terminal moves.</summary>
     private static readonly TimeSpan s_barInterval = TimeSpan.FromMilliseconds(50);
 
-    public static Command Create()
+    public static RootCommand Create()
     {
         Argument<string[]> files = new("FILE")
         {
@@ -37,15 +37,13 @@ internal static class DemoCommand
             1,
             int.MaxValue);
 
-        Command command = new(
-            "demo",
+        RootCommand command = new(
             "Send the lines of files from a producer process to a consumer process, kill both on the way, and compare what came "
-            + "out: `mfq demo --seconds 10`. Exit code 1 on any difference.") { files, directory, seconds };
+            + "out. Exit code 1 on any difference.") { files, directory, seconds };
         command.SetAction(parsed => Run(
             parsed.GetValue(files) ?? [],
             parsed.GetValue(directory),
-            TimeSpan.FromSeconds(parsed.GetValue(seconds) ?? SecondsDefault),
-            OutputOption.IsJson(parsed)));
+            TimeSpan.FromSeconds(parsed.GetValue(seconds) ?? SecondsDefault)));
         return command;
     }
 
@@ -62,7 +60,7 @@ internal static class DemoCommand
         return command;
     }
 
-    private static int Run(string[] names, string? directory, TimeSpan timeMax, bool isJson)
+    private static int Run(string[] names, string? directory, TimeSpan timeMax)
     {
         using Interruption interruption = new();
         DemoFolder folder = new(directory ?? Directory.CreateTempSubdirectory("mfq-demo-").FullName);
@@ -72,7 +70,7 @@ internal static class DemoCommand
             // Before the directory is made, so that a wrong name leaves none.
             List<InputFile> files = names.Length > 0 ? InputFinder.FromNames(names) : InputFinder.Below(".", folder.Root);
             folder.Prepare();
-            return RunIn(folder, InputPlan.Create(files), timeMax, isKept: directory is not null, isJson, interruption.Token);
+            return RunIn(folder, InputPlan.Create(files), timeMax, isKept: directory is not null, interruption.Token);
         }
         catch (OperationCanceledException)
         {
@@ -86,15 +84,12 @@ internal static class DemoCommand
     }
 
     private static int RunIn(
-        DemoFolder folder, InputPlan plan, TimeSpan timeMax, bool isKept, bool isJson, CancellationToken interrupted)
+        DemoFolder folder, InputPlan plan, TimeSpan timeMax, bool isKept, CancellationToken interrupted)
     {
         DemoResult result;
         using (DemoRun run = new(folder, plan, timeMax, interrupted))
-            result = isJson || Console.IsOutputRedirected || TerminalWidth.IsNarrow ? run.Execute() : ExecuteWithBar(run, plan);
-        if (isJson)
-            OutputOption.WriteJson(DemoSummary.Of(result, folder, isKept), DemoJsonContext.Default.DemoSummary);
-        else
-            DemoReport.Print(result, plan, folder, isKept);
+            result = Console.IsOutputRedirected || TerminalWidth.IsNarrow ? run.Execute() : ExecuteWithBar(run, plan);
+        DemoReport.Print(result, plan, folder, isKept);
         folder.RemoveSideFiles();
         return result.IsRight ? ExitCodes.Success : ExitCodes.Failure;
     }

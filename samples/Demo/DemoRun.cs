@@ -1,6 +1,6 @@
 using System.Diagnostics;
 
-namespace MappedFileQueues.Tool.Demo;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// The main job, in steps: bursts of lines from a producer process to a consumer process; a producer killed in the middle of a

@@ -1,6 +1,4 @@
-using System.Text.Json.Serialization;
-
-namespace MappedFileQueues.Tool.Bridge.Demo;
+namespace MappedFileQueues.Demo.Bridge;
 
 /// <summary>A death in the demo.</summary>
 /// <param name="Second">When, after the start of the sending.</param>
@@ -27,8 +25,3 @@ internal sealed record BridgeDemoResult(
 {
     public bool IsRight => Messages == ReceivedMessages && SentDigest == ReceivedDigest;
 }
-
-/// <summary>The JSON of `mfq bridge demo`.</summary>
-[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase, WriteIndented = true)]
-[JsonSerializable(typeof(BridgeDemoResult))]
-internal sealed partial class BridgeDemoJsonContext : JsonSerializerContext;
