@@ -5,22 +5,35 @@ namespace MappedFileQueues.Packs.Format;
 /// <summary>The errors that several entry points of a pack throw, worded in one place.</summary>
 internal static class PackErrors
 {
-    public static QueueNotFoundException NoPack(string path) =>
+    public static PackNotFoundException NoPack(string path) =>
         new($"There is no pack here: path={path}, missing={PackNames.Meta}. Check the path, or create one "
             + "with `mfq pack create`.", path);
 
-    public static QueueFormatException Foreign(string path, string found) =>
+    public static PackFormatException Foreign(string path, string found) =>
         new($"The directory holds other files and no pack: path={path}, found={found}. Name an empty directory or a pack.");
 
-    public static QueueFormatException FileSystem(string path, string name) =>
+    public static PackFormatException FileSystem(string path, string name) =>
         new($"File locks are not reliable on this file system, so a pack is not safe there: path={path}, fileSystem={name}. "
             + "Put it on a local one, or set DangerouslyAllowFileSystem.");
 
-    public static QueueInUseException InUse(HeldDirectory directory) => directory.InUse(
-        PackNames.WriterLock, "Another writer has the pack open",
-        "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
+    public static PackInUseException InUse(HeldDirectory directory)
+    {
+        QueueInUseException held = directory.InUse(
+            PackNames.WriterLock, "Another writer has the pack open",
+            "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
+        return new PackInUseException(held.Message, held.HolderProcessIds);
+    }
 
-    public static QueueDeletedException Removed(string path) => new(
+    /// <summary>The pack's own error for one of the files and locks that stores have too; null if it is no such error.</summary>
+    public static MappedFileQueueException? OfPack(MappedFileQueueException error) => error switch
+    {
+        QueueInUseException held => new PackInUseException(held.Message, held.HolderProcessIds),
+        QueueFormatException => new PackFormatException(error.Message, error),
+        QueueDeletedException => new PackDeletedException(error.Message, error),
+        _ => null,
+    };
+
+    public static PackDeletedException Removed(string path) => new(
         $"The pack was removed while it was open: path={path}, missing={PackNames.Meta}. Close it, and open what is there now.");
 
     public static QueueDiskException Full(string path) => new(
@@ -29,7 +42,7 @@ internal static class PackErrors
         DiskErrors.ENOSPC,
         path);
 
-    public static QueuePoisonedException Poisoned(string path, Exception? cause) =>
+    public static PackPoisonedException Poisoned(string path, Exception? cause) =>
         new($"An earlier sync of the pack failed: path={path}. The pack accepts no more writes; close it and open it again.",
             cause);
 }

@@ -31,7 +31,7 @@ internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset C
         return bytes;
     }
 
-    /// <summary>Reads the page. Throws <see cref="QueueFormatException"/> if it is damaged or of another version.</summary>
+    /// <summary>Reads the page. Throws <see cref="PackFormatException"/> if it is damaged or of another version.</summary>
     public static PackMeta Parse(ReadOnlySpan<byte> bytes, string path)
     {
         if (bytes.Length != Length || !bytes[..Magic.Length].SequenceEqual(Magic))
@@ -44,7 +44,7 @@ internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset C
         uint features = BinaryPrimitives.ReadUInt32LittleEndian(bytes[12..]);
         if (version != FormatVersion || features != 0)
         {
-            throw new QueueFormatException($"Unknown pack format: file={path}, version={version}, known={FormatVersion}, "
+            throw new PackFormatException($"Unknown pack format: file={path}, version={version}, known={FormatVersion}, "
                 + $"features=0x{features:x}. Open it with the version of MappedFileQueues that created it.");
         }
 
@@ -58,6 +58,6 @@ internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset C
             : throw Damaged("The meta page holds impossible values", path, $"volumeLength={meta.VolumeLength}");
     }
 
-    private static QueueFormatException Damaged(string what, string path, string values) =>
+    private static PackFormatException Damaged(string what, string path, string values) =>
         new($"{what}: file={path}, {values}. Restore the file from a backup; without it nothing in the pack can be verified.");
 }

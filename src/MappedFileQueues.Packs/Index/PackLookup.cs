@@ -20,7 +20,7 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
     /// key's is an exception, because the key may exist. With <paramref name="passDamage"/> the result is false instead, and the
     /// entry is that of the damaged place, or 0 without one; and hidden needles are not checked.
     /// </summary>
-    /// <exception cref="QueueCorruptException">
+    /// <exception cref="PackCorruptException">
     /// A needle that may be the key's is damaged, or damage may hide a newer needle of the key.
     /// </exception>
     /// <exception cref="ObjectDisposedException">The key was not found, and the pack is disposed.</exception>
@@ -63,7 +63,7 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
     }
 
     /// <summary>The exception for a needle that cannot be read.</summary>
-    public static QueueCorruptException Damaged(Volume volume, long position) => new(
+    public static PackCorruptException Damaged(Volume volume, long position) => new(
         string.Create(CultureInfo.InvariantCulture, $"An object is damaged: file={volume.File.Path}, position={position}. ")
         + "Other objects can be read; `mfq pack verify` lists all damage. Put the object again, or restore the file.",
         volume.Name.Path,
@@ -89,7 +89,7 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
     {
         int slot = index.Layout.Slot(entry);
         long position = index.Layout.Position(entry);
-        return volumes.At(slot) is { } volume ? Damaged(volume, position) : new QueueCorruptException(
+        return volumes.At(slot) is { } volume ? Damaged(volume, position) : new PackCorruptException(
             string.Create(CultureInfo.InvariantCulture, $"The volume of an object is missing: slot={slot}, position={position}. ")
             + "Restore the pack's files.",
             PackNames.Volumes,

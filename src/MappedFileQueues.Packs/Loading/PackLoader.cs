@@ -86,7 +86,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             Restart();
             if (tries == TriesMax)
             {
-                throw new QueueInUseException(
+                throw new PackInUseException(
                     $"The pack's volumes change each time they are opened: path={directory.Path}. Try again.");
             }
         }

@@ -51,7 +51,7 @@ internal sealed class PackObjectStream : Stream
     /// Opens the object that was found. Reads all of it once to verify its checksum: a stream that finds out at its end has
     /// handed out wrong bytes before.
     /// </summary>
-    /// <exception cref="QueueCorruptException">The data is damaged.</exception>
+    /// <exception cref="PackCorruptException">The data is damaged.</exception>
     public static PackObjectStream Open(ref NeedleRead found)
     {
         Volume volume = found.Volume;

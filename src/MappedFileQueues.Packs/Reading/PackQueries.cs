@@ -228,7 +228,7 @@ internal static class PackQueries
                 };
             }
 
-            QueueCorruptException damaged = PackLookup.Damaged(volume, position);
+            PackCorruptException damaged = PackLookup.Damaged(volume, position);
             if (onDamage is null)
                 throw damaged;
             onDamage(PackDamage.At(volume.Name, position, 0, "The object is damaged."));

@@ -37,8 +37,8 @@ public sealed class PackReader : IDisposable
     /// <summary>Opens a pack for reading; never creates one.</summary>
     /// <param name="path">The pack's directory.</param>
     /// <param name="options">How to read the pack; null for the defaults.</param>
-    /// <exception cref="QueueNotFoundException">There is no pack.</exception>
-    /// <exception cref="QueueFormatException">The pack has another version, or its meta page is damaged.</exception>
+    /// <exception cref="PackNotFoundException">There is no pack.</exception>
+    /// <exception cref="PackFormatException">The pack has another version, or its meta page is damaged.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackReader Open(string path, PackReaderOptions? options = null)
     {
@@ -66,7 +66,7 @@ public sealed class PackReader : IDisposable
 
     /// <summary>Takes over everything that the writer has put and deleted so far.</summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    /// <exception cref="QueueDeletedException">The pack was removed; a call that refreshes first (<see
+    /// <exception cref="PackDeletedException">The pack was removed; a call that refreshes first (<see
     /// cref="PackReaderOptions.FollowWriter"/>) throws it too.</exception>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
     public void Refresh()

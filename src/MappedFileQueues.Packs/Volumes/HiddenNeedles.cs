@@ -149,7 +149,7 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     /// <summary>
     /// Throws if the key may have a newer value than the one that was found, or a value although none was found.
     /// </summary>
-    /// <exception cref="QueueCorruptException">The key may have such a value.</exception>
+    /// <exception cref="PackCorruptException">The key may have such a value.</exception>
     public void Check(ReadOnlySpan<byte> key, ulong hash, NeedlePosition? known)
     {
         if (!IsIgnored && Find(key, hash, known) is { } stretch)
@@ -157,14 +157,14 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     }
 
     /// <summary>The exception for a key, or a pack, that may have a needle in this stretch.</summary>
-    public QueueCorruptException Error(HiddenStretch stretch)
+    public PackCorruptException Error(HiddenStretch stretch)
     {
         bool isMissing = stretch.Length == 0;
         long position = stretch.Position == HiddenStretch.WholeVolume ? 0 : stretch.Position;
         string place = string.Create(CultureInfo.InvariantCulture,
             $"path={packPath}, file={stretch.Name.Path}, position={position}, length={stretch.Length}");
         string what = stretch.Trace is null ? "may have been" : "was";
-        return new QueueCorruptException(
+        return new PackCorruptException(
             $"The newest value of an object, or its deletion, {what} in a part of the pack that is "
             + $"{(isMissing ? "missing" : "damaged")}: {place}. Put or delete the object again, or restore the file; "
             + "with AllowStaleValues the pack answers with what it knows.",

@@ -105,7 +105,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     }
 
     /// <summary>Called before a volume's file is made.</summary>
-    /// <exception cref="QueueFullException">Fewer slots are free.</exception>
+    /// <exception cref="PackFullException">Fewer slots are free.</exception>
     public void RequireFree(int count)
     {
         if (FreeCount < count)
@@ -136,7 +136,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
             Remove(volume);
     }
 
-    private QueueFullException Full() => new(
+    private PackFullException Full() => new(
         string.Create(CultureInfo.InvariantCulture,
             $"The pack has no room for another volume: path={packPath}, limit={IndexEntry.SlotCount}. ")
         + "Compact it, or make a pack with a larger VolumeSize.");

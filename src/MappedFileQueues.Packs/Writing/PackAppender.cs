@@ -200,7 +200,7 @@ internal sealed class PackAppender : IDisposable
 
         // Opened again, so that errors give the file's current name.
         PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
-            ?? throw new QueueDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
+            ?? throw new PackDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
         long length = made.Length;
         return new Volume(header.Name, made, core.Meta.PackId)
         {
@@ -213,13 +213,13 @@ internal sealed class PackAppender : IDisposable
     }
 
     /// <summary>Makes the volume for the next needles and adds it to the pack.</summary>
-    /// <exception cref="QueueFullException">No number or no slot is left.</exception>
+    /// <exception cref="PackFullException">No number or no slot is left.</exception>
     public static Volume MakeNext(PackCore core, uint number, long previousEnd = 0)
     {
         core.Volumes.RequireFree(1);
         if (number > VolumeName.NumberMax)
         {
-            throw new QueueFullException(
+            throw new PackFullException(
                 $"The pack has used all volume numbers: path={core.Directory.Path}. Copy it into a new pack.");
         }
 

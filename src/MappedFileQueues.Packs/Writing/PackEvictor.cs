@@ -41,7 +41,7 @@ internal sealed class PackEvictor(PackWriter writer)
             return 0;
         if (name.Generation > VolumeName.GenerationMax)
         {
-            throw new QueueFullException($"The oldest volume was compacted as often as it can be: path={Core.Directory.Path}, "
+            throw new PackFullException($"The oldest volume was compacted as often as it can be: path={Core.Directory.Path}, "
                 + $"file={run[0].Name.Path}. Copy the pack into a new one, or delete it.");
         }
 

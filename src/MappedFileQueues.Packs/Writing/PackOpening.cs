@@ -28,6 +28,18 @@ internal static class PackOpening
 
     public static OpenedPack OpenWriter(string path, PackOptions options, bool useCheckpoint)
     {
+        try
+        {
+            return Open(path, options, useCheckpoint);
+        }
+        catch (MappedFileQueueException error) when (PackErrors.OfPack(error) is { } own)
+        {
+            throw own;
+        }
+    }
+
+    private static OpenedPack Open(string path, PackOptions options, bool useCheckpoint)
+    {
         HeldDirectory directory = OpenDirectory(path, options);
         PlatformLock? writerLock = null;
         PlatformLock? metaLock = null;

@@ -122,7 +122,7 @@ public sealed class PackOptions
 
     /// <summary>
     /// If a damaged part of the pack may have held a newer value of a key, or its deletion, a get of that key throws
-    /// <see cref="QueueCorruptException"/>. With true it returns the value that is known, as if the damaged part had been empty.
+    /// <see cref="PackCorruptException"/>. With true it returns the value that is known, as if the damaged part had been empty.
     /// Default false.
     /// </summary>
     public bool AllowStaleValues { get; set; }

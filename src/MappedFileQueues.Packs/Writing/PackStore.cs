@@ -55,11 +55,11 @@ public sealed class PackStore : IDisposable
     /// <param name="path">The pack's directory.</param>
     /// <param name="options">How to create and write the pack; null for the defaults.</param>
     /// <exception cref="ArgumentException"><see cref="PackOptions.MaxBytes"/> is less than two volumes of the pack.</exception>
-    /// <exception cref="QueueInUseException">
+    /// <exception cref="PackInUseException">
     /// Another writer, in this process or another, has the pack open. The message names its process.
     /// </exception>
-    /// <exception cref="QueueNotFoundException">There is no pack, and the options do not allow creating one.</exception>
-    /// <exception cref="QueueFormatException">The directory holds something else, or a pack of another version.</exception>
+    /// <exception cref="PackNotFoundException">There is no pack, and the options do not allow creating one.</exception>
+    /// <exception cref="PackFormatException">The directory holds something else, or a pack of another version.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackStore Open(string path, PackOptions? options = null)
     {
@@ -81,8 +81,8 @@ public sealed class PackStore : IDisposable
     /// <summary>Opens a pack for reading, beside a writer in any process. Same as <see cref="PackReader.Open"/>.</summary>
     /// <param name="path">The pack's directory.</param>
     /// <param name="options">How to read the pack; null for the defaults.</param>
-    /// <exception cref="QueueNotFoundException">There is no pack.</exception>
-    /// <exception cref="QueueFormatException">The pack has another version, or its meta page is damaged.</exception>
+    /// <exception cref="PackNotFoundException">There is no pack.</exception>
+    /// <exception cref="PackFormatException">The pack has another version, or its meta page is damaged.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackReader OpenReader(string path, PackReaderOptions? options = null) => PackReader.Open(path, options);
 
@@ -101,9 +101,9 @@ public sealed class PackStore : IDisposable
     /// The disk is full or fails. The object was not stored. If only the sync failed, the object may exist after the pack is
     /// opened again. After a full disk the next put may succeed; deletes and compactions have some room kept for them.
     /// </exception>
-    /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
-    /// <exception cref="QueueDeletedException">The pack was removed while it was open.</exception>
-    /// <exception cref="QueueFullException">
+    /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
+    /// <exception cref="PackFullException">
     /// The pack has the maximum number of volumes. Deletes still work, and a compaction makes room.
     /// </exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
@@ -135,8 +135,8 @@ public sealed class PackStore : IDisposable
     /// The key or the data is too long, or the object is longer than <see cref="PackOptions.MaxBytes"/>.
     /// </exception>
     /// <exception cref="QueueDiskException">As for the method that is not asynchronous.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
-    /// <exception cref="QueueFullException">The pack has the maximum number of volumes.</exception>
+    /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackFullException">The pack has the maximum number of volumes.</exception>
     /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public async ValueTask PutAsync(
@@ -165,8 +165,8 @@ public sealed class PackStore : IDisposable
     /// <param name="durability">When to return; null for the value of <see cref="PackOptions.Durability"/>.</param>
     /// <exception cref="ArgumentException">The key is too long.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object still exists.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
-    /// <exception cref="QueueFullException">
+    /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackFullException">
     /// The pack has the maximum number of volumes, and the last one is damaged or as long as a volume can be.
     /// </exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
@@ -188,7 +188,7 @@ public sealed class PackStore : IDisposable
     /// <param name="cancellationToken">Ends the wait. The object may be deleted then.</param>
     /// <exception cref="ArgumentException">The key is too long.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object still exists.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
     /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public ValueTask<bool> DeleteAsync(
@@ -207,7 +207,7 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="destination">Receives all of the data, or nothing.</param>
-    /// <exception cref="QueueCorruptException">
+    /// <exception cref="PackCorruptException">
     /// The bytes on disk differ from what was stored. Or a damaged part of the pack may have held a newer value of the key, or
     /// its deletion (see <see cref="PackOptions.AllowStaleValues"/>). The exception names file and position.
     /// </exception>
@@ -232,7 +232,7 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="data">Exactly the data; null if the key has no object.</param>
-    /// <exception cref="QueueCorruptException">
+    /// <exception cref="PackCorruptException">
     /// The bytes on disk differ from what was stored. Or a damaged part of the pack may have held a newer value of the key, or
     /// its deletion (see <see cref="PackOptions.AllowStaleValues"/>). The exception names file and position.
     /// </exception>
@@ -255,7 +255,7 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="key">The key; unchanged until the call is complete.</param>
     /// <param name="cancellationToken">Cancels a call that no thread has begun yet.</param>
-    /// <exception cref="QueueCorruptException">
+    /// <exception cref="PackCorruptException">
     /// The bytes on disk differ from what was stored, or damage may hide a newer value of the key.
     /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
@@ -274,7 +274,7 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="length">The length; 0 if the key has no object.</param>
-    /// <exception cref="QueueCorruptException">
+    /// <exception cref="PackCorruptException">
     /// A damaged place belongs, or may belong, to the key, so the answer is unknown.
     /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
@@ -297,7 +297,7 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="key">The key.</param>
     /// <param name="stream">The stream, which the caller disposes; null if the key has no object.</param>
-    /// <exception cref="QueueCorruptException">
+    /// <exception cref="PackCorruptException">
     /// The bytes on disk differ from what was stored, or damage may hide a newer value of the key.
     /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
@@ -314,7 +314,7 @@ public sealed class PackStore : IDisposable
 
     /// <summary>Whether the key has an object. Reads the object's header. Allocates nothing.</summary>
     /// <param name="key">The key.</param>
-    /// <exception cref="QueueCorruptException">
+    /// <exception cref="PackCorruptException">
     /// A damaged place belongs, or may belong, to the key, so the answer is unknown.
     /// </exception>
     /// <exception cref="QueueDiskException">The system refused the read.</exception>
@@ -338,7 +338,7 @@ public sealed class PackStore : IDisposable
     /// unknown: objects older than that part still appear, but may not be the newest values. If null, the enumeration throws at
     /// the first damage.
     /// </param>
-    /// <exception cref="QueueCorruptException">Something is damaged, and <paramref name="onDamage"/> is null.</exception>
+    /// <exception cref="PackCorruptException">Something is damaged, and <paramref name="onDamage"/> is null.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public IEnumerable<PackEntry> Enumerate(Action<PackDamage>? onDamage = null) =>
         Enumerate(ReadOnlyMemory<byte>.Empty, onDamage);
@@ -351,7 +351,7 @@ public sealed class PackStore : IDisposable
     /// </summary>
     /// <param name="keyPrefix">The beginning of the keys; unchanged until the enumeration ends. Empty: all objects.</param>
     /// <param name="onDamage">As for an enumeration of all objects.</param>
-    /// <exception cref="QueueCorruptException">Something is damaged, and <paramref name="onDamage"/> is null.</exception>
+    /// <exception cref="PackCorruptException">Something is damaged, and <paramref name="onDamage"/> is null.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public IEnumerable<PackEntry> Enumerate(ReadOnlyMemory<byte> keyPrefix, Action<PackDamage>? onDamage = null) =>
         PackQueries.Enumerate(Core, keyPrefix, onDamage);
@@ -362,15 +362,15 @@ public sealed class PackStore : IDisposable
 
     /// <summary>Returns when everything that was put or deleted before the call is on disk.</summary>
     /// <exception cref="QueueDiskException">The sync failed; the pack accepts no more writes.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier sync failed.</exception>
-    /// <exception cref="QueueDeletedException">The pack was removed while it was open.</exception>
+    /// <exception cref="PackPoisonedException">An earlier sync failed.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public void Flush() => _writer.Appender.Flush();
 
     /// <summary>Completes when everything that was put or deleted before the call is on disk. No thread waits for it.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <exception cref="QueueDiskException">The sync failed; the pack accepts no more writes.</exception>
-    /// <exception cref="QueuePoisonedException">An earlier sync failed.</exception>
+    /// <exception cref="PackPoisonedException">An earlier sync failed.</exception>
     /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public ValueTask FlushAsync(CancellationToken cancellationToken = default) => _writer.FlushAsync(cancellationToken);
@@ -388,8 +388,8 @@ public sealed class PackStore : IDisposable
     /// <param name="cancellationToken">Ends the compaction between two new volumes; what is done by then stays done.</param>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="garbageMin"/> is not from 0 to 1.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the old volumes stay.</exception>
-    /// <exception cref="QueuePoisonedException">A sync failed: close the pack and open it again.</exception>
-    /// <exception cref="QueueFullException">The pack already has 16,384 volumes. Puts and deletes leave one free.</exception>
+    /// <exception cref="PackPoisonedException">A sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackFullException">The pack already has 16,384 volumes. Puts and deletes leave one free.</exception>
     /// <exception cref="OperationCanceledException">The compaction was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public PackCompaction Compact(double garbageMin = 0.3, CancellationToken cancellationToken = default)

@@ -143,7 +143,7 @@ internal static class AddCommand
             using (old)
                 return old.Memory.Span.SequenceEqual(data);
         }
-        catch (Exception error) when (error is QueueCorruptException or QueueDiskException)
+        catch (Exception error) when (error is PackCorruptException or QueueDiskException)
         {
             return false;
         }

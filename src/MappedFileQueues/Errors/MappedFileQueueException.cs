@@ -1,7 +1,7 @@
 namespace MappedFileQueues;
 
 /// <summary>
-/// The base of all errors that a store can raise. The message says what failed, then the values as key=value, then the remedy.
+/// The base of all errors that a store or a pack can raise. The message says what failed, then the values as key=value, then the remedy.
 /// </summary>
 public class MappedFileQueueException : IOException
 {
@@ -34,7 +34,7 @@ public sealed class QueueCorruptException(string message, string file, long offs
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class QueueFormatException(string message) : MappedFileQueueException(message);
 
-/// <summary>There is no queue, pack or file at the path, and the call may not create one.</summary>
+/// <summary>There is no queue or file at the path, and the call may not create one.</summary>
 public sealed class QueueNotFoundException : MappedFileQueueException
 {
     /// <summary>Creates the exception.</summary>

@@ -307,7 +307,7 @@ internal sealed class PackRun(int seed, PartResult result)
         {
             isThere = pack.TryGet(key, got);
         }
-        catch (QueueCorruptException)
+        catch (PackCorruptException)
         {
             return;
         }

@@ -131,8 +131,8 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
             disk.Faults = new SimFaults { FailsSync = _ => true };
             LabViolation.Expect<QueueDiskException>(() => pack.Put("lost", [1], PackDurability.Group), "a put whose sync failed");
             disk.Faults = null;
-            LabViolation.Expect<QueuePoisonedException>(() => pack.Put("later", [1]), "a put after a sync that failed");
-            LabViolation.Expect<QueuePoisonedException>(pack.Flush, "a flush after one that failed");
+            LabViolation.Expect<PackPoisonedException>(() => pack.Put("later", [1]), "a put after a sync that failed");
+            LabViolation.Expect<PackPoisonedException>(pack.Flush, "a flush after one that failed");
         }
 
         DiskPicture picture = new(disk);

@@ -37,7 +37,7 @@ internal static class PackFillVerb
                     right += expected is null ? (isThere ? 0 : 1) : isThere && owner!.Memory.Span.SequenceEqual(expected) ? 1 : 0;
                     owner?.Dispose();
                 }
-                catch (QueueCorruptException)
+                catch (PackCorruptException)
                 {
                     damaged++;
                 }

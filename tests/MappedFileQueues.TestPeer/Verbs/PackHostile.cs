@@ -126,7 +126,7 @@ internal static class PackHostile
             if (alsoWrites)
                 CheckWriter(path, isStrict);
         }
-        catch (QueueFormatException) when (what.StartsWith(PackNames.Meta, StringComparison.Ordinal))
+        catch (PackFormatException) when (what.StartsWith(PackNames.Meta, StringComparison.Ordinal))
         {
             // Without the pack's id nothing in it can be checked.
         }
@@ -185,7 +185,7 @@ internal static class PackHostile
         {
             isFound = get(destination);
         }
-        catch (QueueCorruptException) when (destination.WrittenCount == 0)
+        catch (PackCorruptException) when (destination.WrittenCount == 0)
         {
             return false;
         }

@@ -194,7 +194,7 @@ public sealed class PackModelTests
             {
                 Assert.Equal(expected, get());
             }
-            catch (QueueCorruptException) when (_isFlipped)
+            catch (PackCorruptException) when (_isFlipped)
             {
                 // One object, or those that a needle hides of which too little is left.
             }

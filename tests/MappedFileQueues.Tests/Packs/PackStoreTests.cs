@@ -134,7 +134,7 @@ public sealed class PackStoreTests : IDisposable
         PlatformScope.Use(portable);
         using PackStore pack = PackStore.Open(_temp.StorePath);
 
-        QueueInUseException error = Assert.Throws<QueueInUseException>(() => PackStore.Open(_temp.StorePath));
+        PackInUseException error = Assert.Throws<PackInUseException>(() => PackStore.Open(_temp.StorePath));
         Assert.Contains(_temp.StorePath, error.Message, StringComparison.Ordinal);
         if (!portable)
             Assert.Contains("this process", error.Message, StringComparison.Ordinal);
@@ -146,16 +146,16 @@ public sealed class PackStoreTests : IDisposable
         Directory.CreateDirectory(_temp.StorePath);
         File.WriteAllText(_temp.PathOf("notes.txt"), "mine");
 
-        Assert.Throws<QueueFormatException>(() => PackStore.Open(_temp.StorePath));
-        Assert.Equal(_temp.StorePath, Assert.Throws<QueueNotFoundException>(() => PackStore.OpenReader(_temp.StorePath)).Path);
+        Assert.Throws<PackFormatException>(() => PackStore.Open(_temp.StorePath));
+        Assert.Equal(_temp.StorePath, Assert.Throws<PackNotFoundException>(() => PackStore.OpenReader(_temp.StorePath)).Path);
         Assert.Equal("notes.txt", Path.GetFileName(Assert.Single(Directory.GetFileSystemEntries(_temp.StorePath))));
     }
 
     [Fact]
     public void Open_NoPackAndMayNotBeMade_IsRefusedAndUntouched()
     {
-        Assert.Throws<QueueNotFoundException>(() => PackStore.Open(_temp.StorePath, new PackOptions { CreateIfMissing = false }));
-        Assert.Throws<QueueNotFoundException>(() => PackStore.OpenReader(_temp.StorePath));
+        Assert.Throws<PackNotFoundException>(() => PackStore.Open(_temp.StorePath, new PackOptions { CreateIfMissing = false }));
+        Assert.Throws<PackNotFoundException>(() => PackStore.OpenReader(_temp.StorePath));
         Assert.False(Directory.Exists(_temp.StorePath));
     }
 

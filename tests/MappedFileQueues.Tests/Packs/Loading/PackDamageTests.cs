@@ -88,7 +88,7 @@ public sealed class PackDamageTests : IDisposable
             for (int number = 0; number < PackFill.ObjectCount; number++)
             {
                 if (number == DamagedNumber)
-                    Assert.Throws<QueueCorruptException>(() => get(PackFill.Key(number)));
+                    Assert.Throws<PackCorruptException>(() => get(PackFill.Key(number)));
                 else
                     Assert.Equal(PackFill.Data(number), get(PackFill.Key(number)));
             }
@@ -107,8 +107,8 @@ public sealed class PackDamageTests : IDisposable
         Flip(position + NeedleLayout.HeaderLength + 3);
 
         using PackStore pack = PackStore.Open(_temp.StorePath);
-        Assert.Throws<QueueCorruptException>(() => pack.Get(PackFill.Key(Deleted)));
-        Assert.Throws<QueueCorruptException>(() => pack.Contains(PackFill.Key(Deleted)));
+        Assert.Throws<PackCorruptException>(() => pack.Get(PackFill.Key(Deleted)));
+        Assert.Throws<PackCorruptException>(() => pack.Contains(PackFill.Key(Deleted)));
         Assert.Null(pack.Get(PackFill.Key(Deleted + 1)));
         Assert.True(pack.Delete(PackFill.Key(Deleted)));
         Assert.Null(pack.Get(PackFill.Key(Deleted)));
@@ -131,8 +131,8 @@ public sealed class PackDamageTests : IDisposable
         {
             Check(pack);
             Assert.Contains("doubtful", Assert.Single(pack.Damages).Reason, StringComparison.Ordinal);
-            Assert.Throws<QueueCorruptException>(() => pack.Contains("never there"));
-            Assert.Throws<QueueCorruptException>(() => pack.Enumerate().Count());
+            Assert.Throws<PackCorruptException>(() => pack.Contains("never there"));
+            Assert.Throws<PackCorruptException>(() => pack.Enumerate().Count());
             Assert.Equal(1, CountDamages(pack));
             pack.Put(PackFill.Key(1), [1]);
             Assert.True(pack.Delete(PackFill.Key(2)));
@@ -181,7 +181,7 @@ public sealed class PackDamageTests : IDisposable
                 if (isKnown)
                     Assert.Equal(PackFill.Data(number), pack.Get(PackFill.Key(number)));
                 else if (number is >= PackFill.OverwrittenCount or >= DamagedNumber and < DamagedNumber + 3)
-                    Assert.Throws<QueueCorruptException>(() => pack.Get(PackFill.Key(number)));
+                    Assert.Throws<PackCorruptException>(() => pack.Get(PackFill.Key(number)));
             }
         }
 
@@ -190,8 +190,8 @@ public sealed class PackDamageTests : IDisposable
             Assert.Equal([1], pack.Get(PackFill.Key(1)));
             Assert.Null(pack.Get(PackFill.Key(2)));
             Assert.False(pack.Contains("never there"));
-            Assert.Throws<QueueCorruptException>(() => pack.Get(PackFill.Key(DamagedNumber)));
-            Assert.Throws<QueueCorruptException>(() => pack.Contains("never there either"));
+            Assert.Throws<PackCorruptException>(() => pack.Get(PackFill.Key(DamagedNumber)));
+            Assert.Throws<PackCorruptException>(() => pack.Contains("never there either"));
         }
 
         static int CountDamages(PackStore pack)
@@ -224,7 +224,7 @@ public sealed class PackDamageTests : IDisposable
         disk.BootIdOverride = isAnotherBoot ? Guid.NewGuid().ToString() : null;
 
         using PackStore pack = PackStore.Open(copy);
-        Assert.Throws<QueueCorruptException>(() => pack.Get("key"));
+        Assert.Throws<PackCorruptException>(() => pack.Get("key"));
         Assert.Single(pack.Damages);
         Assert.Equal(length, new FileInfo(volume).Length);
     }
@@ -310,7 +310,7 @@ public sealed class PackDamageTests : IDisposable
 
         using PackStore pack = PackStore.Open(copy);
         Assert.Equal(second, Assert.Single(pack.Damages).Position);
-        Assert.Throws<QueueCorruptException>(() => pack.Get("k"));
+        Assert.Throws<PackCorruptException>(() => pack.Get("k"));
     }
 
     /// <summary>

@@ -61,7 +61,7 @@ public sealed class PackRecoveryTests : IDisposable
             Assert.Single(pack.Damages);
             IEnumerable<string> found = pack.Enumerate(_ => { }).Select(entry => entry.Key);
             lost = [.. Enumerable.Range(0, 40).Select(i => $"key {i}").Except(found)];
-            Assert.Throws<QueueCorruptException>(() => pack.Contains(lost[0]));
+            Assert.Throws<PackCorruptException>(() => pack.Contains(lost[0]));
             Assert.True(lost.Length > 4);
             pack.Put(lost[0], [1]);
             pack.Put(lost[1], [2]);
@@ -73,7 +73,7 @@ public sealed class PackRecoveryTests : IDisposable
         }
 
         using PackReader reader = PackStore.OpenReader(_temp.StorePath);
-        Assert.Throws<QueueCorruptException>(() => reader.Contains(lost[2]));
+        Assert.Throws<PackCorruptException>(() => reader.Contains(lost[2]));
         File.Move(saved, volume);
         using (PackStore pack = PackStore.Open(_temp.StorePath))
         {
@@ -186,8 +186,8 @@ public sealed class PackRecoveryTests : IDisposable
         Flip(volume, second + 9);
         using (PackStore pack = PackStore.Open(_temp.StorePath))
         {
-            Assert.Throws<QueueCorruptException>(() => pack.Get("put"));
-            Assert.Throws<QueueCorruptException>(() => pack.Get("deleted"));
+            Assert.Throws<PackCorruptException>(() => pack.Get("put"));
+            Assert.Throws<PackCorruptException>(() => pack.Get("deleted"));
             pack.Put("put", [4]);
             Assert.True(pack.Delete("deleted"));
             Assert.False(pack.Delete("deleted"));
@@ -246,11 +246,11 @@ public sealed class PackRecoveryTests : IDisposable
         }
 
         using PackReader reader = PackStore.OpenReader(_temp.StorePath);
-        Assert.Throws<QueueCorruptException>(() => reader.Get("key"));
+        Assert.Throws<PackCorruptException>(() => reader.Get("key"));
         using (PackStore pack = PackStore.Open(_temp.StorePath))
         {
             Assert.NotEmpty(pack.Damages);
-            Assert.Throws<QueueCorruptException>(() => pack.Get("key"));
+            Assert.Throws<PackCorruptException>(() => pack.Get("key"));
             pack.Put("key", [3]);
             Assert.Equal([3], pack.Get("key"));
         }
@@ -289,7 +289,7 @@ public sealed class PackRecoveryTests : IDisposable
         string saved = SetAside(volume);
         using (PackStore pack = PackStore.Open(_temp.StorePath, options))
         {
-            Assert.Throws<QueueCorruptException>(() => pack.Get("deleted"));
+            Assert.Throws<PackCorruptException>(() => pack.Get("deleted"));
             Assert.NotEqual(0, pack.Compact(0.25).VolumesReplaced);
             pack.Put("another", [1]);
         }

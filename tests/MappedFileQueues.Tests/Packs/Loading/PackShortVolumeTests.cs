@@ -55,22 +55,22 @@ public sealed class PackShortVolumeTests : IDisposable
 
         using (PackReader reader = PackStore.OpenReader(copy))
         {
-            Assert.Throws<QueueCorruptException>(() => reader.Get("k"));
-            Assert.Throws<QueueCorruptException>(() => reader.Contains("deleted"));
+            Assert.Throws<PackCorruptException>(() => reader.Get("k"));
+            Assert.Throws<PackCorruptException>(() => reader.Contains("deleted"));
             Assert.False(reader.Verify().IsWhole);
         }
 
         using (PackStore pack = PackStore.Open(copy, s_small))
         {
             Assert.NotEmpty(pack.Damages);
-            Assert.Throws<QueueCorruptException>(() => pack.Get("k"));
+            Assert.Throws<PackCorruptException>(() => pack.Get("k"));
             pack.Put("later", [4]);
         }
 
         using (PackStore again = PackStore.Open(copy, s_small))
         {
-            Assert.Throws<QueueCorruptException>(() => again.Get("k"));
-            Assert.Throws<QueueCorruptException>(() => again.Contains("deleted"));
+            Assert.Throws<PackCorruptException>(() => again.Get("k"));
+            Assert.Throws<PackCorruptException>(() => again.Contains("deleted"));
             Assert.Equal([4], again.Get("later"));
         }
 
@@ -122,7 +122,7 @@ public sealed class PackShortVolumeTests : IDisposable
         static void Check(Func<string, byte[]?> get)
         {
             for (int i = 0; i < Count; i++)
-                Assert.Throws<QueueCorruptException>(() => get($"key {i:D3}"));
+                Assert.Throws<PackCorruptException>(() => get($"key {i:D3}"));
         }
     }
 
@@ -150,7 +150,7 @@ public sealed class PackShortVolumeTests : IDisposable
 
         using PackReader reader = PackStore.OpenReader(_temp.StorePath);
         Assert.Contains("shorter", Assert.Single(reader.Damages).Reason, StringComparison.Ordinal);
-        Assert.Throws<QueueCorruptException>(() => reader.Get("first 6"));
+        Assert.Throws<PackCorruptException>(() => reader.Get("first 6"));
         Assert.Equal([1], reader.Get("second 0"));
     }
 
@@ -172,7 +172,7 @@ public sealed class PackShortVolumeTests : IDisposable
 
         using PackReader reader = PackStore.OpenReader(_temp.StorePath);
         Assert.Single(reader.Damages);
-        Assert.Throws<QueueCorruptException>(() => reader.Get("key 6"));
+        Assert.Throws<PackCorruptException>(() => reader.Get("key 6"));
         Assert.Equal(PackBytes.Make(500, 0), reader.Get("key 0"));
         Assert.Equal(PackBytes.Make(500, 7), reader.Get("key 7"));
         Assert.False(reader.Contains("never there"));

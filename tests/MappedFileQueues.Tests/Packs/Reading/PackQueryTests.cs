@@ -71,7 +71,7 @@ public sealed class PackQueryTests : IDisposable
         File.WriteAllBytes(volume, bytes);
         using PackReader reader = PackStore.OpenReader(_temp.StorePath);
         Assert.True(reader.TryGetLength("one", out int length) && length == 1_000_000);
-        QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => reader.TryOpenRead("one", out _));
+        PackCorruptException error = Assert.Throws<PackCorruptException>(() => reader.TryOpenRead("one", out _));
         Assert.Contains("volumes/", error.Message, StringComparison.Ordinal);
     }
 

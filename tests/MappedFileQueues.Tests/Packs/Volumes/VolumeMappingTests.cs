@@ -133,7 +133,7 @@ public sealed class VolumeMappingTests : IDisposable
         {
             Assert.Equal(PackBytes.Make(2000, 0), pack.Get("key 0"));
             Assert.Equal(PackBytes.Make(2000, 99), pack.Get("key 99"));
-            Assert.Throws<QueueCorruptException>(() => pack.Get("key 20"));
+            Assert.Throws<PackCorruptException>(() => pack.Get("key 20"));
         }
     }
 

@@ -91,7 +91,7 @@ public sealed class PackAsyncTests : IDisposable
         Assert.True(pack.Contains("cancelled"));
         mayEnd.Set();
         await Assert.ThrowsAnyAsync<MappedFileQueueException>(() => failed);
-        await Assert.ThrowsAsync<QueuePoisonedException>(
+        await Assert.ThrowsAsync<PackPoisonedException>(
             async () => await pack.PutAsync("after", new byte[] { 3 }, PackDurability.Group, Cancellation));
         await Assert.ThrowsAnyAsync<OperationCanceledException>(
             async () => await pack.PutAsync("never", new byte[] { 3 }, null, new CancellationToken(canceled: true)));

@@ -194,7 +194,7 @@ public sealed class PackCacheTests : IDisposable
         using (PackStore pack = PackStore.Open(_temp.StorePath, Cache))
         {
             Assert.NotEmpty(pack.Damages);
-            Assert.Throws<QueueCorruptException>(() => pack.Contains("never"));
+            Assert.Throws<PackCorruptException>(() => pack.Contains("never"));
             for (int i = 120; i < 400; i++)
                 pack.Put($"{i}", PackBytes.Make(300, i));
             Assert.False(pack.Contains("never"));

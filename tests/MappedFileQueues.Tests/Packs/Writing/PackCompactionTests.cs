@@ -185,7 +185,7 @@ public sealed class PackCompactionTests : IDisposable
         Assert.Equal(1, compaction.VolumesSkipped);
         Assert.True(compaction.VolumesReplaced > 2);
         Assert.True(File.Exists(volume));
-        Assert.Throws<QueueCorruptException>(() => pack.Get("key 15"));
+        Assert.Throws<PackCorruptException>(() => pack.Get("key 15"));
 
         pack.Put("key 15", [1]);
         compaction = pack.Compact(0.3);

@@ -168,10 +168,10 @@ public sealed class PackFaultTests : IDisposable
         Assert.NotNull(reader.Get("key"));
         Directory.Delete(_temp.StorePath, recursive: true);
 
-        Assert.Throws<QueueDeletedException>(() => pack.Put("key", "other"u8, PackDurability.Group));
+        Assert.Throws<PackDeletedException>(() => pack.Put("key", "other"u8, PackDurability.Group));
         using (PackStore anew = PackStore.Open(_temp.StorePath))
             anew.Put("key", "new"u8);
-        Assert.Throws<QueueDeletedException>(() => reader.Get("key"));
+        Assert.Throws<PackDeletedException>(() => reader.Get("key"));
     }
 
     /// <summary>
@@ -232,9 +232,9 @@ public sealed class PackFaultTests : IDisposable
             {
                 QueueDiskException error = Assert.Throws<QueueDiskException>(() => pack.Put("failed", [3], PackDurability.Group));
                 Assert.Equal(DiskErrors.EIO, error.Errno);
-                Assert.Throws<QueuePoisonedException>(() => pack.Put("after", [4]));
-                Assert.Throws<QueuePoisonedException>(() => pack.Delete("before"));
-                Assert.Throws<QueuePoisonedException>(pack.Flush);
+                Assert.Throws<PackPoisonedException>(() => pack.Put("after", [4]));
+                Assert.Throws<PackPoisonedException>(() => pack.Delete("before"));
+                Assert.Throws<PackPoisonedException>(pack.Flush);
                 Assert.True(File.Exists(_temp.PathOf("poison")));
             }
 
@@ -342,7 +342,7 @@ public sealed class PackFaultTests : IDisposable
         };
         Task put = Task.Run(() => writer.Append(NeedleKind.Value, "key"u8, [1], PackDurability.Group));
         Assert.True(isInSync.Wait(Eventually.DefaultDeadline));
-        Assert.Throws<QueuePoisonedException>(writer.Checkpoint);
+        Assert.Throws<PackPoisonedException>(writer.Checkpoint);
         await Assert.ThrowsAsync<QueueDiskException>(() => put.WaitAsync(Eventually.DefaultDeadline));
 
         Assert.False(File.Exists(_temp.PathOf("index.checkpoint")));

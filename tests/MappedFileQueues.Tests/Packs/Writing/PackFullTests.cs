@@ -30,7 +30,7 @@ public sealed class PackFullTests : IDisposable
             // The last slots are for tombstones and for the compaction.
             Assert.Equal(1, writer.Core.Volumes.FreeCount);
             for (int i = 0; i < 3; i++)
-                Assert.Throws<QueueFullException>(() => writer.Append(NeedleKind.Value, "key"u8, new byte[3000], null));
+                Assert.Throws<PackFullException>(() => writer.Append(NeedleKind.Value, "key"u8, new byte[3000], null));
             Assert.Equal(files, Directory.GetFiles(_temp.PathOf("volumes")));
 
             // The first three become one.
@@ -56,7 +56,7 @@ public sealed class PackFullTests : IDisposable
             writer.Append(NeedleKind.Value, Key(i), new byte[300], null);
         int volumes = writer.Core.Volumes.InOrder.Count;
         AddDummies(writer, first: volumes + 1, count: IndexEntry.SlotCount - volumes - freeCount);
-        Assert.Throws<QueueFullException>(() =>
+        Assert.Throws<PackFullException>(() =>
         {
             for (int i = 0; i < Count; i++)
                 writer.Append(NeedleKind.Value, Key(Count + i), new byte[300], null);
