@@ -40,7 +40,6 @@ internal sealed class Agent
         ["snapshot"] = command => Queue.Snapshot(command["target"]).ToString(CultureInfo.InvariantCulture),
         ["pour"] = Pour,
         ["seek"] = Seek,
-        ["adjust"] = AdjustProducer,
         ["limit"] = LimitFiles,
         ["sleepmax"] = SetSleepMax,
     };
@@ -300,12 +299,6 @@ internal sealed class Agent
     private string Seek(AgentCommand command)
     {
         Consumer.AdjustOffset(command.Number("offset"));
-        return "";
-    }
-
-    private string AdjustProducer(AgentCommand command)
-    {
-        Producer.AdjustOffset(command.Number("offset"));
         return "";
     }
 

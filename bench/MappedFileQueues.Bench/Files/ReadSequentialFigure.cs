@@ -7,9 +7,9 @@ namespace MappedFileQueues.Bench.Files;
 
 /// <summary>
 /// MB/s of reading a file from front to back and summing it, four times the bytes of the other figures (as many with `--quick`):
-/// by blocks that lie in a mapping or come past the cache, beside the fastest of what a program would do itself. Warm: the file
-/// is in the system's cache. Cold: it is not, as far as this machine's own cache goes. Beside it: blocks that fill the cache,
-/// mapped or read, reads into a buffer of 1 MiB, and what the peers that are not the fastest reach.
+/// by blocks that lie in a mapping, beside the fastest of what a program would do itself. Warm: the file is in the system's
+/// cache. Cold: it is not, as far as this machine's own cache goes. Beside it: blocks that are read, reads into a buffer of
+/// 1 MiB, and what the peers that are not the fastest reach.
 /// </summary>
 internal sealed class ReadSequentialFigure(ChildContext context)
 {
@@ -22,7 +22,7 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     private const long FileLength = 512 * 1024 * 1024;
 
     private static readonly string[] s_sides =
-        ["", "_mapped", "_blocks", "_copied", .. ReadPeers.All.Select(peer => peer.Suffix)];
+        ["", "_blocks", "_copied", .. ReadPeers.All.Select(peer => peer.Suffix)];
 
     private readonly byte[] _buffer = new byte[ReadPeers.BufferLength];
 
@@ -65,7 +65,7 @@ internal sealed class ReadSequentialFigure(ChildContext context)
     /// </summary>
     private double[] MeasureAll(string[] paths, bool isCold, int run)
     {
-        Func<string, ulong>[] sides = [ReadBest, ReadMapped, ReadBlocks, ReadCopies, .. ReadPeers.All.Select(peer => peer.Read)];
+        Func<string, ulong>[] sides = [ReadMapped, ReadBlocks, ReadCopies, .. ReadPeers.All.Select(peer => peer.Read)];
         double[] times = new double[sides.Length];
         int[] order = [.. Enumerable.Range(0, sides.Length)];
         Random random = new(run);
@@ -92,9 +92,6 @@ internal sealed class ReadSequentialFigure(ChildContext context)
 
         return [.. times.Select(time => length * paths.Length / time / 1e3)];
     }
-
-    private static ulong ReadBest(string path) =>
-        ReadBlocks(path, new ReadAheadOptions { MapBlocks = true, BypassCache = true });
 
     private static ulong ReadMapped(string path) => ReadBlocks(path, new ReadAheadOptions { MapBlocks = true });
 

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Format;
 /// <summary>
 /// One of the two slots of `offset/producer.checkpoint`. The slots lie on two pages, so a torn write hits at most one:
 /// <code>
-///  0 8 offset    8 8 epoch   16 8 sequence   24 16 boot id   40 16 store id   56 4 flags   60 4 CRC-32C of all before
+///  0 8 offset    8 8 epoch   16 8 sequence   24 16 boot id   40 16 store id   56 4 zero   60 4 CRC-32C of all before
 /// </code>
 /// The valid slot with the higher sequence counts.
 /// </summary>
@@ -14,8 +14,7 @@ namespace MappedFileQueues.Format;
 /// <param name="Epoch">Raised by each recovery that cut something off. A message's identity is (epoch, offset).</param>
 /// <param name="Sequence">Counts the records; even ones lie in slot 0.</param>
 /// <param name="BootId">The boot in which the record was written.</param>
-/// <param name="IsOrigin">No message was ever before the offset: bit 0 of the flags, in `offset/low-water` alone.</param>
-internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, Guid BootId, bool IsOrigin = false)
+internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, Guid BootId)
 {
     /// <summary>Length of a slot's record in bytes.</summary>
     public const int Length = 64;
@@ -34,7 +33,6 @@ internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, 
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(16), Sequence);
         BootId.TryWriteBytes(bytes.AsSpan(24));
         storeId.TryWriteBytes(bytes.AsSpan(40));
-        bytes[56] = IsOrigin ? (byte)1 : (byte)0;
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(60), Crc32C.Compute(bytes.AsSpan(0, 60)));
         return bytes;
     }
@@ -50,8 +48,7 @@ internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, 
             BinaryPrimitives.ReadInt64LittleEndian(bytes),
             BinaryPrimitives.ReadInt64LittleEndian(bytes[8..]),
             BinaryPrimitives.ReadInt64LittleEndian(bytes[16..]),
-            new Guid(bytes.Slice(24, 16)),
-            (bytes[56] & 1) != 0);
+            new Guid(bytes.Slice(24, 16)));
         return record.Offset is < 0 or > LogLimits.OffsetMax || record.Offset % FrameHeader.Size != 0 ? null : record;
     }
 }

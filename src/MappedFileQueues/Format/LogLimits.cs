@@ -3,7 +3,7 @@ namespace MappedFileQueues.Format;
 /// <summary>
 /// The limits of a log's offsets, which a cursor's word has 57 bits for. Above the largest offset there is room for four
 /// segments of the largest length, so no frame's end lies beyond those bits, and no sum of a checked offset and a length
-/// overflows. A log that begins at the highest origin can grow by 12 TiB before it reaches the limit.
+/// overflows.
 /// </summary>
 internal static class LogLimits
 {
@@ -15,7 +15,4 @@ internal static class LogLimits
     /// that it was before.
     /// </summary>
     public const long RecycledMark = 4096;
-
-    /// <summary>The largest offset at which a log may begin.</summary>
-    public const long OriginMax = CursorWord.OffsetEnd - (16 * StoreMeta.SegmentLengthMax);
 }

@@ -60,11 +60,6 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     /// <summary>Read anew each time: retention raises it while this store reads.</summary>
     public override long LowWater => OldestOffset.Find(Directory, Meta, _control);
 
-    /// <summary>A hint below low water is that of a move of the log's origin, which is not over and may be taken back.</summary>
-    // P14 acquire: raised at the move's end; pairs with P14 full in SegmentRoller.
-    public override bool IsRemoved(long offset) => base.IsRemoved(offset)
-        && !(HasValidControl && SharedWord.ReadAcquire(_control!.TailHint) < LowWater);
-
     // P20 acquire: pairs with P20 full in SegmentMaker.
     public override long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
 

@@ -196,7 +196,7 @@ internal sealed unsafe class StoreReader : IDisposable
         }
 
         if (start.CountFromEnd is { } count)
-            return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest), () => _store.LowWater);
+            return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest));
         if (start.ExactOffset is not { } offset)
             return _store.LowWater;
         // Where its messages were removed, the first read steps over them, and tells.

@@ -39,14 +39,12 @@ internal sealed class LogAttachment : IDisposable
         FlushThread = new FlushThread(Store, Flusher);
         Retention = new RetentionThread(Store, deleting);
         Store.SettleRemoval = Retention.Settle;
-        Origin = new LogOrigin(Store, Flusher);
-        Store.SettleOrigin = Origin.SettleUnderOpen;
         if (settings.UnconsumedBytesMax > 0)
             ConsumerLimit = new ConsumerLimit(Store, settings.UnconsumedBytesMax);
         if (ConsumerLimit is not null)
             PendingAppends = new PendingAppends(Store, ConsumerLimit);
-        _roller = new SegmentRoller(Store, Origin, FlushThread, ConsumerLimit);
-        _admission = new ProducerAdmission(Store, Origin, _roller, Flusher);
+        _roller = new SegmentRoller(Store, FlushThread, ConsumerLimit);
+        _admission = new ProducerAdmission(Store, _roller, Flusher);
         AsyncWaits = new AsyncWaiter(Store, Store.Wake);
         DurableAsyncWaits = new AsyncWaiter(Store, Store.FlushWake);
         lock (s_attached)
@@ -71,8 +69,6 @@ internal sealed class LogAttachment : IDisposable
     public FlushThread FlushThread { get; }
 
     public RetentionThread Retention { get; }
-
-    public LogOrigin Origin { get; }
 
     /// <summary>How far producers may go beyond the slowest consumer; null: without limit.</summary>
     public ConsumerLimit? ConsumerLimit { get; }

@@ -35,41 +35,14 @@ internal abstract class ReadableFile : IDisposable
     public abstract int ReadCachedAt(Span<byte> destination, long position);
 
     /// <summary>True if the system has the byte in memory now; false where it cannot tell. May begin to read it.</summary>
-    public virtual bool IsCached(long position)
+    public bool IsCached(long position)
     {
         Span<byte> one = stackalloc byte[1];
         return ReadCachedAt(one, position) == 1;
     }
 
-    /// <summary>
-    /// Announces that the file will be read by <see cref="ReadUncachedAt"/>: from then on the system reads nothing ahead, and
-    /// <see cref="IsCached"/> begins no reading.
-    /// </summary>
-    public virtual void PrepareUncachedReads()
-    {
-    }
-
-    /// <summary>
-    /// Reads straight from the disk, past the system's memory. Position, length and the destination's address are multiples of
-    /// 4096. 0 when the system has the first byte in memory; fewer bytes, possibly 0, where the file ends, and where the system
-    /// cannot do it (Portable: always). Never fails: a read of the rest meets the error again.
-    /// </summary>
-    public virtual int ReadUncachedAt(Span<byte> destination, long position) => 0;
-
-    /// <summary>
-    /// Discards the contents of memory that will be read into, and asks the system to back it with large pages. Each page is one
-    /// piece of a read past the cache, and disks of virtual machines are slow with many pieces (0.9 GB/s instead of 2.7;
-    /// docs/FILES.md). The memory is whole pages, and nothing else uses it. A hint; never fails.
-    /// </summary>
-    public virtual void RenewAsLargePages(Span<byte> memory)
-    {
-    }
-
     /// <summary>Tells the system that the file will be read from front to back. A hint; never fails.</summary>
     public abstract void AdviseSequential();
-
-    /// <summary>Asks the system to begin reading the range now. A hint; never fails. Portable: nothing.</summary>
-    public abstract void AdviseWillNeed(long position, long length);
 
     /// <summary>
     /// Maps a range for reading, whatever the file's length is; the position is a multiple of a page. An access beyond the end of

@@ -14,12 +14,10 @@ namespace MappedFileQueues;
 internal static unsafe class ConsumerStart
 {
     /// <summary>The offset that the consumer has stored, checked; one below the log's first is returned as it is.</summary>
-    public static long FindStored(LogAttachment attachment, CursorFile cursor, string name, CorruptionPolicy policy)
+    public static long FindStored(LogStore store, CursorFile cursor, string name, CorruptionPolicy policy)
     {
-        LogStore store = attachment.Store;
-        long first = attachment.Origin.FindFirst();
-        long offset = store.FollowOrigin(cursor.Offset);
-        if (offset < first && store.IsRemoved(offset))
+        long offset = cursor.Offset;
+        if (store.IsRemoved(offset))
             return offset;
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
@@ -44,19 +42,15 @@ internal static unsafe class ConsumerStart
         + $"path={store.Path}. Open it with OnOutOfRange, or reset the consumer.");
 
     /// <summary>Finds where a new consumer or reader starts.</summary>
-    public static long FindNew(LogAttachment attachment, QueueStart start, CorruptionPolicy policy)
+    public static long FindNew(LogStore store, QueueStart start, CorruptionPolicy policy)
     {
-        LogStore store = attachment.Store;
         if (start.IsLatest)
             return FrameStarts.FindEnd(store, policy, SafeWalkStart(store));
         if (start.CountFromEnd is { } count)
-        {
-            return FrameStarts.FindFromEnd(
-                store, count, FrameStarts.FindEnd(store, policy, SafeWalkStart(store)), attachment.Origin.FindFirst);
-        }
+            return FrameStarts.FindFromEnd(store, count, FrameStarts.FindEnd(store, policy, SafeWalkStart(store)));
 
         if (start.ExactOffset is not { } offset)
-            return attachment.Origin.FindFirst();
+            return store.LowWater;
         if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, policy, offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");

@@ -11,8 +11,12 @@ public interface IMappedFileProducer<T>
     /// <summary>Everything before it is on disk, whichever process flushed it.</summary>
     long ConfirmedOffset { get; }
 
-    /// <summary>Sets the offset at which an empty store starts.</summary>
-    /// <param name="offset">A multiple of 8.</param>
+    /// <summary>
+    /// Does nothing when the producer is at that offset. A producer appends at the log's end, where <see cref="Offset"/> is; the
+    /// member is here so that code written for 1.x compiles.
+    /// </summary>
+    /// <param name="offset">The value of <see cref="Offset"/>.</param>
+    /// <exception cref="NotSupportedException">The producer is at another offset.</exception>
     void AdjustOffset(long offset);
 
     /// <summary>Appends a message.</summary>

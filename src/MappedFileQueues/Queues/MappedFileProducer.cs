@@ -361,13 +361,6 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="ObjectDisposedException">The queue was disposed meanwhile.</exception>
     public void Prepare(long bytes) => _core.Prepare(bytes);
 
-    /// <summary>
-    /// Sets the offset at which an empty store starts. Consumers and readers that were opened before start there too.
-    /// </summary>
-    /// <param name="offset">A multiple of 8.</param>
-    /// <exception cref="InvalidOperationException">The store is no longer empty.</exception>
-    public void AdjustOffset(long offset) => _core.AdjustOffset(offset);
-
     void IMappedFileProducer.Produce(ReadOnlySpan<byte> buffer) => Produce(buffer);
 
     void IMappedFileProducer.Produce<T>(T message, IMessageSerializer<T> serializer) => Produce(message, serializer);

@@ -206,12 +206,13 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="ObjectDisposedException">The queue was disposed meanwhile.</exception>
     public void Prepare(long bytes) => _core.Prepare(bytes);
 
-    /// <summary>
-    /// Sets the offset at which an empty store starts. Consumers and readers that were opened before start there too.
-    /// </summary>
-    /// <param name="offset">A multiple of 8.</param>
-    /// <exception cref="InvalidOperationException">The store is no longer empty.</exception>
-    public void AdjustOffset(long offset) => _core.AdjustOffset(offset);
+    /// <inheritdoc/>
+    public void AdjustOffset(long offset)
+    {
+        if (offset != Offset)
+            throw new NotSupportedException(
+                $"A producer appends at the log's end and cannot be moved: offset={offset}, end={Offset}.");
+    }
 
     void IMappedFileProducer<T>.Produce(ref T message) => Produce(ref message);
 

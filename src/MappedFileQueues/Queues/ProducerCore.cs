@@ -223,12 +223,6 @@ internal sealed class ProducerCore
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken) =>
         _queue.FlushAsync(long.MaxValue, cancellationToken);
 
-    public void AdjustOffset(long offset)
-    {
-        ArgumentOutOfRangeException.ThrowIfNegative(offset);
-        _queue.MoveOrigin(Appender, offset);
-    }
-
     public void Prepare(long bytes)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(bytes);

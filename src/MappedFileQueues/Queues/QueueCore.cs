@@ -262,13 +262,6 @@ internal sealed class QueueCore : IDisposable
         return Attachment.OpenAppender();
     }
 
-    /// <summary>Moves the offset at which the next message goes.</summary>
-    public void MoveOrigin(LogAppender appender, long offset)
-    {
-        using CallGate.Call call = BeginCall();
-        Attachment.Origin.Move(appender, offset);
-    }
-
     /// <summary>Makes room for the next messages of an appender.</summary>
     public void Prepare(LogAppender appender, long bytes)
     {
@@ -282,7 +275,7 @@ internal sealed class QueueCore : IDisposable
         using CallGate.Call call = BeginCall();
         while (true)
         {
-            long offset = ConsumerStart.FindNew(Attachment, start, consumer.Policy);
+            long offset = ConsumerStart.FindNew(Store, start, consumer.Policy);
             try
             {
                 consumer.Move(offset);
@@ -439,7 +432,7 @@ internal sealed class QueueCore : IDisposable
         ArgumentException.ThrowIfNullOrWhiteSpace(target);
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        return new SnapshotWriter(Store, Attachment.Flusher, Attachment.Origin)
+        return new SnapshotWriter(Store, Attachment.Flusher)
             .Write(Path.TrimEndingDirectorySeparator(Path.GetFullPath(target)), options?.KeepStoreId ?? false);
     }
 
@@ -497,8 +490,8 @@ internal sealed class QueueCore : IDisposable
             do
             {
                 long offset = isNew
-                    ? ConsumerStart.FindNew(Attachment, options.Start, policy)
-                    : ConsumerStart.FindStored(Attachment, cursor, name, policy);
+                    ? ConsumerStart.FindNew(Store, options.Start, policy)
+                    : ConsumerStart.FindStored(Store, cursor, name, policy);
                 consumer = new LogConsumer(Store, waits, name, cursor, offset, options.DurableOnly, policy,
                     (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)),
                     options.OnOutOfRange,

@@ -169,25 +169,20 @@ internal sealed unsafe class SegmentMaker(
         }
     }
 
-    /// <summary>The log has begun after it. A move of the log's origin raises low water before anybody has come there.</summary>
-    // P16 acquire: pairs with P16 full in SegmentTrimmer. P20 acquire: pairs with P20 full in TryEnsureAllocated.
-    private bool IsRemoved(long start) =>
-        start < SharedWord.ReadAcquire(control.LowWater) && start < SharedWord.ReadAcquire(control.Allocated);
+    /// <summary>The log has begun after it.</summary>
+    // P16 acquire: pairs with P16 full in SegmentTrimmer.
+    private bool IsRemoved(long start) => start < SharedWord.ReadAcquire(control.LowWater);
 
     /// <summary>Flushes the directory entries unless that happened after the segment that starts there was made.</summary>
-    public void EnsureDirectoryFlushed(long start) => FlushNames(start, start);
-
-    private void FlushNames(long first, long last, bool isInTurn = false)
+    public void EnsureDirectoryFlushed(long start)
     {
         // P21 acquire: the entry is on disk once the word covers it; pairs with P21 full below.
-        if (SharedWord.ReadAcquire(control.DirectoryFlushed) > last)
+        if (SharedWord.ReadAcquire(control.DirectoryFlushed) > start)
             return;
 #if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.DirectoryNotFlushed))
             return;
 #endif
-        // P20 acquire: all segments below it were there before the flush; pairs with P20 full in TryEnsureAllocated.
-        isInTurn |= window.StartOf(first - 1) < SharedWord.ReadAcquire(control.Allocated);
         // One at a time: the kernel reports an error once. A second flush could succeed before the thread that got the error has
         // reported it, and would vouch for lost names.
         lock (_flushingNames)
@@ -198,11 +193,8 @@ internal sealed unsafe class SegmentMaker(
                 directory.FlushEntries(StoreNames.CommitLog);
         }
 
-        // Not for a segment far ahead, where a move of the log's origin may still be taken back: the segments before it are not
-        // made yet, and their names would count as flushed.
-        if (first == 0 || isInTurn)
-            // P21 full: after the flush; pairs with P21 acquire above.
-            SharedWord.RaiseTo(control.DirectoryFlushed, last + 1);
+        // P21 full: after the flush; pairs with P21 acquire above.
+        SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);
     }
 
     /// <summary>Null when another maker's file has the name by now.</summary>
@@ -282,7 +274,7 @@ internal sealed unsafe class SegmentMaker(
         if (PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed) && names.All(IsRecycled))
             SharedWord.RaiseTo(control.DirectoryFlushed, start + ((names.Count - 1) * window.SegmentLength) + 1);
 #endif
-        FlushNames(start, start + ((names.Count - 1) * window.SegmentLength), isInTurn: ofSpares);
+        EnsureDirectoryFlushed(start + ((names.Count - 1) * window.SegmentLength));
         return isOwn;
     }
 

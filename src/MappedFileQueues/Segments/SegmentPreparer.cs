@@ -196,8 +196,6 @@ internal sealed class SegmentPreparer : IDisposable
         long tail = Volatile.Read(ref _tail);
         long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
         long end = tail + lead;
-        lock (_work)
-            end = LimitToSpares(tail, end);
         // In steps, so that what is ready can be used while the next step is under way.
         bool goesOn = true;
         for (long target = tail; goesOn && target < end && !_stopping;)
@@ -209,20 +207,6 @@ internal sealed class SegmentPreparer : IDisposable
 
         lock (_work)
             LetGoBelow(tail);
-    }
-
-    /// <summary>
-    /// Under the lock. Where files come round soon, retention makes the next segment of the oldest one as soon as the tail has
-    /// entered the last one. A new file made beside that would only be deleted again, and would cost a fresh page for each that
-    /// is in memory already. It is made when the last segment is half full and there is still none, but not while a removal is
-    /// about to free one in a store that takes all it may.
-    /// </summary>
-    private long LimitToSpares(long tail, long end)
-    {
-        long next = _window.StartOf(_maker.Allocated - 1) + _window.SegmentLength;
-        bool mayWait = _window.IdleMax > 0 && end > next
-            && (tail < next - (_window.SegmentLength / 2) || _maker.IsSpareDue?.Invoke() == true);
-        return mayWait && !_stopping && Hold(next) is null ? next : end;
     }
 
     /// <summary>Under the lock.</summary>

@@ -41,61 +41,6 @@ internal sealed class FlushAgain(ChecksumMode checksum) : RepeatScenario
     public override void Again(MappedFileQueue queue) => AppendAndFlush(queue, 1);
 }
 
-/// <summary>Lets the log begin at another offset.</summary>
-internal sealed class MoveOriginAgain(long offset) : RepeatScenario
-{
-    private long _origin;
-
-    protected override void Begin(MappedFileQueue queue) => Move(queue);
-
-    public override void Again(MappedFileQueue queue)
-    {
-        Move(queue);
-        AppendAndFlush(queue, 3);
-    }
-
-    public override void Check(MappedFileQueue queue)
-    {
-        base.Check(queue);
-        using MappedFileReader reader = MappedFileReader.Open(SimDisk.Root);
-        if (!reader.TryRead(out _) || reader.MessageOffset != _origin)
-            throw new LabViolation($"The first message was appended at {_origin}, and is read at {reader.MessageOffset}");
-    }
-
-    private void Move(MappedFileQueue queue)
-    {
-        using MappedFileProducer producer = queue.OpenProducer();
-        try
-        {
-            producer.AdjustOffset(offset);
-        }
-        catch (InvalidOperationException) when (producer.Offset == SegmentLength)
-        {
-            // The dead one's move was taken back: the log goes on behind the padding, and cannot be moved any more.
-        }
-
-        _origin = producer.Offset;
-    }
-}
-
-/// <summary>Lets the log begin at another offset; the other process removes what may go, and appends.</summary>
-internal sealed class TrimMoved : RepeatScenario
-{
-    public override void SetUp(MappedFileQueue queue) => queue.OpenConsumer(Consumer).Dispose();
-
-    protected override void Begin(MappedFileQueue queue)
-    {
-        using MappedFileProducer producer = queue.OpenProducer();
-        producer.AdjustOffset(2 * SegmentLength);
-    }
-
-    public override void Again(MappedFileQueue queue)
-    {
-        queue.Trim(long.MaxValue);
-        AppendAndFlush(queue, 3);
-    }
-}
-
 /// <summary>Removes all that may go, and appends into the files that become free.</summary>
 internal sealed class TrimAgain : RepeatScenario
 {

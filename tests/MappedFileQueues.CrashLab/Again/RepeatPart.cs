@@ -20,8 +20,6 @@ internal sealed class RepeatPart : LabPart
         () => new TrimAgain { Recycles = true, EndsThere = true, HasNoRecord = true },
         () => new TrimAgain { Recycles = true, IsUnflushed = true }, () => new TrimAgain { IsUnflushed = true },
         () => new TrimAgain { Recycles = true, AppendsBefore = true },
-        () => new MoveOriginAgain(1000), () => new MoveOriginAgain(9000),
-        () => new TrimMoved(),
         () => new AppendAgain(ProducerMode.Shared, ChecksumMode.WriteAndVerify),
         () => new AppendAgain(ProducerMode.Exclusive, ChecksumMode.WriteAndVerify),
         () => new AppendAgain(ProducerMode.Shared, ChecksumMode.None),

@@ -82,8 +82,6 @@ internal sealed class MessageProducerUnderTest(MappedFileProducer producer) : Pr
     public override ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
         producer.FlushAsync(cancellationToken);
 
-    public override void AdjustOffset(long offset) => producer.AdjustOffset(offset);
-
     public override void Prepare(long bytes) => producer.Prepare(bytes);
 
     public override void Dispose() => producer.Dispose();

@@ -54,7 +54,7 @@ public abstract partial class QueueContract
         Action[] refused =
         [
             () => producer.Produce(1), () => producer.ProduceBatch(1, 2), () => _ = producer.ConfirmedOffset,
-            () => producer.AdjustOffset(8), () => producer.Prepare(100_000), () => consumer.Consume(),
+            () => producer.Prepare(100_000), () => consumer.Consume(),
             () => consumer.TryConsume(out _), () => consumer.Peek(), () => consumer.ConsumeBatch(3), () => consumer.Commit(),
             () => consumer.Commit(0), () => consumer.Advance(), () => consumer.Rewind(), () => consumer.AdjustOffset(0),
             () => consumer.SeekToEnd(), () => consumer.SeekToStart(), () => pair.Left.Flush(), () => pair.Left.GetInfo(),

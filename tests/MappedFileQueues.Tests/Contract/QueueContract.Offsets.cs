@@ -98,42 +98,6 @@ public abstract partial class QueueContract
     }
 
     [Theory, MemberData(nameof(Places))]
-    public void ProducerAdjustOffset_EmptyStore_LogBeginsThere(Segments segments, bool two)
-    {
-        long segment = segments switch { Segments.Tiny => 4096, Segments.Small => 65536, _ => 1 << 20 };
-        foreach (long origin in new[] { 8, 4088, 4096, (3 * segment) + 24, 1000 * segment, segment - 8 })
-        {
-            using QueuePair pair = Open(segments, two, options => options.SegmentSize = segment);
-            pair.Producer.AdjustOffset(origin);
-            Assert.Equal(origin, pair.Producer.Offset);
-            List<long> offsets = ProduceMany(pair.Producer, 100);
-            Assert.InRange(offsets[0], origin, origin + 8 + segment - 1);
-
-            using ConsumerUnderTest consumer = pair.Right.OpenConsumer("after");
-            Assert.Equal(Numbers(0, 100), consumer.Take(100));
-            Assert.Equal(Numbers(0, 100), pair.Right.ReadAll());
-            Assert.Throws<InvalidOperationException>(() => pair.Producer.AdjustOffset(origin + (100 * segment)));
-            pair.Reopen();
-            Assert.Equal(100, pair.Producer.Produce(100) >= 0 ? 100 : 0);
-            Assert.Equal(Numbers(0, 101), pair.Right.ReadAll());
-        }
-    }
-
-    [Theory, MemberData(nameof(Places))]
-    public void ProducerAdjustOffset_Wrong_Refused(Segments segments, bool two)
-    {
-        using QueuePair pair = Open(segments, two);
-        Assert.Throws<OffsetOutOfRangeException>(() => pair.Producer.AdjustOffset(12));
-        Assert.Throws<ArgumentOutOfRangeException>(() => pair.Producer.AdjustOffset(-8));
-        pair.Producer.AdjustOffset(0);
-        pair.Producer.Produce(0);
-
-        Assert.Throws<InvalidOperationException>(() => pair.Producer.AdjustOffset(4096));
-        pair.Producer.AdjustOffset(pair.Producer.Offset);
-        Assert.Equal(Numbers(0, 1), pair.Consumer.Take(1));
-    }
-
-    [Theory, MemberData(nameof(Places))]
     public void Flush_ConfirmsForEveryQueueOnThePath(Segments segments, bool two)
     {
         using QueuePair pair = Open(segments, two, NoInterval);

@@ -71,8 +71,6 @@ internal abstract class ProducerUnderTest : IDisposable
 
     public abstract ValueTask<long> FlushAsync(CancellationToken cancellationToken = default);
 
-    public abstract void AdjustOffset(long offset);
-
     public abstract void Prepare(long bytes);
 
     public abstract void Dispose();

@@ -78,18 +78,6 @@ internal sealed class ScriptedFile(byte[] content) : ReadableFile
     /// <summary>Called before each read with its position; may wait or throw.</summary>
     public Action<long>? BeforeRead { get; set; }
 
-    /// <summary>How many bytes a read past the cache gives; such reads are not counted.</summary>
-    public Func<int, int>? UncachedCount { get; set; }
-
-    public override int ReadUncachedAt(Span<byte> destination, long position)
-    {
-        Assert.Equal(0, position % 4096);
-        Assert.Equal(0, destination.Length % 4096);
-        int length = Math.Max(0, (int)Math.Min(destination.Length, Length - position));
-        int count = UncachedCount?.Invoke(length) ?? 0;
-        return count == 0 ? 0 : ReadAt(destination[..count], position);
-    }
-
     public void Replace(byte[] content) => _content = content;
 
     public override int ReadAt(Span<byte> destination, long position)
@@ -114,10 +102,6 @@ internal sealed class ScriptedFile(byte[] content) : ReadableFile
     public override int ReadCachedAt(Span<byte> destination, long position) => 0;
 
     public override void AdviseSequential()
-    {
-    }
-
-    public override void AdviseWillNeed(long position, long length)
     {
     }
 

@@ -54,7 +54,7 @@ public sealed partial class Arm64ListingTests
         { "P24", "FlushLead:get_IsTaken", @"ldap?u?r\s+w" },
         { "P20", "SegmentMaker:TryEnsureAllocated", @"ldap?u?r\s+x" },
         { "P20", "SharedWord:RaiseTo", "casal" },
-        { "P21", "SegmentMaker:FlushNames", @"ldap?u?r\s+x" },
+        { "P21", "SegmentMaker:EnsureDirectoryFlushed", @"ldap?u?r\s+x" },
     };
 
     [Theory]

@@ -64,18 +64,15 @@ internal sealed partial class MountedFileSystem : IDisposable
     /// </summary>
     public void Spoil(string path, ReadOnlySpan<byte> content)
     {
-        ChangeOnDisk(path, content);
-        FileUnderTest.DropFromMemory(path);
-    }
-
-    /// <summary>The same without the last: what the system has of the file in memory stays as it was.</summary>
-    public void ChangeOnDisk(string path, ReadOnlySpan<byte> content)
-    {
         long place = FindOnDisk(path, content);
-        using FileStream image = File.OpenWrite(ImagePath);
-        image.Position = place;
-        image.WriteByte((byte)~content[0]);
-        image.Flush(flushToDisk: true);
+        using (FileStream image = File.OpenWrite(ImagePath))
+        {
+            image.Position = place;
+            image.WriteByte((byte)~content[0]);
+            image.Flush(flushToDisk: true);
+        }
+
+        FileUnderTest.DropFromMemory(path);
     }
 
     /// <summary>

@@ -62,30 +62,6 @@ public sealed class DisposeFaultTests : IDisposable
         again.Producer.Produce([2]);
     }
 
-    /// <summary>
-    /// A move of the log's origin marks the producer's call anew at its end. A Dispose that came before made that throw, and
-    /// waited for ever for the first mark.
-    /// </summary>
-    [Fact]
-    public void Dispose_WhileTheOriginMoves_Ends()
-    {
-        using MappedFileQueue queue = Open(ProducerMode.Exclusive);
-        MappedFileProducer producer = queue.Producer;
-        BackgroundCall? dispose = null;
-        _disk.Before = (call, name) =>
-        {
-            if (call != DiskCall.Write || name != StoreNames.Checkpoint || dispose is not null)
-                return;
-            dispose = BackgroundCall.Start(producer.Dispose);
-            Eventually.True(() => dispose.IsWaiting, "Dispose waits for the call");
-        };
-
-        Assert.Throws<ObjectDisposedException>(() => producer.AdjustOffset(5L << 26));
-
-        Assert.NotNull(dispose);
-        dispose.Join();
-    }
-
     /// <summary>Dispose waited until all the room was prepared, 9.4 s for 4 GiB; every other call that waits ends.</summary>
     [Fact]
     public void Dispose_WhileRoomIsPrepared_EndsThat()

@@ -25,7 +25,6 @@ public sealed class FileBenchTests
     private static readonly Dictionary<string, string> s_readingUnits = new()
     {
         ["read_seq_warm"] = "MB/s",
-        ["read_seq_warm_mapped"] = "MB/s",
         ["read_seq_warm_blocks"] = "MB/s",
         ["read_seq_warm_copied"] = "MB/s",
         ["read_seq_warm_filestream_0"] = "MB/s",

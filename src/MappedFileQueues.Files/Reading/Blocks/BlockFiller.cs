@@ -32,7 +32,6 @@ internal sealed class BlockFiller
     private readonly BlockSource _source;
     private readonly ReadPlan _plan;
     private readonly ReadMode _firstMode;
-    private readonly bool _bypassesCache;
     private readonly int _headroom;
     private readonly int _blockCountMax;
     private readonly TimeSpan _followInterval;
@@ -70,12 +69,11 @@ internal sealed class BlockFiller
     {
         (_signal, _source, _headroom) = (signal, source, headroom);
         _gate = signal.Gate;
-        _bypassesCache = options.BypassCache;
         _blockCountMax = options.BlocksAhead + 1;
         _isFollowing = options.Follow;
         _followInterval = options.FollowInterval;
         _mode = _firstMode = usesCache && !options.MapBlocks ? ReadMode.FromCache : ReadMode.OnDemand;
-        _plan = new ReadPlan(options.BlockSize, _bypassesCache) { LengthSeen = source.Prepare() };
+        _plan = new ReadPlan(options.BlockSize) { LengthSeen = source.Prepare() };
         _free = new Stack<ReadBlock>(_blockCountMax);
         _filled = new Queue<ReadBlock>(_blockCountMax);
     }
@@ -180,7 +178,7 @@ internal sealed class BlockFiller
         if (!isWorthIt || !CanFill || _filled.Count > 0)
             return 0;
         int count = _mode == ReadMode.FromCache ? ReadFromCache(destination) : 0;
-        return count == 0 && mayWait && _mode != ReadMode.Ahead && !_bypassesCache ? ReadFromDisk(destination) : count;
+        return count == 0 && mayWait && _mode != ReadMode.Ahead ? ReadFromDisk(destination) : count;
     }
 
     /// <summary>A block that was taken can be read into again.</summary>
@@ -411,7 +409,7 @@ internal sealed class BlockFiller
         if (_free.TryPop(out ReadBlock? block))
             return block;
         _blockCount++;
-        return new ReadBlock(_headroom, _bypassesCache);
+        return new ReadBlock(_headroom);
     }
 
     private void Keep(ReadBlock block, int length)

@@ -15,8 +15,6 @@ internal sealed class BlockSource : IDisposable
     private readonly FileSequence? _sequence;
     private readonly FileMapping? _mapping;
     private readonly bool _skipsRoom;
-    private readonly bool _bypassesCache;
-    private readonly long _askAhead;
 
     private ReadableFile _file;
 
@@ -40,9 +38,6 @@ internal sealed class BlockSource : IDisposable
     /// </summary>
     private bool _wasOverwritten;
 
-    /// <summary>Up to this position the system was asked to fetch.</summary>
-    private long _askedTo;
-
     /// <param name="source">The file, which this disposes, and what comes after it.</param>
     /// <param name="options">How to read.</param>
     /// <param name="isText">
@@ -55,8 +50,6 @@ internal sealed class BlockSource : IDisposable
         _sequence = source.Sequence;
         _skipsRoom = isText && _sequence is not null;
         _mapping = options.MapBlocks ? new FileMapping(_file, owner) : null;
-        _bypassesCache = options.BypassCache;
-        _askAhead = _bypassesCache ? 0 : options.AskAhead;
     }
 
     /// <summary>The path of the file, for messages.</summary>
@@ -73,10 +66,7 @@ internal sealed class BlockSource : IDisposable
     {
         // With room at its end, which may come at any time, a file may become shorter and lose nothing.
         long length = _skipsRoom ? 0 : _file.Length;
-        if (_bypassesCache)
-            _file.PrepareUncachedReads();
-        else
-            _file.AdviseSequential();
+        _file.AdviseSequential();
         return length;
     }
 
@@ -99,7 +89,6 @@ internal sealed class BlockSource : IDisposable
             before.Dispose();
         }
 
-        _askedTo = 0;
         (_beforeCount, _beforeEnd, _resumedAt) = (0, 0, null);
         return wasOverwritten;
     }
@@ -113,15 +102,8 @@ internal sealed class BlockSource : IDisposable
     /// Reads what the system has in memory, and nothing else. Nothing of a file in a sequence: what is read there has to be
     /// looked at (<see cref="Fill"/>).
     /// </summary>
-    public int ReadCached(Span<byte> destination, long position)
-    {
-        if (_sequence is not null || _resumedAt is not null)
-            return 0;
-
-        // A read that may not wait begins to bring into memory what is not there.
-        bool mayRead = !_bypassesCache || _file.IsCached(position);
-        return mayRead ? _file.ReadCachedAt(destination, position) : 0;
-    }
+    public int ReadCached(Span<byte> destination, long position) =>
+        _sequence is null && _resumedAt is null ? _file.ReadCachedAt(destination, position) : 0;
 
     /// <summary>Reads, waiting for the disk. As above.</summary>
     public int Read(Span<byte> destination, long position) =>
@@ -132,8 +114,6 @@ internal sealed class BlockSource : IDisposable
     {
         try
         {
-            if (_askAhead > 0)
-                AskAhead(position, position + length + _askAhead);
             return FillOrFindNext(block, position, length, lengthSeen);
         }
         catch (Exception error)
@@ -314,16 +294,6 @@ internal sealed class BlockSource : IDisposable
     {
         Span<byte> one = stackalloc byte[1];
         return lengthNow > 0 || _file.ReadAt(one, lengthSeen - 1) == 0;
-    }
-
-    private void AskAhead(long from, long to)
-    {
-        bool isFar = _askedTo < from || _askedTo > to;
-        long start = isFar ? from : _askedTo;
-        if (to - start < _askAhead / 2 && !isFar)
-            return;
-        _file.AdviseWillNeed(start, to - start);
-        _askedTo = to;
     }
 }
 

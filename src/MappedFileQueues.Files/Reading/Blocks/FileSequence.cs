@@ -405,10 +405,6 @@ internal sealed class MissingFile(string path, (long Modified, FileMark Mark) la
     {
     }
 
-    public override void AdviseWillNeed(long position, long length)
-    {
-    }
-
     public override void Dispose()
     {
     }

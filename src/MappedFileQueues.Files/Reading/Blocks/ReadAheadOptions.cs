@@ -48,22 +48,6 @@ public class ReadAheadOptions
     } = 2;
 
     /// <summary>
-    /// How many bytes beyond the blocks under way to ask the system for (POSIX_FADV_WILLNEED). Default 0: the system is only told
-    /// that the file is read from front to back (POSIX_FADV_SEQUENTIAL), because asking for more made cold reading slower on the
-    /// disks measured (docs/FILES.md). Ignored on the portable platform, and with <see cref="BypassCache"/>.
-    /// </summary>
-    /// <exception cref="ArgumentOutOfRangeException">Negative.</exception>
-    public long AskAhead
-    {
-        get;
-        set
-        {
-            ArgumentOutOfRangeException.ThrowIfNegative(value);
-            field = value;
-        }
-    }
-
-    /// <summary>
     /// Whether blocks that the system has in memory are mapped instead of copied: <see cref="ReadAheadStream.TryReadBlock"/>,
     /// ReadBlockAsync and CopyTo then run at the speed of memory, with the help of a second processor (1.5 times that of copying;
     /// docs/FILES.md). Default false, because a mapping is dangerous. When another program truncates the file while the caller
@@ -76,18 +60,6 @@ public class ReadAheadOptions
     /// they have in memory (tmpfs, FUSE). Not for <see cref="MappedFileLines"/>.</para>
     /// </summary>
     public bool MapBlocks { get; set; }
-
-    /// <summary>
-    /// Whether to read straight from the disk into the blocks (O_DIRECT) what the system does not have in memory, and not to keep
-    /// it in the system's memory as well. Default false: what was read once is in memory for the next reader. True is for files
-    /// that are read once, or are larger than the memory: they push nothing else out of it, and cold reading is faster (1.1 to 4
-    /// times; docs/FILES.md). What is in memory already is taken from there, as far as the system tells: Linux 6.5 and later, and
-    /// some versions only for a user who may write the file. Blocks of 2 MiB and more ask for large pages.
-    /// <para>Then every read goes through the blocks, long ones too. After a seek, the bytes before the next multiple of 4096 are
-    /// read as without this option. <see cref="AskAhead"/> is ignored. Where the file system cannot do it, and on the portable
-    /// platform, the option has no effect.</para>
-    /// </summary>
-    public bool BypassCache { get; set; }
 
     /// <summary>
     /// Whether to wait for more at the end of the file (as `tail -f` does) instead of ending there. Default false. See

@@ -8,19 +8,16 @@ namespace MappedFileQueues.Files.Reading.Blocks;
 /// system can read into it. It is managed, so that a span that is used after Dispose points to memory that is still there.
 /// </summary>
 /// <param name="headroom">Bytes kept free before the data in an array.</param>
-/// <param name="bypassesCache">Whether to read straight from the disk what the system does not have in memory.</param>
-internal sealed class ReadBlock(int headroom, bool bypassesCache)
+internal sealed class ReadBlock(int headroom)
 {
-    /// <summary>Reads past the system's cache begin and end at multiples of this.</summary>
+    /// <summary>Data begins at a multiple of this.</summary>
     public const int PageLength = 4096;
 
-    private const int LargePageLength = 2 * 1024 * 1024;
-
     /// <summary>No bytes: the next blocks are of another file, or of the same one from its beginning.</summary>
-    public static readonly ReadBlock NextFile = new(0, bypassesCache: false) { BeginsFile = true };
+    public static readonly ReadBlock NextFile = new(0) { BeginsFile = true };
 
     /// <summary>The same, and a line that the last block began has no end.</summary>
-    public static readonly ReadBlock NextFileAfterLoss = new(0, bypassesCache: false) { BeginsFile = true, IsAfterLoss = true };
+    public static readonly ReadBlock NextFileAfterLoss = new(0) { BeginsFile = true, IsAfterLoss = true };
 
     private MappedMemory? _mapped;
 
@@ -62,10 +59,9 @@ internal sealed class ReadBlock(int headroom, bool bypassesCache)
     {
         if (Array.Length < Start + length)
         {
-            int alignment = bypassesCache && length >= LargePageLength ? LargePageLength : PageLength;
-            Array = GC.AllocateUninitializedArray<byte>(headroom + length + alignment, pinned: true);
+            Array = GC.AllocateUninitializedArray<byte>(headroom + length + PageLength, pinned: true);
             fixed (byte* first = Array)
-                Start = headroom + (int)(-((nint)first + headroom) & (alignment - 1));
+                Start = headroom + (int)(-((nint)first + headroom) & (PageLength - 1));
         }
 
         return Array.AsSpan(Start, length);
@@ -82,18 +78,7 @@ internal sealed class ReadBlock(int headroom, bool bypassesCache)
         if (mapping is not null)
             Count = mapping.Take(_mapped ??= new MappedMemory(), position, length);
         if (Count == 0)
-            Count = bypassesCache ? ReadUncached(file, position, length) : file.ReadAt(Reserve(length), position);
+            Count = file.ReadAt(Reserve(length), position);
         return Count;
-    }
-
-    private int ReadUncached(ReadableFile file, long position, int length)
-    {
-        byte[] before = Array;
-        Span<byte> destination = Reserve(length);
-        if (Array != before && length >= LargePageLength)
-            file.RenewAsLargePages(destination);
-        bool isAligned = position % PageLength == 0 && length % PageLength == 0;
-        int count = isAligned ? file.ReadUncachedAt(destination, position) : 0;
-        return count == length ? count : count + file.ReadAt(destination[count..], position + count);
     }
 }

@@ -5,8 +5,7 @@ namespace MappedFileQueues.Files.Reading.Blocks;
 /// makes the next one longer: so a small file takes little memory, and a large one few calls. Used with the lock held.
 /// </summary>
 /// <param name="lengthMax">The longest read, in bytes.</param>
-/// <param name="endsAtPages">Whether reads end at whole pages, so that the next one can go past the system's cache.</param>
-internal sealed class ReadPlan(int lengthMax, bool endsAtPages)
+internal sealed class ReadPlan(int lengthMax)
 {
     private const int FirstLength = 64 * 1024;
     private const int Growth = 4;
@@ -32,8 +31,6 @@ internal sealed class ReadPlan(int lengthMax, bool endsAtPages)
     public int NextLength(int max = int.MaxValue)
     {
         int length = Math.Min(_nextLength, max);
-        if (endsAtPages)
-            length -= (int)(Position % ReadBlock.PageLength);
 
         // One byte more than the rest: a read that is not full has met the end.
         long rest = Math.Max(LengthSeen - Position, 0) + 1;

@@ -35,7 +35,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         _lane = new AppendLane(this, thread: null) { LookWhileWaiting = ThrowIfDisposed, MayHaveBound = waitersFence };
         try
         {
-            Restart();
+            BeginCall(_lane, FrameHeader.Size);
+            _lane.HasStarted = true;
+            EndCall(_lane);
         }
         catch
         {
@@ -104,36 +106,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         // A lane has a bound only where no publish must fence, and its bound leaves room for the next header.
         // With a length that is not known, too much has to be kept across the copy to keep the mark as well.
         return Publish(lane, isKnown ? mark : null, header, at, end, offset, hasNext: true, fences: false);
-    }
-
-    public override void PrepareToMove()
-    {
-        // Refuses an open claim, also another thread's: that thread is writing where the padding would go.
-        BeginCall(_lane, FrameHeader.Size);
-        try
-        {
-            ZeroDirtyBytes();
-        }
-        catch
-        {
-            EndCall(_lane);
-            throw;
-        }
-    }
-
-    public override void Restart()
-    {
-        _lane.HasStarted = false;
-        try
-        {
-            BeginCall(_lane, FrameHeader.Size);
-            _lane.HasStarted = true;
-        }
-        finally
-        {
-            // Also when the producer was disposed before the call was marked again: PrepareToMove has marked it.
-            EndCall(_lane);
-        }
     }
 
     public override AppendLane? Claim(int payloadLength)

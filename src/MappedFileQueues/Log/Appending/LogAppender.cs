@@ -111,16 +111,6 @@ internal abstract unsafe class LogAppender : IProducerLanes
         return offset;
     }
 
-    /// <summary>
-    /// Called before padding goes over this producer's place: zeroes on disk what it wrote there and never published; otherwise
-    /// that would stand behind the padding as frames. Throws, without any change, while a claim is open or another thread is in
-    /// a call. Afterwards other calls are refused until <see cref="Restart"/>.
-    /// </summary>
-    public abstract void PrepareToMove();
-
-    /// <summary>Forgets the place after the log's origin was moved.</summary>
-    public abstract void Restart();
-
     /// <summary>Allocates and touches room ahead, so that appends of this process meet no page fault.</summary>
     public void Prepare(long bytes)
     {

@@ -15,8 +15,7 @@ namespace MappedFileQueues.Log.Appending;
 /// lock under `open`: it takes `open`, tries the lock, releases `open`, sleeps. Under `open` and with the lock held, the bytes
 /// that a dead Exclusive producer left beyond the tail are zeroed before any claim there.
 /// </summary>
-internal sealed unsafe class ProducerAdmission(
-    LogStore store, LogOrigin origin, SegmentRoller roller, LogFlusher flusher)
+internal sealed unsafe class ProducerAdmission(LogStore store, SegmentRoller roller, LogFlusher flusher)
 {
     private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(5);
 
@@ -97,7 +96,6 @@ internal sealed unsafe class ProducerAdmission(
 
     private void Prepare(bool fences, bool alone)
     {
-        origin.SettleUnderOpen();
         // P17 acquire: an Exclusive producer that is gone set it; pairs with P17 release here and in TryClearExclusive.
         if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
             ZeroBeyondTail();

@@ -16,8 +16,7 @@ namespace MappedFileQueues.Log.Appending;
 /// low water again, because retention may have removed the segment while this producer was stopped; below low water, start again
 /// at the tail hint.</para>
 /// </summary>
-internal sealed unsafe class SegmentRoller(
-    LogStore store, LogOrigin origin, FlushThread flushThread, ConsumerLimit? consumerLimit = null)
+internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThread, ConsumerLimit? consumerLimit = null)
 {
     /// <summary>
     /// The largest step of the bound: each time it is reached, the preparer is notified and the tail hint is raised.
@@ -87,7 +86,7 @@ internal sealed unsafe class SegmentRoller(
         {
             long start = store.Window.StartOf(offset);
             SegmentMapping? segment = store.Window.TryAcquire(start);
-            // P16 acquire: read after the segment was opened; pairs with P16 release in LogOrigin, which raises it before a
+            // P16 acquire: read after the segment was opened; pairs with P16 full in SegmentTrimmer, which raises it before a
             // segment is unlinked.
             bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
 #if MFQ_PLANTED
@@ -104,7 +103,6 @@ internal sealed unsafe class SegmentRoller(
                 if (segment is not null)
                     store.Window.Release(segment);
                 store.ThrowIfClosing();
-                _ = origin.FindFirst();
                 offset = SharedWord.ReadAcquire(store.Control.TailHint); // P14 acquire: pairs with P14 full in Raise.
                 continue;
             }
@@ -166,7 +164,7 @@ internal sealed unsafe class SegmentRoller(
 
     /// <summary>Raises the tail hint to a frame's start that a walker reached.</summary>
     // P14 full: the frames below were seen; pairs with P14 acquire in MakeRoom.
-    public static void Raise(LogStore store, long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
+    private static void Raise(LogStore store, long offset) => SharedWord.RaiseTo(store.Control.TailHint, offset);
 
     /// <summary>
     /// Looks at the consumers when the lane reaches its ceiling, and once a step: one may have appeared, or moved back.

@@ -95,16 +95,6 @@ internal sealed unsafe class SharedAppender : LogAppender
         return WriteClaimed(lane, at, claim, ref payload, length, isKnown);
     }
 
-    /// <summary>Nothing to do: this appender writes only inside claims, and padding goes to free places only.</summary>
-    public override void PrepareToMove()
-    {
-    }
-
-    /// <summary>Nothing to do: each lane finds the padding at its place, or low water above it, by itself.</summary>
-    public override void Restart()
-    {
-    }
-
     public override AppendLane? Claim(int payloadLength)
     {
         ThrowIfTooLong(payloadLength);

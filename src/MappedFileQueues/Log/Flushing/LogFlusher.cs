@@ -241,20 +241,6 @@ internal sealed unsafe class LogFlusher : IDisposable
         }
     }
 
-    /// <summary>Writes a checkpoint at an offset before which nothing needs a sync.</summary>
-    public void CheckpointAt(long offset)
-    {
-        TakeWithLease();
-        try
-        {
-            _round.WriteCheckpoint(offset);
-        }
-        finally
-        {
-            _lead.ReleaseWithLease();
-        }
-    }
-
     /// <inheritdoc cref="FlushRound.SyncAhead"/>
     public void SyncAhead(long start) => _round.SyncAhead(start);
 
@@ -358,38 +344,6 @@ internal sealed unsafe class LogFlusher : IDisposable
         TimeSpan sleep = _store.Wake.Prepare(out ulong sequence);
         if (!IsAnythingUnflushed())
             _store.Wake.Sleep(sequence, patience.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
-    }
-
-    /// <summary>
-    /// Takes the lead and the lease, waiting for them with a limit: the caller holds `open`, for which others wait.
-    /// </summary>
-    private void TakeWithLease()
-    {
-        var pause = new LockWait.Pause(LockWait.Timeout);
-        while (!_lead.TryTake())
-            PauseOrThrow(ref pause);
-        try
-        {
-            while (!_lead.TryTakeLease())
-                PauseOrThrow(ref pause);
-        }
-        catch
-        {
-            _lead.Release();
-            throw;
-        }
-    }
-
-    private void PauseOrThrow(ref LockWait.Pause pause)
-    {
-        if (_store.Wake.IsPoisoned)
-            throw _store.Poisoned();
-        _store.ThrowIfClosing();
-        if (pause.IsOver)
-            throw _store.Directory.InUse(
-                StoreNames.FlushLock, "A flush of this store does not end", "Check the process that holds the lock.",
-                waited: LockWait.Timeout);
-        pause.Sleep();
     }
 
     /// <summary>Call it under the lease: flushes everything that is published.</summary>

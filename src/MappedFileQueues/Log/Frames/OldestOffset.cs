@@ -15,17 +15,12 @@ internal static unsafe class OldestOffset
     public static long Find(HeldDirectory directory, StoreMeta meta, ControlPage? control)
     {
         if (control is not null && control.IsColdBlockValid(meta.StoreId))
-            return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 release in LogOrigin.
+            return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 full in SegmentTrimmer.
         SegmentStarts segments = List(directory, meta);
         long removed = CheckpointFile.ReadLowWater(directory, meta);
         long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? (segments.Count == 0 ? 0 : segments.Min);
         return Math.Max(removed, OfRun(directory, segments, Math.Max(removed, checkpoint), meta.SegmentLength));
     }
-
-    /// <summary>The same for an offset, over the segments that exist now.</summary>
-    public static long OfRun(HeldDirectory directory, StoreMeta meta, long offset) => Math.Max(
-        CheckpointFile.ReadLowWater(directory, meta),
-        OfRun(directory, List(directory, meta), offset, meta.SegmentLength));
 
     /// <summary>
     /// The start of the contiguous run of segments that contains an offset, or that ends just before it. A segment of zeros is

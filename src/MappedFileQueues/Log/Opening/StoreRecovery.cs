@@ -207,14 +207,12 @@ internal sealed unsafe class StoreRecovery(
 
     /// <summary>
     /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water
-    /// counts, and a segment missing above it hides nothing that lies before it. But a low water above the tail belongs to a
-    /// move of the log's origin that died before its checkpoint, and no producer has appended there. And a removal that died
-    /// before it recorded low water has removed nothing: the segments before it are there, and a consumer may have moved back
-    /// to them.
+    /// counts, and a segment missing above it hides nothing that lies before it. But a removal that died before it recorded low
+    /// water has removed nothing: the segments before it are there, and a consumer may have moved back to them.
     /// </summary>
     private long FindLowWater(long tail, SegmentStarts segments, bool isTrusted)
     {
-        // P16 acquire: alone; pairs with P16 release in LogOrigin.
+        // P16 acquire: alone; pairs with P16 full in SegmentTrimmer.
         long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
 #if MFQ_PLANTED
         if (lowWater <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLowWaterKept))

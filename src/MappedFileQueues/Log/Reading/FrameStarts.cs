@@ -68,8 +68,8 @@ internal static unsafe class FrameStarts
     }
 
     /// <summary>Where the last messages before an end begin; the first offset when there are fewer.</summary>
-    public static long FindFromEnd(LogView log, long count, long end, Func<long> findFirst) =>
-        new MessageCounter(log.Directory, log.Meta, log.Checksum).FindFromEnd(count, end, findFirst, at =>
+    public static long FindFromEnd(LogView log, long count, long end) =>
+        new MessageCounter(log.Directory, log.Meta, log.Checksum).FindFromEnd(count, end, () => log.LowWater, at =>
         {
             log.ThrowIfReplaced();
             return log.Corrupt(at, 0, log.Window.StartOf(at) + log.Window.SegmentLength - at);

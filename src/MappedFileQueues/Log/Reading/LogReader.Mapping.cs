@@ -203,7 +203,6 @@ internal sealed unsafe partial class LogReader
     private bool TryMapAt(long offset)
     {
         log.ThrowIfReadingEnded(IsClosed);
-        offset = log.FollowOrigin(offset);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
         // At or above low water a missing segment means "nothing yet": the next read opens it again. Below low water the messages

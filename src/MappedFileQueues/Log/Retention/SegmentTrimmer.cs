@@ -98,7 +98,6 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// <summary>Steps 1 to 5; returns where the log begins now.</summary>
     private long MoveLimit(long before, RetentionOptions policy)
     {
-        store.SettleOrigin?.Invoke();
         long oldest = FindOldestFile();
         long limit = FindLimit(before, oldest, policy);
         try

@@ -1,6 +1,5 @@
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Store;
@@ -15,7 +14,7 @@ namespace MappedFileQueues.Log.Snapshots;
 /// Makes a store out of an attached one, up to one published offset, while producers and consumers of any process go on.
 /// <code>
 /// 1 flush: the end E is what is confirmed then. Everything below E is published, on disk, and never changes again
-/// 2 the source's `open` lock: no segment is deleted, no origin moved; map E's segment, so that it stays
+/// 2 the source's `open` lock: no segment is deleted; map E's segment, so that it stays
 /// 3 give the segments below E's a second name in the target
 /// 4 release the lock; copy what could not be linked, and of E's segment what lies below E
 /// 5 cursors, at most E; checkpoint at E, where the log begins; policy; then the meta page (<see cref="SnapshotTarget"/>)
@@ -28,8 +27,7 @@ namespace MappedFileQueues.Log.Snapshots;
 /// </summary>
 /// <param name="store">The source.</param>
 /// <param name="flusher">Flushes it.</param>
-/// <param name="origin">Knows where it begins.</param>
-internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher, LogOrigin origin)
+internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher)
 {
     private readonly long _segmentLength = store.Meta.SegmentLength;
     private readonly List<long> _unlinked = [];
@@ -90,7 +88,6 @@ internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher, LogOrig
             // Not under the lock: it may wait for a claim.
             _end = flusher.Flush();
             using PlatformLock open = store.TakeOpenLock();
-            origin.SettleUnderOpen();
             _first = store.LowWater;
             long lastStart = store.Window.StartOf(_end);
             SegmentMapping? last = store.Window.TryAcquire(lastStart);

@@ -110,17 +110,11 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// </summary>
     public bool IsQuiet(long offset) => ConfirmedOffset >= offset && !HasPollers;
 
-    // P16 acquire: pairs with P16 release in LogOrigin.
+    // P16 acquire: pairs with P16 full in SegmentTrimmer.
     public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
 
     /// <summary>Waits for the removal under way; completes, or takes back, that of a process that died over it.</summary>
     public Action? SettleRemoval { get; set; }
-
-    /// <summary>
-    /// With `open` held: completes, or takes back, the move of the log's origin of a process that died over it. Until then low
-    /// water says nothing about what was removed.
-    /// </summary>
-    public Action? SettleOrigin { get; set; }
 
     /// <inheritdoc/>
     public override bool IsRemoved(long offset)

@@ -1,5 +1,4 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 
@@ -62,17 +61,7 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// Whether the messages at an offset are gone for good. Below low water they need not be: a removal raises it before it looks
     /// at the cursors for the last time, and may take it back.
     /// </summary>
-    public virtual bool IsRemoved(long offset) => offset < LowWater && FollowOrigin(offset) == offset;
-
-    /// <summary>
-    /// Where a reader at an offset reads on: there, or at low water if the log was moved while it was empty. Nothing was ever in
-    /// between, so nothing was missed.
-    /// </summary>
-    public long FollowOrigin(long offset)
-    {
-        long lowWater = LowWater;
-        return offset < lowWater && CheckpointFile.IsOrigin(Directory, Meta, lowWater) ? lowWater : offset;
-    }
+    public virtual bool IsRemoved(long offset) => offset < LowWater;
 
     /// <summary>Blocks exist up to here, according to the control page.</summary>
     public abstract long Allocated { get; }

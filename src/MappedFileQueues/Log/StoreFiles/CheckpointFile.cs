@@ -46,15 +46,14 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
     /// <param name="epoch">The epoch.</param>
     /// <param name="bootId">The boot.</param>
     /// <param name="now">The time, for a mark; null for a file that has none.</param>
-    /// <param name="isOrigin">No message was ever before the offset.</param>
-    public void Write(long offset, long epoch, Guid bootId, DateTimeOffset? now = null, bool isOrigin = false)
+    public void Write(long offset, long epoch, Guid bootId, DateTimeOffset? now = null)
     {
         PlatformFile file = _file ??= directory.Open(name, FileOpening.ReadWriteOrCreate)!;
         CheckpointRecord? newest = ReadNewest(file);
         bool isCovered = newest is not null && newest.Offset >= offset && newest.Epoch == epoch && newest.BootId == bootId;
         if (!isCovered)
         {
-            var record = new CheckpointRecord(offset, epoch, (newest?.Sequence ?? 0) + 1, bootId, isOrigin);
+            var record = new CheckpointRecord(offset, epoch, (newest?.Sequence ?? 0) + 1, bootId);
             if (file.Length < 2 * CheckpointRecord.SlotDistance)
                 file.WriteAt(new byte[2 * CheckpointRecord.SlotDistance], 0);
             byte[] bytes = record.ToBytes(storeId);
@@ -106,24 +105,14 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
         return offset % meta.SegmentLength == 0 ? offset : 0;
     }
 
-    /// <summary>
-    /// Whether no message was ever before low water: an empty log was moved there (`LogOrigin`), and nothing was removed since.
-    /// </summary>
-    public static bool IsOrigin(HeldDirectory directory, StoreMeta meta, long lowWater)
-    {
-        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
-        return file.Read() is { IsOrigin: true } record && record.Offset == lowWater;
-    }
-
     /// <summary>Records that the log begins there, whatever lies before it. Survives a power cut when it returns.</summary>
-    public static void RecordLowWater(
-        HeldDirectory directory, StoreMeta meta, long lowWater, long epoch, Guid bootId, bool isOrigin = false)
+    public static void RecordLowWater(HeldDirectory directory, StoreMeta meta, long lowWater, long epoch, Guid bootId)
     {
         using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
         if (directory.Identify(StoreNames.LowWater) is null)
             file.Create(bootId);
         directory.FlushEntries(StoreNames.Offsets);
-        file.Write(lowWater, epoch, bootId, isOrigin: isOrigin);
+        file.Write(lowWater, epoch, bootId);
     }
 
     public void Dispose() => _file?.Dispose();

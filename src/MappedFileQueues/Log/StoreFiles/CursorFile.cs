@@ -117,26 +117,6 @@ internal sealed unsafe class CursorFile : IDisposable
         file.Sync();
     }
 
-    /// <summary>
-    /// Moves a stored offset below another one up to it, beside the consumer that may hold the name, and syncs it. A commit at
-    /// the same time wins.
-    /// </summary>
-    public static void Raise(HeldDirectory directory, string fileName, long offset)
-    {
-        using PlatformFile? file = directory.Open(fileName, FileOpening.ReadWrite);
-        // A shorter one is being made.
-        if (file is null || file.Length < CursorWord.FileLength)
-            return;
-        using MappedRegion region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
-        // P15 acquire: as the consumer stored it; pairs with P15 release in LogConsumer.
-        ulong word = SharedWord.ReadAcquire(region.Word(0));
-        if (!CursorWord.TryRead(word, out long stored) || stored >= offset)
-            return;
-        // P15 full: nothing lies between the two offsets; pairs with P15 acquire in ConsumerCursors.
-        _ = SharedWord.CompareExchange(region.Word(0), word, CursorWord.From(offset));
-        file.Sync();
-    }
-
     /// <summary>Takes the name and maps its cursor; null when another consumer holds the name.</summary>
     public static CursorFile? TryOpen(HeldDirectory directory, ControlPage control, string name)
     {

@@ -12,7 +12,6 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
 
     private readonly LinuxHandle _handle;
     private volatile bool _canReadCached = true;
-    private LinuxUncachedReads? _uncached;
 
     private LinuxReadableFile(string path, LinuxHandle handle)
     {
@@ -86,45 +85,8 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     }
 
     /// <inheritdoc/>
-    public override bool IsCached(long position) => _uncached?.IsCached(position) ?? base.IsCached(position);
-
-    /// <inheritdoc/>
-    public override void PrepareUncachedReads()
-    {
-        _uncached = new LinuxUncachedReads(_handle);
-        _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_RANDOM);
-    }
-
-    /// <inheritdoc/>
-    public override int ReadUncachedAt(Span<byte> destination, long position)
-    {
-        if (_uncached?.IsRefused != false || _uncached.IsCached(position))
-            return 0;
-        int count = _uncached.ReadAt(destination, position);
-        if (_uncached.IsRefused)
-            AdviseSequential();
-        return count;
-    }
-
-    /// <inheritdoc/>
-    public override void RenewAsLargePages(Span<byte> memory)
-    {
-        fixed (byte* start = memory)
-        {
-            // The runtime may have used the memory before, and small pages stay small. If the first call fails, there are no
-            // large pages, or the runtime has no other kind (which must not be given back).
-            if (LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_HUGEPAGE) == 0)
-                _ = LinuxNative.madvise(start, memory.Length, LinuxNative.MADV_DONTNEED);
-        }
-    }
-
-    /// <inheritdoc/>
     public override void AdviseSequential() =>
         _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_SEQUENTIAL);
-
-    /// <inheritdoc/>
-    public override void AdviseWillNeed(long position, long length) =>
-        _ = LinuxNative.posix_fadvise(_handle, position, length, LinuxNative.POSIX_FADV_WILLNEED);
 
     /// <inheritdoc/>
     public override MappedView? TryMap(long position, long length)
@@ -136,11 +98,7 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     }
 
     /// <inheritdoc/>
-    public override void Dispose()
-    {
-        _uncached?.Dispose();
-        _handle.Dispose();
-    }
+    public override void Dispose() => _handle.Dispose();
 
     private static QueueDiskException Refused(string failed, string path, int errno) =>
         Refused(failed, path, errno, Marshal.GetPInvokeErrorMessage(errno));

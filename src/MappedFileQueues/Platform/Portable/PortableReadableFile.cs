@@ -78,12 +78,6 @@ internal sealed class PortableReadableFile : ReadableFile
     }
 
     /// <inheritdoc/>
-    public override void AdviseWillNeed(long position, long length)
-    {
-        // The BCL has no call for it; reading in the background does the same.
-    }
-
-    /// <inheritdoc/>
     public override void Dispose() => _handle.Dispose();
 
     private static string Text(Exception error) => error.Message.TrimEnd('.');

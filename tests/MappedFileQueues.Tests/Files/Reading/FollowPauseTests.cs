@@ -62,10 +62,6 @@ public sealed class FollowPauseTests
         {
         }
 
-        public override void AdviseWillNeed(long position, long length)
-        {
-        }
-
         public override void Dispose()
         {
         }

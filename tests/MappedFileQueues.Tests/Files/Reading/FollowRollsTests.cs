@@ -494,7 +494,7 @@ public sealed class FollowRollsTests : IDisposable
         ScriptedFile file = new(torn);
         using BlockSource source = new(
             new FileSource(file, new FileSequence(FilePath)), new ReadAheadOptions(), isText: true, typeof(MappedFileLines));
-        ReadBlock block = new(0, bypassesCache: false);
+        ReadBlock block = new(0);
 
         FillOutcome first = source.Fill(block, 0, whole.Length, 0);
         Assert.Equal("1 aa"u8, block.Span);

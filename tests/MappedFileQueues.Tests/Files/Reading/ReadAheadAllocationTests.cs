@@ -21,17 +21,12 @@ public sealed class ReadAheadAllocationTests
     private readonly byte[] _buffer = new byte[5000];
 
     [Theory]
-    [InlineData(false, false)]
-    [InlineData(true, false)]
-    [InlineData(false, true)]
-    [InlineData(true, true)]
-    public void Read_SteadyState_AllocatesNothing(bool maps, bool bypasses)
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Read_SteadyState_AllocatesNothing(bool maps)
     {
         using FileUnderTest file = new(FileUnderTest.Bytes(1, ContentLength));
-        if (bypasses)
-            file.DropFromMemory();
-        using ReadAheadStream stream = new(
-            file.Path, new ReadAheadOptions { BlockSize = BlockSize, MapBlocks = maps, BypassCache = bypasses });
+        using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BlockSize = BlockSize, MapBlocks = maps });
         AssertNothing(() =>
         {
             if (stream.Read(_buffer) == 0)

@@ -9,22 +9,19 @@ public sealed class ReadAheadFollowTests
     private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
 
     [Theory]
-    [InlineData(false, false, false, false)]
-    [InlineData(false, true, false, false)]
-    [InlineData(false, false, true, false)]
-    [InlineData(false, true, true, false)]
-    [InlineData(false, false, false, true)]
-    [InlineData(false, true, true, true)]
-    [InlineData(true, false, false, false)]
-    [InlineData(true, true, false, false)]
-    public async Task Follow_AThreadAppends_EveryByteComesInOrder(bool portable, bool isAsync, bool maps, bool bypasses)
+    [InlineData(false, false, false)]
+    [InlineData(false, true, false)]
+    [InlineData(false, false, true)]
+    [InlineData(false, true, true)]
+    [InlineData(true, false, false)]
+    [InlineData(true, true, false)]
+    public async Task Follow_AThreadAppends_EveryByteComesInOrder(bool portable, bool isAsync, bool maps)
     {
         const int Total = 3_000_000;
         byte[] content = FileUnderTest.Bytes(11, Total);
         using FileUnderTest file = new([], portable);
         ReadAheadOptions options = Following();
         options.MapBlocks = maps;
-        options.BypassCache = bypasses;
         await using ReadAheadStream stream = new(file.Path, options);
         Task appending = Task.Run(() =>
         {

@@ -23,9 +23,7 @@ public sealed class ReadAheadStreamTests
             {
                 BlockSize = 4096 << random.Next(7),
                 BlocksAhead = random.Next(1, 4),
-                AskAhead = random.Next(2) * 65536,
                 MapBlocks = random.Next(2) == 0,
-                BypassCache = random.Next(2) == 0,
             });
             for (int step = 0; step < 200; step++)
                 await Step(random, expected, actual);
@@ -190,7 +188,6 @@ public sealed class ReadAheadStreamTests
         Assert.Throws<ArgumentOutOfRangeException>(() => options.BlockSize = ReadAheadOptions.BlockSizeMax + 1);
         Assert.Throws<ArgumentOutOfRangeException>(() => options.BlocksAhead = 0);
         Assert.Throws<ArgumentOutOfRangeException>(() => options.BlocksAhead = ReadAheadOptions.BlocksAheadMax + 1);
-        Assert.Throws<ArgumentOutOfRangeException>(() => options.AskAhead = -1);
         Assert.Throws<ArgumentOutOfRangeException>(() => options.FollowInterval = TimeSpan.Zero);
         Assert.Throws<ArgumentOutOfRangeException>(() => options.FollowInterval = TimeSpan.FromDays(1));
     }

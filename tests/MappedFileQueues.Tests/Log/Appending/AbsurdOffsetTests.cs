@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Log.Appending;
 
@@ -13,7 +14,7 @@ public sealed class AbsurdOffsetTests : IDisposable
     public static TheoryData<long> Offsets =>
     [
         long.MaxValue - 7, long.MaxValue & ~4095L, long.MaxValue - (1L << 28) - 7, (long.MaxValue - (1L << 28)) & ~4095L,
-        (long.MaxValue - (3L << 28) - 4096) & ~((1L << 28) - 1), LogLimits.OffsetMax & ~7L, (LogLimits.OriginMax & ~7L) + 8,
+        (long.MaxValue - (3L << 28) - 4096) & ~((1L << 28) - 1), LogLimits.OffsetMax & ~7L,
     ];
 
     public void Dispose() => _temp.Dispose();
@@ -41,22 +42,19 @@ public sealed class AbsurdOffsetTests : IDisposable
         }
     }
 
-    /// <summary>Segments as long as a padding frame, and longer: the loop over them passed the end of all numbers.</summary>
+    /// <summary>The end of the segment there was computed as a negative number, and the next append never ended.</summary>
     [Theory]
     [InlineData(4096)]
     [InlineData(1L << 28)]
     [InlineData(1L << 30)]
-    public void AdjustOffset_NearTheEnd_IsRefusedOrWorks(long segmentSize)
+    public void Append_NearTheEnd_Works(long segmentSize)
     {
+        Open(CorruptionPolicy.Throw, segmentSize).Dispose();
+        long start = LogLimits.OffsetMax / segmentSize * segmentSize;
+        LaterLog.Begin(_temp.StorePath, start);
         using MappedFileQueue queue = Open(CorruptionPolicy.Throw, segmentSize);
-        foreach (long offset in (long[])[.. Offsets.Select(row => row.Data), long.MaxValue - (3 * segmentSize) & ~7L])
-            Assert.Throws<OffsetOutOfRangeException>(() => queue.Producer.AdjustOffset(offset));
-        Assert.Equal(0, queue.Producer.Offset);
-
-        long highest = LogLimits.OriginMax & ~7L;
-        queue.Producer.AdjustOffset(highest);
         long first = queue.Producer.Produce([1]);
-        Assert.True(first >= highest);
+        Assert.Equal(start, first);
         queue.Flush();
         using MappedFileConsumer consumer = queue.OpenConsumer("c", QueueStart.FromOffset(first));
         Assert.Equal(1, consumer.Consume()[0]);

@@ -55,10 +55,10 @@ public sealed class LostNameTests : IDisposable
     public void Open_EmptySegmentsBackBeforeTheBeginning_ConsumersBeginBehindThem()
     {
         var disk = new FaultyDisk();
-        const long origin = (3 * 4096) + 64;
+        Open().Dispose();
+        LaterLog.Begin(_temp.StorePath, 3 * 4096);
         using (MappedFileQueue queue = Open())
         {
-            queue.Producer.AdjustOffset(origin);
             queue.Producer.Produce([7]);
             queue.Flush();
         }

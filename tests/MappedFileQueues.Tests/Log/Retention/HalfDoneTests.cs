@@ -57,37 +57,6 @@ public sealed class HalfDoneTests : IDisposable
         Assert.InRange(queue.Flush(), last + 1, long.MaxValue);
     }
 
-    /// <summary>
-    /// The log's origin is moved by low water too. A removal took that for its own, and removed the segment in which the log goes
-    /// on: what was appended there was gone.
-    /// </summary>
-    [Theory]
-    [InlineData("OriginRaised")]
-    [InlineData("OriginPadded")]
-    [InlineData("OriginCheckpointed")]
-    public void Trim_AnotherProcessDiedOverTheOrigin_NothingIsLost(string step)
-    {
-        using MappedFileQueue queue = Open();
-        using MappedFileConsumer consumer = queue.OpenConsumer("c");
-        using (PeerAgent agent = PeerAgent.Start())
-        {
-            agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap(step, hit: 1);
-            agent.Send($"adjust offset={2 * SegmentLength}");
-            agent.ExpectKilled();
-        }
-
-        queue.Trim(0);
-        long last = Fill(queue);
-        queue.Flush();
-
-        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
-        int count = 0;
-        while (reader.TryRead(out _))
-            count++;
-        Assert.Equal((300, last), (count, reader.MessageOffset));
-    }
-
     /// <summary>A snapshot has no record. The process that made one may have died before the name was durable.</summary>
     [Fact]
     public void Trim_RecordWasMadeByOneThatDied_FlushesItsNameBeforeFilesGo()

@@ -58,11 +58,9 @@ internal static unsafe partial class LinuxNative
     public const int MAP_SHARED = 1;
     public const int MADV_RANDOM = 1;
     public const int MADV_DONTNEED = 4;
-    public const int MADV_HUGEPAGE = 14;
     public const int MADV_POPULATE_READ = 22;
     public const int MADV_POPULATE_WRITE = 23;
 
-    public const int POSIX_FADV_RANDOM = 1;
     public const int POSIX_FADV_SEQUENTIAL = 2;
     public const int POSIX_FADV_WILLNEED = 3;
 
@@ -89,10 +87,8 @@ internal static unsafe partial class LinuxNative
 
     private static readonly bool s_arm64 = RuntimeInformation.ProcessArchitecture == Architecture.Arm64;
 
-    /// <summary>O_DIRECTORY differs between the two architectures, and so does O_DIRECT.</summary>
+    /// <summary>It differs between the two architectures.</summary>
     public static int O_DIRECTORY => s_arm64 ? 0x4000 : 0x10000;
-
-    public static int O_DIRECT => s_arm64 ? 0x10000 : 0x4000;
 
     public static nint SYS_futex => s_arm64 ? 98 : 202;
 
@@ -100,9 +96,6 @@ internal static unsafe partial class LinuxNative
     public static nint SYS_futex_waitv => 449;
 
     public static nint SYS_membarrier => s_arm64 ? 283 : 324;
-
-    /// <summary>Since Linux 6.5; the same number everywhere.</summary>
-    public static nint SYS_cachestat => 451;
 
     public static nint SYS_preadv2 => s_arm64 ? 286 : 327;
 
@@ -222,10 +215,6 @@ internal static unsafe partial class LinuxNative
     public static partial nint preadv2(
         nint number, LinuxHandle file, LinuxIoVector* vectors, nint count, nint position, nint positionHigh, nint flags);
 
-    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true)]
-    public static partial nint cachestat(
-        nint number, LinuxHandle file, LinuxCacheRange* range, LinuxCacheState* state, nint flags);
-
     /// <summary>Returns the error number itself; errno stays as it was.</summary>
     [LibraryImport(Libc)]
     public static partial int posix_fadvise(LinuxHandle file, long offset, long length, int advice);
@@ -280,21 +269,6 @@ internal unsafe struct LinuxIoVector
 {
     public byte* Start;
     public nuint Length;
-}
-
-/// <summary>struct cachestat_range, in bytes.</summary>
-[StructLayout(LayoutKind.Sequential)]
-internal struct LinuxCacheRange
-{
-    public ulong Position;
-    public ulong Length;
-}
-
-/// <summary>struct cachestat, in pages.</summary>
-[StructLayout(LayoutKind.Sequential, Size = 40)]
-internal struct LinuxCacheState
-{
-    public ulong Cached;
 }
 
 /// <summary>struct statx, the fields used here; the layout is the same on all architectures (statx(2)).</summary>
