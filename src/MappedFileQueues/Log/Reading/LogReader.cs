@@ -376,9 +376,6 @@ internal sealed unsafe partial class LogReader(
     // P18 acquire: pairs with P18 full in FlushRound.
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
 
-    /// <summary>The header of the next message, for a waiter to watch; null while it cannot be reached, and at damage.</summary>
-    public ulong* FreeHeader => _next + FrameHeader.Size <= _bound && _stalledAt != Offset ? (ulong*)_next : null;
-
     /// <summary>Repairs the claim in the way if its owner is dead; true when no claim is in the way any longer.</summary>
     public bool TryRepairHole()
     {
