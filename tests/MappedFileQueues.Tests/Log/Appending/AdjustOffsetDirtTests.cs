@@ -12,7 +12,7 @@ public sealed class AdjustOffsetDirtTests : IDisposable
 {
     private const int Segment = 1 << 20;
 
-    private readonly CrashStore _store = new(Segment, ProducerMode.Exclusive) { Checksum = ChecksumMode.None };
+    private readonly CrashStore _store = new(Segment, ProducerMode.Exclusive);
 
     public void Dispose() => _store.Dispose();
 
@@ -83,11 +83,11 @@ public sealed class AdjustOffsetDirtTests : IDisposable
     private static byte[] ReadLog(CrashStore store) =>
         File.ReadAllBytes(Path.Combine(store.Path, "commitlog", "00000000000000000000.log"));
 
-    /// <summary>Each word of it is the header of a message of 8 bytes without checksum.</summary>
+    /// <summary>Each word of it looks like the header of a message of 8 bytes.</summary>
     private static void FillAndThrow(Span<byte> span)
     {
         for (int i = 0; i + 8 <= span.Length; i += 8)
-            BitConverter.TryWriteBytes(span[i..], 0x5000_0008UL);
+            BitConverter.TryWriteBytes(span[i..], 0x2000_0008UL);
         throw new InvalidDataException("given up");
     }
 }
