@@ -26,7 +26,7 @@ Waker (publish, abandon, and repair alike; an exclusive one has set "fence neede
   4. futex wake all;
   5. clear the flag by compare-and-swap from f.
   Killed before 5: the flag stays raised, so that the next waker does it all again. That message has no waker of its own: the
-  waiter's longest sleep of 100 ms covers it, and the next waker does. In the variants with dying wakers, the latecomer is
+  waiter's longest sleep of a second covers it, and the next waker does. In the variants with dying wakers, the latecomer is
   that next waker.
 
 What must be true:

@@ -25,7 +25,6 @@ internal static class BenchFigures
     public static IReadOnlyList<BenchFigureGroup> Groups { get; } =
     [
         InOneProcess("append_exclusive"),
-        InOneProcess("append_exclusive_nochecksum"),
         InOneProcess("append_shared"),
         InTwoProcesses("append_shared_2proc", "append_shared_2proc"),
         InOneProcess("append_batch"),
@@ -86,8 +85,8 @@ internal static class BenchFigures
     /// <summary>The figures that can be measured with cold files too.</summary>
     public static IReadOnlyList<string> ColdNames { get; } =
     [
-        "append_exclusive", "append_exclusive_nochecksum", "append_shared", "append_batch", "messages_append", "read_verify",
-        "read_noverify", "read_batch", "messages_read",
+        "append_exclusive", "append_shared", "append_batch", "messages_append", "read_verify", "read_noverify", "read_batch",
+        "messages_read",
     ];
 
     public static IEnumerable<string> Names => Groups.SelectMany(group => group.Names);

@@ -79,7 +79,6 @@ internal sealed class Agent
             StorePath = command["path"],
             SegmentSize = command.Number("segment", 64 * 1024 * 1024),
             ProducerMode = Enum.Parse<ProducerMode>(command.Text("mode", nameof(ProducerMode.Shared))),
-            Checksum = Enum.Parse<ChecksumMode>(command.Text("checksum", nameof(ChecksumMode.WriteAndVerify))),
             MaxUnconsumedBytes = command.Number("unread", 0),
             LockTimeout = TimeSpan.FromMilliseconds(command.Number("wait", 0)),
             ConsumerRetryInterval = Timeout.InfiniteTimeSpan,

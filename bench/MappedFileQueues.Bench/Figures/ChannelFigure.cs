@@ -46,7 +46,7 @@ internal sealed class ChannelFigure(ChildContext context)
     {
         string path = context.Path("store");
         double rate;
-        using (StructQueue queue = new(BenchStore.InOneSegment(path, count, ProducerMode.Shared, ChecksumMode.WriteAndVerify)))
+        using (StructQueue queue = new(BenchStore.InOneSegment(path, count, ProducerMode.Shared)))
         {
             queue.Prepare(RawFile.LengthFor(count));
             queue.Append(count);

@@ -37,7 +37,7 @@ internal sealed class SharedProducersFigure(ChildContext context) : PairFigure(c
     {
         string path = Context.Path("store");
         double rate;
-        using (StructQueue queue = new(BenchStore.InOneSegment(path, count, ProducerMode.Shared, ChecksumMode.WriteAndVerify)))
+        using (StructQueue queue = new(BenchStore.InOneSegment(path, count, ProducerMode.Shared)))
         {
             queue.Prepare(RawFile.LengthFor(count));
             Rendezvous.MeetToStart();

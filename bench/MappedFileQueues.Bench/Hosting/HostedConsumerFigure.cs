@@ -53,7 +53,7 @@ internal sealed class HostedConsumerFigure(ChildContext context, bool isBatch)
         string path = context.Path("raw-store");
         double nanoseconds;
         MappedFileQueueOptions options =
-            BenchStore.InOneSegment(path, count, ProducerMode.Shared, ChecksumMode.WriteAndVerify);
+            BenchStore.InOneSegment(path, count, ProducerMode.Shared);
         using (StructQueue queue = isBatch ? new BatchQueue(options, HostedQueue.BatchLength) : new StructQueue(options))
         {
             queue.Prepare(RawFile.LengthFor(count));

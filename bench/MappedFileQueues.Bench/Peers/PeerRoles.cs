@@ -54,7 +54,7 @@ internal static class PeerRoles
     private static BenchQueue Channel(string path, long count) => new ChannelQueue();
 
     private static Func<string, long, BenchQueue> Ours(ProducerMode mode) => (path, _) =>
-        Attached(BenchStore.InDefaultSegments(path, mode, ChecksumMode.WriteAndVerify));
+        Attached(BenchStore.InDefaultSegments(path, mode));
 
     /// <summary>Producer and consumer are there before the clock starts, as those of a peer are.</summary>
     private static StructQueue Attached(MappedFileQueueOptions options)
@@ -73,7 +73,7 @@ internal static class PeerRoles
     {
         PeerSides sides = new(
             FasterLog,
-            (path, count) => Attached(BenchStore.InOneSegment(path, count, Shared, ChecksumMode.WriteAndVerify)),
+            (path, count) => Attached(BenchStore.InOneSegment(path, count, Shared)),
             child.Messages,
             IsPrepared: true);
         return new StorePeerFigure(child, child.Task.Role, readName: null, sides).Measure();

@@ -21,11 +21,10 @@ internal static class ChildRoles
 {
     private static readonly Dictionary<string, Func<ChildContext, IReadOnlyList<Samples>>> s_roles = new()
     {
-        ["append_exclusive"] = child => Append(child, options => new StructQueue(options), Exclusive, WriteAndVerify),
-        ["append_exclusive_nochecksum"] = child => Append(child, options => new StructQueue(options), Exclusive, None),
-        ["append_shared"] = child => Append(child, options => new StructQueue(options), Shared, WriteAndVerify),
-        ["append_batch"] = child => Append(child, options => new BatchQueue(options), Shared, WriteAndVerify),
-        ["messages_append"] = child => Append(child, options => new MessageQueue(options), Shared, WriteAndVerify),
+        ["append_exclusive"] = child => Append(child, options => new StructQueue(options), Exclusive),
+        ["append_shared"] = child => Append(child, options => new StructQueue(options), Shared),
+        ["append_batch"] = child => Append(child, options => new BatchQueue(options), Shared),
+        ["messages_append"] = child => Append(child, options => new MessageQueue(options), Shared),
         ["read_verify"] = child => Read(child, options => new StructQueue(options), WriteAndVerify),
         ["read_noverify"] = child => Read(child, options => new StructQueue(options), WriteOnly),
         ["read_batch"] = child => Read(child, options => new BatchQueue(options), WriteAndVerify),
@@ -129,8 +128,8 @@ internal static class ChildRoles
         child => new MoveFigure(child, nodeCount, packLength, forwardName, backlogName, fetchName).Measure();
 
     private static IReadOnlyList<Samples> Append(
-        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, ChecksumMode checksum) =>
-        new AppendFigure(child, (path, count) => open(StoreOf(child, path, count, mode, checksum))).Measure();
+        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode) =>
+        new AppendFigure(child, (path, count) => open(StoreOf(child, path, count, mode, WriteAndVerify))).Measure();
 
     private static IReadOnlyList<Samples> Read(
         ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ChecksumMode checksum) =>

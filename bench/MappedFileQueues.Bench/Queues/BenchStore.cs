@@ -11,7 +11,8 @@ internal static class BenchStore
     private const long SegmentLengthMin = 64L << 20;
 
     /// <summary>A store whose first segment holds all the messages, so that nothing but appends is measured.</summary>
-    public static MappedFileQueueOptions InOneSegment(string path, long count, ProducerMode mode, ChecksumMode checksum) => new()
+    public static MappedFileQueueOptions InOneSegment(
+        string path, long count, ProducerMode mode, ChecksumMode checksum = ChecksumMode.WriteAndVerify) => new()
     {
         StorePath = path,
         SegmentSize = SegmentLengthFor(count),
@@ -21,7 +22,8 @@ internal static class BenchStore
     };
 
     /// <summary>Segments of the default length.</summary>
-    public static MappedFileQueueOptions InDefaultSegments(string path, ProducerMode mode, ChecksumMode checksum) => new()
+    public static MappedFileQueueOptions InDefaultSegments(
+        string path, ProducerMode mode, ChecksumMode checksum = ChecksumMode.WriteAndVerify) => new()
     {
         StorePath = path,
         ProducerMode = mode,

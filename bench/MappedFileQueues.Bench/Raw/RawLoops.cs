@@ -17,8 +17,8 @@ internal static unsafe class RawLoops
     /// <summary>Messages that <see cref="FollowInBatches"/> waits for.</summary>
     private const int FollowBatch = 64;
 
-    /// <summary>Published, without checksum, 64 bytes long.</summary>
-    private const ulong Header = (5UL << 28) | Message64.Length;
+    /// <summary>Published, 64 bytes long; the bare loops make no checksum.</summary>
+    private const ulong Header = (2UL << 28) | Message64.Length;
 
     private static readonly bool s_isAlone = Environment.ProcessorCount < 2;
 

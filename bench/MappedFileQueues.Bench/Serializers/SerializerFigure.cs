@@ -128,8 +128,7 @@ internal sealed class SerializerFigure<T>
         string path = _context.Path("store");
         long wrote = 0, took = 0, sum = 0, expected = 0;
         using (MappedFileQueue queue = new(BenchStore.InOneSegment(
-            path, (long)rounds * Round * FrameLengthMax / Message64.FrameLength, ProducerMode.Shared,
-            ChecksumMode.WriteAndVerify)))
+            path, (long)rounds * Round * FrameLengthMax / Message64.FrameLength, ProducerMode.Shared)))
         {
             MappedFileProducer producer = queue.Producer;
             MappedFileConsumer consumer = queue.Consumer;

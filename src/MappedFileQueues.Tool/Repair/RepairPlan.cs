@@ -16,7 +16,6 @@ namespace MappedFileQueues.Tool.Repair;
 /// <code>
 /// damage                                  repair
 /// a frame, or any stretch up to a frame   becomes padding
-/// messages without a checksum behind it   kept from the first place on from which headers lead to a known frame
 /// a segment that is missing or short      made of padding, or filled up with it
 /// all segments before one are missing     the log begins at that one
 /// the end of a batch is missing           padding of 8 bytes ends it: its messages stay
@@ -90,7 +89,7 @@ internal sealed class RepairPlan
             if (isBeginning)
                 AddLowWater(damage.Offset, _first = next);
             else
-                Pad(damage.Offset, FindEarlier(damage, next), damage);
+                Pad(damage.Offset, next, damage);
             return;
         }
 
@@ -101,21 +100,9 @@ internal sealed class RepairPlan
             return;
         }
 
-        long start = _store.Window.StartOf(damage.Offset);
-        long limit = Math.Min(start + SegmentLength, _passed);
-        long found = FindEarlier(damage, limit);
-        Pad(damage.Offset, found < limit ? found : _passed, damage);
+        Pad(damage.Offset, _passed, damage);
         if (damage.Kind is "missing" or "short")
             Repair(_store.Window.StartOf(_passed)).ZeroFrom = _passed;
-    }
-
-    /// <summary>Where messages without checksums go on, if that is before the next certain place.</summary>
-    private long FindEarlier(DamagedRange damage, long next)
-    {
-        bool isInSegment = _store.Window.StartOf(damage.Offset) == _store.Window.StartOf(next - 1);
-        bool isWorthIt = isInSegment && damage.Kind is not ("missing" or "short");
-        long found = isWorthIt ? ChainSearch.Find(_store, damage.Offset, next) : -1;
-        return found >= 0 ? found : next;
     }
 
     private void AddLowWater(long from, long to) => _steps.Add(new RepairStep(

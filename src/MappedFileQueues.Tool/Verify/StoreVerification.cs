@@ -61,14 +61,11 @@ internal sealed record StoreVerification
     /// <summary>The segments that were read.</summary>
     public int SegmentCount { get; set; }
 
-    /// <summary>The messages, whole or without a checksum.</summary>
+    /// <summary>The whole messages.</summary>
     public long MessageCount { get; set; }
 
     /// <summary>The messages' own bytes.</summary>
     public long MessageBytes { get; set; }
-
-    /// <summary>Those of the messages that have no checksum: only their headers were checked.</summary>
-    public long UncheckedCount { get; set; }
 
     /// <summary>Frames that are no messages.</summary>
     public long PaddingCount { get; set; }

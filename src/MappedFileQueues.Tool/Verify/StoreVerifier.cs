@@ -224,7 +224,7 @@ internal sealed class StoreVerifier : IDisposable
             if (scanner is not null && scanner.TryReadHeader(offset - scanner.Start, out ulong header))
             {
                 long landing = offset - scanner.Start + FrameHeader.FrameLength(FrameHeader.Length(header));
-                if (scanner.TryReadHeader(landing, out ulong behind) && FrameHeader.HasChecksum(FrameHeader.State(behind))
+                if (scanner.TryReadHeader(landing, out ulong behind) && FrameHeader.State(behind) != FrameState.Claimed
                     && scanner.IsWhole(behind, landing))
                     return scanner.Start + landing;
             }
@@ -259,7 +259,6 @@ internal sealed class StoreVerifier : IDisposable
         {
             _result.MessageCount++;
             _result.MessageBytes += FrameHeader.Length(frame.Header);
-            _result.UncheckedCount += FrameHeader.HasChecksum(frame.State) ? 0 : 1;
         }
         else if (frame.State == FrameState.Padding)
         {
@@ -274,7 +273,7 @@ internal sealed class StoreVerifier : IDisposable
             _result.DeadClaimCount++;
         }
 
-        if (!FrameHeader.BatchGoesOn(frame.State))
+        if (frame.State != FrameState.PublishedInBatch)
             _batchStart = -1;
         else if (_batchStart < 0)
             _batchStart = offset;

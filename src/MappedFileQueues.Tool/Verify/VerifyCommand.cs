@@ -82,8 +82,6 @@ internal static class VerifyCommand
         report.Add("offsets", $"{Report.Number(verification.FirstOffset)} to {Report.Number(verification.EndOffset)}");
         report.Add("segments", Report.Number(verification.SegmentCount));
         report.Add("messages", $"{Report.Number(verification.MessageCount)}, {Report.Bytes(verification.MessageBytes)}");
-        if (verification.UncheckedCount > 0)
-            report.Add("without checksum", Report.Number(verification.UncheckedCount));
         if (verification.OpenClaimCount > 0)
             report.Add("open claims", Report.Number(verification.OpenClaimCount));
         if (verification.DeadClaimCount > 0)

@@ -10,8 +10,8 @@ public enum CorruptionPolicy
 
     /// <summary>
     /// Continues with the next message that can be proved to be one: the one after the damaged frame when its length is credible,
-    /// otherwise the next frame whose checksum matches its offset, otherwise the next segment. Messages without a checksum prove
-    /// nothing, so the rest of their segment is lost. While nothing is certain yet, the consumer waits.
+    /// otherwise the next frame whose checksum matches its offset, otherwise the next segment. While nothing is certain yet, the
+    /// consumer waits.
     /// </summary>
     SkipMessage,
 

@@ -42,14 +42,11 @@ internal readonly struct FrameChecksum
         return FrameHeader.Make(low, Begin(offset, low));
     }
 
-    /// <summary>Whether a frame that has a checksum is whole; frames without a checksum pass.</summary>
+    /// <summary>Whether a message or padding is whole.</summary>
     public bool Matches(ulong header, long offset, ref byte payload)
     {
-        FrameState state = FrameHeader.State(header);
-        if (!FrameHeader.HasChecksum(state))
-            return true;
         uint crc = Begin(offset, (uint)header);
-        if (state != FrameState.Padding)
+        if (FrameHeader.State(header) != FrameState.Padding)
             crc = Crc32C.Append(crc, ref payload, FrameHeader.Length(header));
         return crc == FrameHeader.HighHalf(header);
     }

@@ -19,12 +19,6 @@ internal enum FrameState : uint
 
     /// <summary>A message whose batch continues with the next frame.</summary>
     PublishedInBatch = 4,
-
-    /// <summary>As <see cref="Published"/>, without a checksum.</summary>
-    PublishedUnchecked = 5,
-
-    /// <summary>As <see cref="PublishedInBatch"/>, without a checksum.</summary>
-    PublishedInBatchUnchecked = 6,
 }
 
 /// <summary>
@@ -76,31 +70,21 @@ internal static class FrameHeader
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static uint HighHalf(ulong header) => (uint)(header >> 32);
 
-    /// <summary>A message, with or without a checksum, single or in a batch.</summary>
+    /// <summary>A message, single or in a batch.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public static bool IsMessage(FrameState state) => state is FrameState.Published or >= FrameState.PublishedInBatch;
-
-    /// <summary>States whose high half is a checksum.</summary>
-    public static bool HasChecksum(FrameState state) =>
-        state is FrameState.Published or FrameState.PublishedInBatch or FrameState.Padding;
-
-    /// <summary>A message whose batch continues in the next frame.</summary>
-    public static bool BatchGoesOn(FrameState state) =>
-        state is FrameState.PublishedInBatch or FrameState.PublishedInBatchUnchecked;
+    public static bool IsMessage(FrameState state) => state is FrameState.Published or FrameState.PublishedInBatch;
 
     /// <summary>
     /// Whether a header that is not free can stand where <paramref name="room"/> bytes are left in the segment. Content of the
     /// file is hostile, so each of these is damage: an unknown state, a zero state with a length, an extended frame (this
-    /// version never writes one), a frame beyond the end, and a message without a checksum whose high half is not zero. One
-    /// flipped bit turns a message with a checksum, or a claim, into the last of these: it must not pass unverified.
+    /// version never writes one), and a frame beyond the end.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static bool IsPlausible(ulong header, long room)
     {
         FrameState state = State(header);
-        return state is not FrameState.Free and <= FrameState.PublishedInBatchUnchecked
+        return state is not FrameState.Free and <= FrameState.PublishedInBatch
             && ((uint)header & Extended) == 0
-            && (state < FrameState.PublishedUnchecked || HighHalf(header) == 0)
             && FrameLength(Length(header)) <= room;
     }
 }

@@ -55,7 +55,8 @@ internal sealed unsafe class ReaderWait : SignalWaits, IDisposable
         lock (Waits)
         {
             PublicNames.ThrowIfDisposed(_disposed, PublicNames.Reader);
-            return Signal.Prepare(out sequence);
+            TimeSpan sleep = Signal.Prepare(out sequence);
+            return sleep < WakeSignal.UnwokenSleepMax ? sleep : WakeSignal.UnwokenSleepMax;
         }
     }
 

@@ -14,9 +14,6 @@ internal static class Crc32C
     /// <summary>Up to this length the steps over a known length are written out.</summary>
     private const int KnownMax = 64;
 
-    /// <summary>Up to this length words are copied one by one.</summary>
-    private const int ShortCopyMax = 128;
-
     /// <summary>The usual CRC-32C of the bytes (initial value and final inversion of RFC 3720).</summary>
     public static uint Compute(ReadOnlySpan<byte> bytes)
     {
@@ -148,37 +145,6 @@ internal static class Crc32C
         ulong tail = LoadTail(ref Unsafe.Add(ref source, whole), length & 7);
         StoreTail(ref Unsafe.Add(ref destination, whole), tail, length & 7);
         return (uint)Step(running, tail);
-    }
-
-    /// <summary>
-    /// Copies. Short messages are copied eight bytes at a time: a message was often written field by field a moment ago, and a
-    /// wide load over fresh narrow stores waits until they have left the store buffer (measured: 64 bytes by one 512-bit move
-    /// take longer than by eight words with a checksum).
-    /// </summary>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public static void Copy(ref byte destination, ref byte source, int length)
-    {
-        if (length > ShortCopyMax || (length & 7) != 0)
-        {
-            Unsafe.CopyBlockUnaligned(ref destination, ref source, (uint)length);
-            return;
-        }
-
-        nint i = 0;
-        for (; i + 32 <= length; i += 32)
-        {
-            ulong a = Load(ref source, i);
-            ulong b = Load(ref source, i + 8);
-            ulong c = Load(ref source, i + 16);
-            ulong d = Load(ref source, i + 24);
-            Store(ref destination, i, a);
-            Store(ref destination, i + 8, b);
-            Store(ref destination, i + 16, c);
-            Store(ref destination, i + 24, d);
-        }
-
-        for (; i < length; i += 8)
-            Store(ref destination, i, Load(ref source, i));
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

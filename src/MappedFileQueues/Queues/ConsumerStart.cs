@@ -79,7 +79,7 @@ internal static unsafe class ConsumerStart
             ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
             return header != 0
                 && FrameHeader.IsPlausible(header, segment.Usable - position)
-                && FrameHeader.HasChecksum(FrameHeader.State(header))
+                && FrameHeader.State(header) != FrameState.Claimed
                 && IsThere(segment, position, FrameHeader.FrameLength(FrameHeader.Length(header)))
                 && store.Checksum.Matches(header, offset, ref segment.Pointer[position + FrameHeader.Size]);
         }

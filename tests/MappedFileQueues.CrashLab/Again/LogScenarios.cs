@@ -5,7 +5,7 @@ using MappedFileQueues.Format;
 namespace MappedFileQueues.CrashLab.Again;
 
 /// <summary>Appends at the level Group, over the edges of some segments.</summary>
-internal sealed class AppendAgain(ProducerMode mode, ChecksumMode checksum) : RepeatScenario
+internal sealed class AppendAgain(ProducerMode mode) : RepeatScenario
 {
     private const int AppendedCount = 12;
 
@@ -13,7 +13,6 @@ internal sealed class AppendAgain(ProducerMode mode, ChecksumMode checksum) : Re
     {
         MappedFileQueueOptions options = Options(os);
         options.ProducerMode = mode;
-        options.Checksum = checksum;
         return new MappedFileQueue(options);
     }
 
@@ -23,15 +22,8 @@ internal sealed class AppendAgain(ProducerMode mode, ChecksumMode checksum) : Re
 }
 
 /// <summary>Flushes what several appends have left.</summary>
-internal sealed class FlushAgain(ChecksumMode checksum) : RepeatScenario
+internal sealed class FlushAgain : RepeatScenario
 {
-    public override MappedFileQueue Open(SimServices os)
-    {
-        MappedFileQueueOptions options = Options(os);
-        options.Checksum = checksum;
-        return new MappedFileQueue(options);
-    }
-
     protected override void Begin(MappedFileQueue queue)
     {
         AppendUnnumbered(queue, 9);

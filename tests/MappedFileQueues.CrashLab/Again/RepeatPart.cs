@@ -20,11 +20,7 @@ internal sealed class RepeatPart : LabPart
         () => new TrimAgain { Recycles = true, EndsThere = true, HasNoRecord = true },
         () => new TrimAgain { Recycles = true, IsUnflushed = true }, () => new TrimAgain { IsUnflushed = true },
         () => new TrimAgain { Recycles = true, AppendsBefore = true },
-        () => new AppendAgain(ProducerMode.Shared, ChecksumMode.WriteAndVerify),
-        () => new AppendAgain(ProducerMode.Exclusive, ChecksumMode.WriteAndVerify),
-        () => new AppendAgain(ProducerMode.Shared, ChecksumMode.None),
-        () => new AppendAgain(ProducerMode.Exclusive, ChecksumMode.None),
-        () => new FlushAgain(ChecksumMode.WriteAndVerify), () => new FlushAgain(ChecksumMode.None),
+        () => new AppendAgain(ProducerMode.Shared), () => new AppendAgain(ProducerMode.Exclusive), () => new FlushAgain(),
         () => new RecoverAgain(), () => new RecoverPoisonAgain(),
     ];
 

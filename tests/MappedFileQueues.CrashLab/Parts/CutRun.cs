@@ -138,7 +138,7 @@ internal sealed class CutRun(
         Check(plan, model, boot, isCut: false, _random.Next(), _ => CutImage.OfKill(disk, tracksMedium: false));
         for (int i = 0; i < (retains ? CutsPerPictureRetaining : CutsPerPicture); i++)
             Check(plan, model, BootId(), isCut: true, _random.Next(), random => CutImage.OfCut(disk, random, tracksMedium: true));
-        for (int i = 0; i < LossesPerPicture && plan.Checksum != ChecksumMode.None; i++)
+        for (int i = 0; i < LossesPerPicture; i++)
         {
             result.Add("losses in the same boot");
             Check(plan, model, boot, isCut: true, _random.Next(), random => CutImage.OfCut(disk, random, tracksMedium: true),

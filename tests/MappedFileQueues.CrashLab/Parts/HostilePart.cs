@@ -44,7 +44,7 @@ internal sealed class HostilePart : LabPart
             using var child = new LabChild(
             [
                 Verb, options.Planted.Length > 0 ? options.Planted : "None", folder, (kind & 1) == 0 ? "struct" : "messages",
-                (kind & 2) == 0 ? "checked" : "unchecked", (kind & 4) == 0 ? "same" : "cut",
+                (kind & 2) == 0 ? "verified" : "unverified", (kind & 4) == 0 ? "same" : "cut",
                 (seed & int.MaxValue).ToString(CultureInfo.InvariantCulture),
                 SamplesPerFile.ToString(CultureInfo.InvariantCulture), "0", "1", policy,
             ]);

@@ -25,7 +25,7 @@ internal sealed record LabPlan
     {
         SegmentLength = s_segmentLengths[random.Next(s_segmentLengths.Length)];
         IsExclusive = random.Next(3) == 0;
-        Checksum = random.Next(6) == 0 ? ChecksumMode.None : ChecksumMode.WriteAndVerify;
+        Checksum = random.Next(6) == 0 ? ChecksumMode.WriteOnly : ChecksumMode.WriteAndVerify;
         HasFence = random.Next(2) == 0;
         ProcessCount = random.Next(1, 4);
         LengthKind = random.Next(4);

@@ -31,9 +31,6 @@ internal sealed class LogEntry(int producer, long number, int length, int unit)
 
     /// <summary>The offset of its header; -1 while nobody has said.</summary>
     public long Offset { get; set; } = -1;
-
-    /// <summary>Whether its frame has a checksum.</summary>
-    public bool HasChecksum { get; init; } = true;
 }
 
 /// <summary>An entry as it was at the moment of a picture.</summary>

@@ -146,7 +146,7 @@ internal sealed partial class Workload
     private LogEntry Begin(int index, int length, int unit)
     {
         long number = _numbers[index] = _numbers.GetValueOrDefault(index) + 1;
-        return _model.Add(new LogEntry(index, number, length, unit) { HasChecksum = _plan.Checksum != ChecksumMode.None });
+        return _model.Add(new LogEntry(index, number, length, unit));
     }
 
     private byte[] Bytes(LogEntry entry) => LabMessage.Make(_model.Seed, entry.Producer, entry.Number, entry.Length);

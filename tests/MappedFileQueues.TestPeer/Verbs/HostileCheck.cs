@@ -8,13 +8,12 @@ namespace MappedFileQueues.TestPeer.Verbs;
 /// <item>Every message that lies wholly before the damage is read exactly, then comes the end or an exception of the
 /// library.</item>
 /// <item>Damage in free space, in `control`, in the checkpoint or in a lock file loses no message.</item>
-/// <item>With checksums whatever is read is what was written at that offset.</item>
+/// <item>Whoever verifies reads only what was written at that offset.</item>
 /// </list>
 /// </summary>
 internal sealed class HostileCheck(HostileStore store)
 {
     private readonly Dictionary<long, HostileMessage> _byOffset = store.Messages.ToDictionary(message => message.Offset);
-    private readonly bool _isChecked = store.Messages[0].HasChecksum;
 
     private HashSet<long> _mustBeRead = [];
 
@@ -26,7 +25,7 @@ internal sealed class HostileCheck(HostileStore store)
     {
         _mustBeRead = [];
         bool isSegment = damage.File.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal);
-        if (store.Policy != CorruptionPolicy.SkipMessage || !_isChecked || !isSegment
+        if (store.Policy != CorruptionPolicy.SkipMessage || !store.Verifies || !isSegment
             || damage.Kind is HostileKind.Directory or HostileKind.Loop
             || !StoreNames.TryParseSegment(Path.GetFileName(damage.File), out long start)
             || start + HostileStore.SegmentLength > store.FlushedOffset)
@@ -65,7 +64,7 @@ internal sealed class HostileCheck(HostileStore store)
             && reading.Messages[0].Offset == offset
             && reading.Messages[0].Bytes.AsSpan().SequenceEqual(bytes))
             return null;
-        return !_isChecked ? null : $"the message appended at {offset} is not there";
+        return !store.Verifies ? null : $"the message appended at {offset} is not there";
     }
 
     private bool IsWhole(HostileMessage message, long start, byte[] before, byte[] now)
@@ -97,7 +96,7 @@ internal sealed class HostileCheck(HostileStore store)
                 return $"message {i}: read one at {reading.Messages[i].Offset} instead of the one at {certain[i].Offset}";
         }
 
-        if (!_isChecked)
+        if (!store.Verifies)
             return null;
         HashSet<long> read = [.. reading.Messages.Select(message => message.Offset)];
         long lost = _mustBeRead.FirstOrDefault(at => at >= start && !read.Contains(at), -1);
@@ -116,12 +115,10 @@ internal sealed class HostileCheck(HostileStore store)
     }
 
     /// <summary>
-    /// After a power cut half a batch is none, so a batch lies before the damage as a whole or not at all; and nobody vouches
-    /// for a frame without checksum above the checkpoint.
+    /// After a power cut half a batch is none, so a batch lies before the damage as a whole or not at all.
     /// </summary>
-    private bool IsCertain(HostileMessage message, long firstBad) => store.IsCut
-        ? message.UnitEnd <= firstBad && (message.HasChecksum || message.UnitEnd <= store.FlushedOffset)
-        : message.End <= firstBad;
+    private bool IsCertain(HostileMessage message, long firstBad) =>
+        (store.IsCut ? message.UnitEnd : message.End) <= firstBad;
 
     /// <summary>The offset of the first byte of the log that may be wrong; the largest number when none is.</summary>
     private static long FirstBadByte(HostileDamage damage)
@@ -141,13 +138,11 @@ internal sealed class HostileCheck(HostileStore store)
     }
 
     /// <summary>
-    /// A power cut leaves two things without a witness: which of the segments before a gap retention had removed (only the
-    /// run up to the checkpoint counts), and messages without checksum above the checkpoint that can still be read.
+    /// A power cut leaves no witness for which of the segments before a gap retention had removed: only the run up to the
+    /// checkpoint counts.
     /// </summary>
-    private bool IsSecondBlow(HostileDamage damage) => store.IsCut
-        && (damage.File == StoreNames.Checkpoint
-            ? !_isChecked
-            : damage.Kind == HostileKind.Remove && FirstBadByte(damage) < store.FlushedOffset);
+    private bool IsSecondBlow(HostileDamage damage) =>
+        store.IsCut && damage.Kind == HostileKind.Remove && FirstBadByte(damage) < store.FlushedOffset;
 
     /// <summary>
     /// Without its meta page a store is none, and what cannot be opened as a file cannot be used. Who attaches also refuses a

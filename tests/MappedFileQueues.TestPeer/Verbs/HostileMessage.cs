@@ -17,8 +17,7 @@ internal struct HostileStruct
 /// <param name="UnitOffset">Where its batch begins; its own offset when it is in none.</param>
 /// <param name="UnitEnd">Behind the last byte of its batch's payloads; of its own when it is in none.</param>
 /// <param name="Payload">Its bytes.</param>
-/// <param name="HasChecksum">Whether its frame carries one.</param>
-internal sealed record HostileMessage(long Offset, long UnitOffset, long UnitEnd, byte[] Payload, bool HasChecksum)
+internal sealed record HostileMessage(long Offset, long UnitOffset, long UnitEnd, byte[] Payload)
 {
     private const int HeaderLength = 8;
 

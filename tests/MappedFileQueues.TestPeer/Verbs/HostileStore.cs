@@ -30,15 +30,14 @@ internal sealed class HostileStore
     private readonly List<HostileMessage> _messages = [];
     private readonly List<string> _directories = [];
     private readonly bool _isStruct;
-    private readonly bool _isChecked;
 
-    public HostileStore(string path, bool isStruct, bool isChecked, bool isCut, CorruptionPolicy policy)
+    public HostileStore(string path, bool isStruct, bool verifies, bool isCut, CorruptionPolicy policy)
     {
         Path = path;
         Policy = policy;
         IsCut = isCut;
+        Verifies = verifies;
         _isStruct = isStruct;
-        _isChecked = isChecked;
         Make();
         RemoveSpareSegments();
         if (isCut)
@@ -55,6 +54,9 @@ internal sealed class HostileStore
 
     /// <summary>The store looks as if the machine had been started anew since it was used.</summary>
     public bool IsCut { get; }
+
+    /// <summary>Consumers verify checksums; a reader without a queue always does.</summary>
+    public bool Verifies { get; }
 
     /// <summary>All messages, in order.</summary>
     public IReadOnlyList<HostileMessage> Messages => _messages;
@@ -75,7 +77,7 @@ internal sealed class HostileStore
         StorePath = Path,
         SegmentSize = SegmentLength,
         ProducerMode = mode,
-        Checksum = _isChecked ? ChecksumMode.WriteAndVerify : ChecksumMode.None,
+        Checksum = Verifies ? ChecksumMode.WriteAndVerify : ChecksumMode.WriteOnly,
         Corruption = Policy,
         ConsumerSpinWaitDuration = TimeSpan.Zero,
         // What is damaged here was never flushed: recovery walks over all of it.
@@ -161,7 +163,7 @@ internal sealed class HostileStore
             int length = s_lengths[index % s_lengths.Length];
             long at = queue.Append(index, length);
             byte[] bytes = HostileQueue.BytesOf(_isStruct, index, length);
-            _messages.Add(new HostileMessage(at, at, at + FrameHeader.Size + bytes.Length, bytes, _isChecked));
+            _messages.Add(new HostileMessage(at, at, at + FrameHeader.Size + bytes.Length, bytes));
         }
     }
 
@@ -179,7 +181,7 @@ internal sealed class HostileStore
         }
 
         long end = parts[^1].Offset + FrameHeader.Size + parts[^1].Bytes.Length;
-        _messages.AddRange(parts.Select(part => new HostileMessage(part.Offset, start, end, part.Bytes, _isChecked)));
+        _messages.AddRange(parts.Select(part => new HostileMessage(part.Offset, start, end, part.Bytes)));
     }
 
     /// <summary>All but the segment behind the tail's: tiny segments are made many at once, and they are all alike.</summary>

@@ -4,7 +4,7 @@ using System.Globalization;
 namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
-/// `hostile FOLDER struct|messages checked|unchecked same|cut SEED COUNT|all PART PARTS POLICY`: makes a store, then for each
+/// `hostile FOLDER struct|messages verified|unverified same|cut SEED COUNT|all PART PARTS POLICY`: makes a store, then for each
 /// damage writes it anew, damages it and reads it back: by a reader that leaves no trace, by a known and by a new consumer,
 /// and, in turn, after an append. Prints `AT n …` before each damage, `BAD n …` for each complaint, and `DONE n` last, so that
 /// the parent of a process that was killed, or that hangs, knows over what.
@@ -19,7 +19,7 @@ internal static class HostileVerb
     public static int Run(string[] arguments)
     {
         var store = new HostileStore(
-            Path.Combine(arguments[0], "store"), arguments[1] == "struct", arguments[2] == "checked", arguments[3] == "cut",
+            Path.Combine(arguments[0], "store"), arguments[1] == "struct", arguments[2] == "verified", arguments[3] == "cut",
             Enum.Parse<CorruptionPolicy>(arguments[8]));
         int seed = int.Parse(arguments[4], CultureInfo.InvariantCulture);
         IEnumerable<HostileDamage> damages = arguments[5] == "all"

@@ -6,14 +6,14 @@ namespace MappedFileQueues.Tests.Crash;
 
 /// <summary>
 /// A message that can be told whole from torn: a length, a sum, a text, then words that each look like the header of a short
-/// message without checksum. Wherever the engine would read a stale byte as a header, a ghost appears that does not parse.
+/// message. Wherever the engine would read a stale byte as a header, the checksum does not fit.
 /// </summary>
 internal static class CrashMessage
 {
     private const int TextAt = 8;
 
-    /// <summary>State 5 (published, unchecked), 8 bytes of payload: behind it follows the next such header.</summary>
-    private const ulong LooksLikeHeader = 0x5000_0008;
+    /// <summary>State 2 (published), 8 bytes of payload: behind it follows the next such header.</summary>
+    private const ulong LooksLikeHeader = 0x2000_0008;
 
     /// <summary>A message of this size, or of as many bytes as the text needs.</summary>
     public static byte[] Make(string text, int size)

@@ -11,18 +11,15 @@ internal sealed class CrashStore(long segmentSize = 1 << 20, ProducerMode mode =
 
     public ProducerMode Mode => mode;
 
-    public ChecksumMode Checksum { get; init; } = ChecksumMode.WriteAndVerify;
-
     /// <summary>The command that opens the store in a child.</summary>
     public string OpenCommand => string.Create(
-        CultureInfo.InvariantCulture, $"open path={Path} segment={segmentSize} mode={mode} checksum={Checksum}");
+        CultureInfo.InvariantCulture, $"open path={Path} segment={segmentSize} mode={mode}");
 
     public MappedFileQueue Open(ProducerMode? otherMode = null, TimeSpan lockTimeout = default) => new(new MappedFileQueueOptions
     {
         StorePath = Path,
         SegmentSize = segmentSize,
         ProducerMode = otherMode ?? mode,
-        Checksum = Checksum,
         LockTimeout = lockTimeout,
         // Nothing happens here that the test did not ask for.
         Durability = DurabilityLevel.PageCache,

@@ -67,7 +67,7 @@ internal static class FormatTwo
             uint high = (uint)(header >> 32);
             int length = (int)(low & 0x0FFF_FFFF);
             int state = (int)(low >> 28) & 7;
-            Assert.InRange(state, 1, 6);
+            Assert.InRange(state, 1, 4);
             Assert.Equal(0u, low >> 31);
             Assert.InRange(position + 8 + length, 8, segment.Length);
             byte[] payload = segment.AsSpan(position + 8, length).ToArray();
@@ -75,8 +75,7 @@ internal static class FormatTwo
             {
                 2 or 4 => FrameCrc(logId, start + position, low, payload),
                 3 => FrameCrc(logId, start + position, low, []),
-                1 => high,
-                _ => 0,
+                _ => high,
             };
             Assert.Equal(expected, high);
             yield return new Frame(start + position, state, high, payload);

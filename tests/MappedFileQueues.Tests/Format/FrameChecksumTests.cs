@@ -76,13 +76,6 @@ public sealed class FrameChecksumTests
     public void PaddingHeader_LongerThanAnyFrame_Throws() =>
         Assert.Throws<ArgumentOutOfRangeException>(() => _checksum.PaddingHeader(4096, (1L << 28) + 8));
 
-    [Fact]
-    public void Matches_UncheckedFrame_PassesWhateverItHolds()
-    {
-        byte[] payload = [1, 2, 3];
-        Assert.True(_checksum.Matches(FrameHeader.LowHalf(3, FrameState.PublishedUnchecked), 0, ref payload[0]));
-    }
-
     /// <summary>The id's bytes are hashed in the order in which they lie in the meta page.</summary>
     [Fact]
     public void StoreId_InMetaPage_HasTheOrderThatIsHashed()

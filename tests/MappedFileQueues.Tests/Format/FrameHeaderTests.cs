@@ -40,33 +40,29 @@ public sealed class FrameHeaderTests
     }
 
     [Theory]
-    [InlineData(FrameState.Free, false, false, false)]
-    [InlineData(FrameState.Claimed, false, false, false)]
-    [InlineData(FrameState.Published, true, true, false)]
-    [InlineData(FrameState.Padding, false, true, false)]
-    [InlineData(FrameState.PublishedInBatch, true, true, true)]
-    [InlineData(FrameState.PublishedUnchecked, true, false, false)]
-    [InlineData(FrameState.PublishedInBatchUnchecked, true, false, true)]
-    internal void State_Each_SaysWhatItIs(FrameState state, bool isMessage, bool hasChecksum, bool batchGoesOn)
-    {
+    [InlineData(FrameState.Free, false)]
+    [InlineData(FrameState.Claimed, false)]
+    [InlineData(FrameState.Published, true)]
+    [InlineData(FrameState.Padding, false)]
+    [InlineData(FrameState.PublishedInBatch, true)]
+    [InlineData((FrameState)5, false)]
+    [InlineData((FrameState)6, false)]
+    [InlineData((FrameState)7, false)]
+    internal void IsMessage_State_SaysWhetherItIsOne(FrameState state, bool isMessage) =>
         Assert.Equal(isMessage, FrameHeader.IsMessage(state));
-        Assert.Equal(hasChecksum, FrameHeader.HasChecksum(state));
-        Assert.Equal(batchGoesOn, FrameHeader.BatchGoesOn(state));
-    }
 
     [Theory]
     [InlineData(FrameState.Claimed, 4088, 7u, true)]
     [InlineData(FrameState.Published, 4088, 7u, true)]
     [InlineData(FrameState.Padding, 0, 7u, true)]
-    [InlineData(FrameState.PublishedUnchecked, 4088, 0u, true)]
-    [InlineData(FrameState.PublishedInBatchUnchecked, 0, 0u, true)]
+    [InlineData(FrameState.PublishedInBatch, 0, 0u, true)]
     [InlineData(FrameState.Free, 1, 0u, false)]
     [InlineData(FrameState.Free, 0, 7u, false)]
+    [InlineData((FrameState)5, 8, 0u, false)]
+    [InlineData((FrameState)6, 8, 0u, false)]
     [InlineData((FrameState)7, 8, 0u, false)]
     [InlineData(FrameState.Published, 4089, 7u, false)]
     [InlineData(FrameState.Claimed, 0x0FFF_FFFF, 7u, false)]
-    [InlineData(FrameState.PublishedUnchecked, 8, 1u, false)]
-    [InlineData(FrameState.PublishedInBatchUnchecked, 8, 0x8000_0000u, false)]
     internal void IsPlausible_Header_OnlyWhatSomebodyCanHaveWritten(FrameState state, int length, uint high, bool expected)
     {
         ulong header = FrameHeader.Make(FrameHeader.LowHalf(length, state), high);
@@ -76,5 +72,5 @@ public sealed class FrameHeaderTests
 
     [Fact]
     public void IsPlausible_NoRoom_IsFalse() =>
-        Assert.False(FrameHeader.IsPlausible(FrameHeader.LowHalf(0, FrameState.PublishedUnchecked), 7));
+        Assert.False(FrameHeader.IsPlausible(FrameHeader.LowHalf(0, FrameState.Published), 7));
 }

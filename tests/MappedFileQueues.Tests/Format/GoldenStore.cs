@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Format;
 
 /// <summary>
 /// A small store in which nothing is left to chance: fixed identity, time and boot. It holds a frame of each state: a message,
-/// an empty one, an abandoned claim, a batch, a message and a batch without checksum, the padding at a segment's end, and, when
+/// an empty one, an abandoned claim, a batch, the padding at a segment's end, and, when
 /// the test asks for it, an open claim.
 /// </summary>
 internal sealed class GoldenStore : IDisposable
@@ -37,9 +37,9 @@ internal sealed class GoldenStore : IDisposable
                 first.Flush();
             }
 
-            using (MappedFileQueue second = Open(path, ChecksumMode.None))
+            using (MappedFileQueue second = Open(path, ChecksumMode.WriteOnly))
             {
-                second.Producer.Produce("unchecked"u8);
+                second.Producer.Produce("WriteOnly"u8);
                 second.Producer.ProduceBatch([new byte[] { 4, 4, 4, 4 }, new byte[] { 5 }]);
             }
 

@@ -23,23 +23,23 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
     private static readonly bool s_isExhaustive = Environment.GetEnvironmentVariable("MFQ_HOSTILE") == "all";
 
     [Theory]
-    [InlineData("messages", "checked", "same", "SkipMessage")]
-    [InlineData("struct", "checked", "cut", "SkipMessage")]
-    [InlineData("struct", "unchecked", "same", "SkipMessage")]
-    [InlineData("messages", "checked", "cut", "SkipSegment")]
-    [InlineData("messages", "checked", "same")]
-    [InlineData("messages", "unchecked", "same")]
-    [InlineData("messages", "checked", "cut")]
-    [InlineData("messages", "unchecked", "cut")]
-    [InlineData("struct", "checked", "same")]
-    [InlineData("struct", "unchecked", "same")]
-    [InlineData("struct", "checked", "cut")]
-    [InlineData("struct", "unchecked", "cut")]
-    [InlineData("messages", "checked", "same", "Throw", "--portable")]
-    [InlineData("struct", "checked", "cut", "Throw", "--portable")]
-    [InlineData("struct", "checked", "same", "SkipMessage", "--portable")]
+    [InlineData("messages", "verified", "same", "SkipMessage")]
+    [InlineData("struct", "verified", "cut", "SkipMessage")]
+    [InlineData("struct", "unverified", "same", "SkipMessage")]
+    [InlineData("messages", "verified", "cut", "SkipSegment")]
+    [InlineData("messages", "verified", "same")]
+    [InlineData("messages", "unverified", "same")]
+    [InlineData("messages", "verified", "cut")]
+    [InlineData("messages", "unverified", "cut")]
+    [InlineData("struct", "verified", "same")]
+    [InlineData("struct", "unverified", "same")]
+    [InlineData("struct", "verified", "cut")]
+    [InlineData("struct", "unverified", "cut")]
+    [InlineData("messages", "verified", "same", "Throw", "--portable")]
+    [InlineData("struct", "verified", "cut", "Throw", "--portable")]
+    [InlineData("struct", "verified", "same", "SkipMessage", "--portable")]
     public void Read_DamagedStore_GivesWhatLiesBeforeTheDamage(
-        string kind, string checksum, string boot, string policy = "Throw", params string[] platform)
+        string kind, string reading, string boot, string policy = "Throw", params string[] platform)
     {
         int seed = Environment.GetEnvironmentVariable("MFQ_SEED") is { } text
             ? int.Parse(text, CultureInfo.InvariantCulture)
@@ -53,7 +53,7 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
             string count = s_isExhaustive ? "all" : SamplesPerFile.ToString(CultureInfo.InvariantCulture);
             string seedText = seed.ToString(CultureInfo.InvariantCulture);
             using ChildProcess child = ChildProcess.StartPeer(
-                [.. platform, "hostile", folder, kind, checksum, boot, seedText, count, "0", "1", policy]);
+                [.. platform, "hostile", folder, kind, reading, boot, seedText, count, "0", "1", policy]);
             int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(3));
             Judge(child, code, seed);
         }

@@ -280,20 +280,6 @@ public sealed class SteppingOverTests
         Assert.Equal(0, wakesAfter);
     }
 
-    /// <summary>Without checksums nothing proves where the next message begins: the next segment does.</summary>
-    [Fact]
-    public void SkipMessage_WithoutChecksums_GoesToTheNextSegment()
-    {
-        const int segment = 4096;
-        using var store = new CrashStore(segment) { Checksum = ChecksumMode.None };
-        using MappedFileQueue queue = store.Open();
-        string[] texts = [.. Enumerable.Range(0, 120).Select(i => $"m{i}")];
-        CrashStore.Append(queue, texts);
-        Damage(store, FrameLength, 8);
-        using MappedFileConsumer consumer = Skipping(queue, "c");
-        Assert.Equal([texts[0], .. texts[(segment / FrameLength)..]], ReadOn(consumer));
-    }
-
     private static MappedFileConsumer Skipping(MappedFileQueue queue, string name) =>
         queue.OpenConsumer(name, new ConsumerOptions { Corruption = CorruptionPolicy.SkipMessage });
 

@@ -62,19 +62,6 @@ public sealed class Crc32CTests
     }
 
     [Fact]
-    public void Copy_EveryLength_CopiesAndTouchesNothingElse()
-    {
-        byte[] source = new byte[256];
-        new Random(5).NextBytes(source);
-        for (int length = 0; length <= 200; length++)
-        {
-            byte[] destination = Guarded();
-            Crc32C.Copy(ref destination[3], ref source[5], length);
-            ExpectCopied(source.AsSpan(5, length), destination, 3);
-        }
-    }
-
-    [Fact]
     public void Step_EightBytes_EqualsBitByBit()
     {
         ulong data = 0x0123_4567_89AB_CDEF;

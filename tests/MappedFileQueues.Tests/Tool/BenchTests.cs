@@ -25,7 +25,6 @@ public sealed class BenchTests
     private static readonly Dictionary<string, string> s_units = new()
     {
         ["append_exclusive"] = "ns",
-        ["append_exclusive_nochecksum"] = "ns",
         ["append_shared"] = "ns",
         ["append_shared_2proc"] = "msg/s",
         ["append_batch"] = "ns",

@@ -139,16 +139,16 @@ public sealed class DamagedStoreTests : IDisposable
     }
 
     /// <summary>
-    /// Messages without a checksum prove nothing, so the rest of their segment is lost; no segment follows, and somebody may
-    /// still append. The end of what can be read is not the end of the log, and is not taken for it.
+    /// Nothing that follows the damage is whole, no segment follows, and somebody may still append. The end of what can be read
+    /// is not the end of the log, and is not taken for it.
     /// </summary>
     [Theory]
     [InlineData(false)]
     [InlineData(true)]
     public void ConsumeSkipDamage_NothingBehindItIsCertain_IsAnError(bool isHeldOpen)
     {
-        string path = Path.Combine(_temp.Root, "unchecked");
-        MappedFileQueueOptions options = new() { StorePath = path, Checksum = ChecksumMode.None };
+        string path = Path.Combine(_temp.Root, "damaged");
+        MappedFileQueueOptions options = new() { StorePath = path };
         using MappedFileQueue queue = new(options);
         for (int index = 0; index < 5; index++)
             queue.Producer.Produce("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"u8);
@@ -158,7 +158,7 @@ public sealed class DamagedStoreTests : IDisposable
             Path.Combine(path, FileOf(0)), FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite))
         {
             file.Position = OffsetOf(2);
-            file.Write([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
+            file.Write([.. Enumerable.Repeat((byte)0xFF, 3 * FrameLength)]);
         }
 
         ToolRun run = ToolRun.Of("consume", path, "--skip-damage");

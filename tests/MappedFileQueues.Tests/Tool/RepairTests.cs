@@ -222,35 +222,6 @@ public sealed class RepairTests : IDisposable
         ToolRun.Of("repair", _temp.StorePath, "--dry-run").Expect(3);
     }
 
-    /// <summary>
-    /// Messages without checksums behind a damaged header: nothing proves them to a reader, and the engine refuses the log. The
-    /// row of headers that leads to the end of the segment does, once an operator asks.
-    /// </summary>
-    [Fact]
-    public void Repair_MessagesWithoutChecksums_KeepsThoseBehindTheDamage()
-    {
-        MappedFileQueueOptions options = new()
-        {
-            StorePath = _temp.StorePath,
-            Checksum = ChecksumMode.None,
-            SegmentSize = SegmentSize,
-        };
-        using (MappedFileQueue queue = new(options))
-        {
-            for (int number = 0; number < Count; number++)
-                queue.Producer.Produce(System.Text.Encoding.ASCII.GetBytes($"{number:D20}".PadRight(120, 'x')));
-            queue.Flush();
-        }
-
-        Damage("header", 42);
-        Assert.Equal(42 + Count - 64, ToolRun.Of("consume", _temp.StorePath, "--skip-damage").Expect(0).Lines.Length);
-
-        ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);
-
-        Assert.Equal(Enumerable.Range(0, Count).Where(number => number != 42), Numbers());
-        ToolRun.WithInput([.. "later\n"u8], "produce", _temp.StorePath).Expect(0);
-    }
-
     /// <summary>What a reader that skips damage reads before, every reader reads afterwards.</summary>
     [Fact]
     public void Repair_RandomDamage_AllThatCouldBeReadCanBeRead()

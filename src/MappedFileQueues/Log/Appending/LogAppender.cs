@@ -28,7 +28,6 @@ internal abstract unsafe class LogAppender : IProducerLanes
         Flusher = flusher;
         Roller = roller;
         Checksum = store.Checksum;
-        WritesChecksum = store.Settings.WriteChecksum;
         PayloadLimit = FrameHeader.PayloadLimit(store.Meta.SegmentLength);
         _waiterFlag = store.Wake.Flag;
     }
@@ -46,8 +45,6 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected SegmentRoller Roller { get; }
 
     protected FrameChecksum Checksum { get; }
-
-    protected bool WritesChecksum { get; }
 
     /// <summary>No call begins any more.</summary>
     public bool IsDisposed => _disposed;
@@ -294,12 +291,6 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected ulong WritePayload(byte* at, long offset, ref byte payload, int length, bool isKnown = false)
     {
         ref byte place = ref at[FrameHeader.Size];
-        if (!WritesChecksum)
-        {
-            Crc32C.Copy(ref place, ref payload, length);
-            return FrameHeader.LowHalf(length, FrameState.PublishedUnchecked);
-        }
-
         uint low = FrameHeader.LowHalf(length, FrameState.Published);
         uint crc = Checksum.Begin(offset, low);
         return FrameHeader.Make(low, isKnown
@@ -313,12 +304,6 @@ internal abstract unsafe class LogAppender : IProducerLanes
     {
         if (!batchGoesOn)
             return WritePayload(at, offset, ref payload, length);
-        if (!WritesChecksum)
-        {
-            Crc32C.Copy(ref at[FrameHeader.Size], ref payload, length);
-            return FrameHeader.LowHalf(length, FrameState.PublishedInBatchUnchecked);
-        }
-
         uint low = FrameHeader.LowHalf(length, FrameState.PublishedInBatch);
         uint crc = Checksum.Begin(offset, low);
         return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
@@ -380,10 +365,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
     /// <summary>The header for a payload that is already in place.</summary>
     protected ulong SealPayload(byte* at, long offset, int length)
     {
-        uint low = FrameHeader.LowHalf(length, WritesChecksum ? FrameState.Published : FrameState.PublishedUnchecked);
-        return WritesChecksum
-            ? FrameHeader.Make(low, Crc32C.Append(Checksum.Begin(offset, low), ref at[FrameHeader.Size], length))
-            : low;
+        uint low = FrameHeader.LowHalf(length, FrameState.Published);
+        return FrameHeader.Make(low, Crc32C.Append(Checksum.Begin(offset, low), ref at[FrameHeader.Size], length));
     }
 
     /// <summary>

@@ -14,7 +14,7 @@ namespace MappedFileQueues.Log.Flushing;
 /// 2 mark: the target of this flush                  the mark without a holder says that its leader died
 /// 3 sync, raise confirmed, clear the mark           confirmed is unchanged or raised: both are true
 /// 4 release the lock, then the word (full fence)    the same
-/// 5 read the waiters' flag, wake them               the flag stays up; a sleep lasts 100 ms at most
+/// 5 read the waiters' flag, wake them               the flag stays up; a sleep lasts a second at most
 /// </code>
 /// Threads that wait for the word are <see cref="Followers"/>; the flag is for other processes, and for readers.
 /// </summary>

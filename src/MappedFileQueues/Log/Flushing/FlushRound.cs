@@ -29,10 +29,9 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
     {
         store.ThrowIfSeenReplaced();
         store.ThrowIfDamaged("confirmed");
-        var walk = new FrameWalk(store);
         // P18 acquire: this leader alone raises it; pairs with P18 full below.
         long from = SharedWord.ReadAcquire(store.Control.Confirmed);
-        long to = walk.FindContiguousEnd(from, limit);
+        long to = new FrameWalk(store).FindContiguousEnd(from, limit);
         if (to <= from)
             return;
         // P19 release: under the lease; pairs with P19 acquire in FlushLead.
@@ -46,7 +45,7 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         Sync(from, to);
         Times.Note(began);
         ProtocolSteps.Reach(ProtocolStep.FlushSynced);
-        if (checkpoint || walk.SawUnchecked)
+        if (checkpoint)
             WriteCheckpoint(to);
         if (store.Wake.IsPoisoned)
             throw store.Poisoned();

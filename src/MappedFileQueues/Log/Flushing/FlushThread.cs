@@ -176,8 +176,7 @@ internal sealed class FlushThread : IDisposable
         if (!_isIdle || !_ticks || _rolled || Pending.IsAnyThere || _store.HasPollers || _store.Wake.IsPoisoned
             || !_flusher.IsCheckpointed)
             return false;
-        TimeSpan most = _store.Wake.Prepare(out ulong sequence);
-        if (most < SleeperWatch.Interval)
+        if (_store.Wake.Prepare(out ulong sequence) < WakeSignal.SleepMax)
             return false;
         Interlocked.Exchange(ref _waitsForPublish, true); // P36 full: before the look; pairs with P36 full in Notice.
         try

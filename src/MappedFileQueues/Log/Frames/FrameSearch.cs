@@ -105,8 +105,7 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
 
             if (!FrameHeader.IsPlausible(header, end - at))
                 continue;
-            FrameState state = FrameHeader.State(header);
-            if (state == FrameState.Claimed)
+            if (FrameHeader.State(header) == FrameState.Claimed)
             {
                 ClaimOwner owner = log.OwnerOf(header);
                 IsBlocked |= owner == ClaimOwner.Living;
@@ -115,7 +114,7 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
                 if (owner == ClaimOwner.Dead)
                     at += FrameHeader.FrameLength(FrameHeader.Length(header)) - FrameHeader.Size;
             }
-            else if (FrameHeader.HasChecksum(state) && IsTrusted(header, at, sums))
+            else if (IsTrusted(header, at, sums))
             {
                 return at;
             }
@@ -139,9 +138,8 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
         ulong header = position < _end ? _landings.HeaderAt(position) : 0;
         if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
             return false;
-        FrameState state = FrameHeader.State(header);
-        return state == FrameState.Claimed
+        return FrameHeader.State(header) == FrameState.Claimed
             ? log.OwnerOf(header) != ClaimOwner.Nobody
-            : FrameHeader.HasChecksum(state) && _landings.IsWhole(header, position);
+            : _landings.IsWhole(header, position);
     }
 }

@@ -24,9 +24,6 @@ internal unsafe struct FrameWalk(LogStore store)
         Repair,
     }
 
-    /// <summary>The walk met messages without checksums: recovery trusts those only below the checkpoint.</summary>
-    public bool SawUnchecked { get; private set; }
-
     /// <summary>The living owner's claim that ended the walk; 0 when none did.</summary>
     public ulong ClaimInTheWay { get; private set; }
 
@@ -178,7 +175,6 @@ internal unsafe struct FrameWalk(LogStore store)
 
             if (_stopsAtMessages && state != FrameState.Padding)
                 return false;
-            SawUnchecked |= state is FrameState.PublishedUnchecked or FrameState.PublishedInBatchUnchecked;
             position += FrameHeader.FrameLength(FrameHeader.Length(header));
             published = offset = segment.Start + position;
         }

@@ -20,7 +20,7 @@ internal sealed class RangeChecksum(PlatformFile file, long start, long from, Fr
     private readonly byte[] _buffer = new byte[128 * Step];
     private readonly List<uint> _sums = [0];
 
-    /// <summary>Whether a plausible frame with a checksum is whole.</summary>
+    /// <summary>Whether a message or padding is whole; the header is plausible.</summary>
     public bool Matches(ulong header, long position)
     {
         uint seed = checksum.Begin(start + position, (uint)header);

@@ -53,13 +53,10 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return position <= _fileLength;
     }
 
-    /// <summary>Whether a plausible frame's checksum fits; true when it has none.</summary>
+    /// <summary>Whether the checksum of a message or of padding fits; the header is plausible.</summary>
     public bool IsWhole(ulong header, long position)
     {
-        FrameState state = FrameHeader.State(header);
-        if (!FrameHeader.HasChecksum(state))
-            return true;
-        if (state == FrameState.Padding)
+        if (FrameHeader.State(header) == FrameState.Padding)
         {
             byte none = 0;
             return checksum.Matches(header, start + position, ref none);

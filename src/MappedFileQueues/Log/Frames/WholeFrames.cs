@@ -21,7 +21,7 @@ internal static class WholeFrames
         {
             at -= at % FrameHeader.Size;
             if (scanner.TryReadHeader(at, out ulong header)
-                && FrameHeader.HasChecksum(FrameHeader.State(header)) && sums.Matches(header, at))
+                && FrameHeader.State(header) != FrameState.Claimed && sums.Matches(header, at))
                 return true;
         }
 

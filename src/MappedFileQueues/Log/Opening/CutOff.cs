@@ -95,8 +95,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
     }
 
     /// <summary>
-    /// Only zeros, or in a recycled segment only bytes of the segment that the file was before: with messages without checksums,
-    /// a part that was torn off counts as such.
+    /// Only zeros, or in a recycled segment only bytes of the segment that the file was before.
     /// </summary>
     private bool HoldsNothing(PlatformFile file, long start, long position) => file.Length > meta.SegmentLength
         ? !WholeFrames.IsAnyIn(directory, meta, checksum, start, position, meta.SegmentLength)

@@ -22,9 +22,6 @@ namespace MappedFileQueues.Log.Opening;
 /// claimed                    damage                     its owner is dead: padding  the tail
 /// checksum right             go on                      go on                       go on
 /// checksum wrong             go on: readers report it   after a cut                 the tail
-/// message without checksum   go on                      go on                       the tail (recovery trusts those only below
-///                                                                                   the checkpoint), in the same boot go on;
-///                                                                                   with no checkpoint left: damage
 /// not plausible              damage                     after a cut                 the tail
 /// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
 /// file too short             damage                     damage                      the tail
@@ -95,12 +92,9 @@ internal sealed unsafe class StoreRecovery(
         if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
             from = Math.Max(from, *control.TailHint);
 #endif
-        // An unfinished cut in the same boot: the evidence of the loss may be gone by now.
-        bool goesOnCutting = wasCutting && isThisBoot && !isPoisoned;
-        long uncheckedTo = 0;
         int repairedClaims = 0;
         TailSearchResult tail = default;
-        if (!isCut || goesOnCutting)
+        if (!isCut)
         {
             var search = new TailSearch(directory, meta, _checksum);
             // 0: a recovery died when it had cleared the page.
@@ -109,21 +103,18 @@ internal sealed unsafe class StoreRecovery(
             if (tail.Fault == TailFault.None)
                 tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
                     .Judge(tail.Offset, flushedTo, segments, search.IsInClaim);
-            isCut |= tail.Fault == TailFault.MemoryLoss;
-            uncheckedTo = tail.Offset;
-            if (isCut)
-                NoteLoss();
-            else
+            isCut = tail.Fault == TailFault.MemoryLoss;
+            if (!isCut)
                 repairedClaims = search.PadClaims();
         }
 
+        // Again for an unfinished cut: the opener that began it may have died before its sync.
+        if (tail.Fault == TailFault.MemoryLoss || (wasCutting && isThisBoot && !isPoisoned))
+            NoteLoss();
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
-        // Once segments were removed, any may be recycled: the mark of one is not synced, and may be lost with its zeros.
-        if (removed > 0)
-            uncheckedTo = 0;
         if (isCut)
-            tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, checkpoint is not null, uncheckedTo, segments);
+            tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         bool isStartThere = IsStartThere(removed, tail.Offset, segments);
         if (isCut && tail.CorruptAt < 0)

@@ -41,10 +41,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     private List<(long Offset, ulong Claim)>? _claims;
     private bool _isCut;
     private bool _isInRecycled;
-    private bool _hasCheckpoint;
     private long _flushedTo;
     private long _allocated;
-    private long _uncheckedTo;
     private long _batchStart = -1;
 
     /// <summary>After deaths: checks every frame, including its payload.</summary>
@@ -61,17 +59,10 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
 
     /// <summary>After a cut: a frame that is not whole and valid ends the log.</summary>
     /// <param name="from">The checkpoint, or the first segment.</param>
-    /// <param name="hasCheckpoint">Without a checkpoint it is unknown whether a frame without a checksum was flushed: that is
-    /// damage, not the tail.</param>
-    /// <param name="uncheckedTo">How far a walk as after deaths came in the same boot: messages without checksums count up to
-    /// there, but for recycled segments. They cannot be verified; but the evidence of a loss may be damage elsewhere, and then
-    /// they are whole.</param>
     /// <param name="segments">The existing segments.</param>
-    public TailSearchResult FindAfterCut(long from, bool hasCheckpoint, long uncheckedTo, SegmentStarts segments)
+    public TailSearchResult FindAfterCut(long from, SegmentStarts segments)
     {
         _isCut = true;
-        _hasCheckpoint = hasCheckpoint;
-        _uncheckedTo = uncheckedTo;
         return Find(from, segments);
     }
 
@@ -155,8 +146,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     /// <summary>
     /// Whether the log goes on where old bytes are. While memory is whole, a place and the header after it are zeroed before
     /// anything is appended there, so the word that says how far is older than the log: what was appended in between is lost,
-    /// and old bytes in its place may look like a message without a checksum. At the start of a segment there may be no more
-    /// than the padding of the one before.
+    /// and old bytes in its place may look like a claim. At the start of a segment there may be no more than the padding of the
+    /// one before.
     /// </summary>
     private bool IsBeyondAllocated(ulong header, long position, long offset) => offset >= _flushedTo
         && (header == 0 ? position > 0 && offset > _allocated : offset >= _allocated);
@@ -186,15 +177,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         long offset = scanner.Start + position;
         if (!FrameHeader.IsPlausible(header, meta.SegmentLength - position))
             return End(offset);
-        FrameState state = FrameHeader.State(header);
-        // Where the zeros of a recycled segment were lost, old bytes may look like such messages.
-        if (offset < _uncheckedTo && !_isInRecycled && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
-            return null;
-        if (!_hasCheckpoint && FrameHeader.IsMessage(state) && !FrameHeader.HasChecksum(state))
-            return new TailSearchResult(offset, TailFault.Damage);
-        return state == FrameState.Claimed || !FrameHeader.HasChecksum(state) || !scanner.IsWhole(header, position)
-            ? End(offset)
-            : null;
+        return FrameHeader.State(header) == FrameState.Claimed || !scanner.IsWhole(header, position) ? End(offset) : null;
     }
 
     /// <summary>
@@ -223,7 +206,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
 
     private void NoteBatch(FrameState state, long offset)
     {
-        if (!FrameHeader.BatchGoesOn(state))
+        if (state != FrameState.PublishedInBatch)
             _batchStart = -1;
         else if (_batchStart < 0)
             _batchStart = offset;

@@ -94,7 +94,6 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     protected override TimeSpan? LookAtAll(TimeSpan sleepMax)
     {
         EndAllIfReplaced();
-        bool isQuiet = sleepMax == SleeperWatch.Interval;
         bool isHole = false;
         long endsAt = long.MaxValue;
         for (int i = _pending.Count - 1; i >= 0; i--)
@@ -106,14 +105,13 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
                 continue;
             }
 
-            isQuiet = isQuiet && store.IsQuiet(wait.Reader.Offset);
             isHole |= wait.SawHole;
             endsAt = Math.Min(endsAt, wait.EndsAt);
         }
 
         if (_pending.Count == 0)
             return null;
-        TimeSpan sleep = isHole ? HoleSleep : isQuiet ? LogConsumer.LookAfterStore : sleepMax;
+        TimeSpan sleep = isHole ? HoleSleep : sleepMax;
         return endsAt == long.MaxValue
             ? sleep
             : TimeSpan.FromTicks(Math.Min(sleep.Ticks, Stopwatch.GetElapsedTime(Stopwatch.GetTimestamp(), endsAt).Ticks));

@@ -61,10 +61,9 @@ internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action
             var scanner = new SegmentScanner(segment.File, start, segment.SegmentLength, log.Checksum);
             if (!scanner.TryReadHeader(0, out ulong header))
                 return false;
-            FrameState state = FrameHeader.State(header);
-            return state == FrameState.Claimed
+            return FrameHeader.State(header) == FrameState.Claimed
                 ? log.OwnerOf(header) != ClaimOwner.Nobody
-                : !FrameHeader.HasChecksum(state) || scanner.IsWhole(header, 0);
+                : scanner.IsWhole(header, 0);
         }
         finally
         {

@@ -56,12 +56,6 @@ internal sealed unsafe partial class LogConsumer
             Store.ThrowIfReadingEnded(Reader.IsClosed);
             if (timedOut)
                 return false;
-            ulong* free = status == ReadStatus.Empty ? Reader.FreeHeader : null;
-            // A short sleep has its reason. One of the full interval may last longer: SleeperWatch watches it, or nothing needs
-            // to.
-            bool mayBeLong = free != null && sleep == SleeperWatch.Interval;
-            if (mayBeLong)
-                sleep = LookAfterStore;
             sleep = Shorter(sleep, Store.Settings.RetryInterval);
             if (status == ReadStatus.Hole)
                 sleep = Shorter(sleep, HoleSleepMax);
@@ -74,10 +68,7 @@ internal sealed unsafe partial class LogConsumer
             }
 
             long slept = Stopwatch.GetTimestamp();
-            if (mayBeLong && !Store.IsQuiet(Reader.Offset))
-                _signal.SleepWatched(sequence, sleep, free);
-            else
-                _signal.Sleep(sequence, sleep);
+            _signal.Sleep(sequence, sleep);
             // Not woken: time to check whether the store is still the one that was opened.
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;

@@ -404,8 +404,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         ThrowIfBarred();
         Reader.Advance();
         long first = Reader.Offset;
-        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, one without a checksum,
-        // a hole, a roll): the fast path would leave it again.
+        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, a hole, a roll): the
+        // fast path would leave it again.
         int count = TakeRun(destination);
         try
         {

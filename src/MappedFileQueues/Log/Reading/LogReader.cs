@@ -232,7 +232,7 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>
-    /// The fast path for messages of one size with a checksum: copies and verifies in one pass. When it returns false, use
+    /// The fast path for messages of one size: copies and verifies in one pass. When it returns false, use
     /// <see cref="TryRead"/>.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -245,18 +245,14 @@ internal sealed unsafe partial class LogReader(
         // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
         ulong header = SharedWord.ReadAcquire((ulong*)at);
         uint low = (uint)header;
+        if (low != FrameHeader.LowHalf(length, FrameState.Published)
+            && low != FrameHeader.LowHalf(length, FrameState.PublishedInBatch))
+            return false;
         if (_verifies)
         {
-            if (low != FrameHeader.LowHalf(length, FrameState.Published)
-                && low != FrameHeader.LowHalf(length, FrameState.PublishedInBatch))
-                return false;
             uint crc = _checksum.Begin((long)at + _addressToOffset, low);
             if (Crc32C.AppendKnown(crc, ref at[FrameHeader.Size], length) != FrameHeader.HighHalf(header))
                 return false;
-        }
-        else if ((low & ~FrameHeader.StateMask) != (uint)length || !FrameHeader.IsMessage(FrameHeader.State(header)))
-        {
-            return false;
         }
 
         // One wide copy: the caller may load the message at any width, and a wide load over narrow stores would wait for them.
@@ -284,16 +280,10 @@ internal sealed unsafe partial class LogReader(
             return false;
         // With a bit for what this version does not know: then it is none of these.
         uint state = (uint)header & (FrameHeader.StateMask | FrameHeader.Extended);
-        if (state == FrameHeader.LowHalf(0, FrameState.Published) || state == FrameHeader.LowHalf(0, FrameState.PublishedInBatch))
-        {
-            if (_verifies && !Verify(at, header, length))
-                return false;
-        }
-        else if (FrameHeader.HighHalf(header) != 0 || (state != FrameHeader.LowHalf(0, FrameState.PublishedUnchecked)
-            && state != FrameHeader.LowHalf(0, FrameState.PublishedInBatchUnchecked)))
-        {
+        if (state != FrameHeader.LowHalf(0, FrameState.Published) && state != FrameHeader.LowHalf(0, FrameState.PublishedInBatch))
             return false;
-        }
+        if (_verifies && !Verify(at, header, length))
+            return false;
 
         _inHand = frameLength;
         return true;
@@ -375,9 +365,6 @@ internal sealed unsafe partial class LogReader(
     /// </summary>
     // P18 acquire: pairs with P18 full in FlushRound.
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
-
-    /// <summary>The header of the next message, for a waiter to watch; null while it cannot be reached, and at damage.</summary>
-    public ulong* FreeHeader => _next + FrameHeader.Size <= _bound && _stalledAt != Offset ? (ulong*)_next : null;
 
     /// <summary>Repairs the claim in the way if its owner is dead; true when no claim is in the way any longer.</summary>
     public bool TryRepairHole()

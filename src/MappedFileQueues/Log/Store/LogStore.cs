@@ -33,8 +33,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         _metaLock = opened.MetaLock;
         _metaWatch = opened.MetaWatch;
         Wake = new WakeSignal(Os, Control);
-        FlushWake = new WakeSignal(Os, Control.FlushWakeSequence, Control.FlushWaiterFlag);
-        RoomWake = new WakeSignal(Os, Control.RoomWakeSequence, Control.RoomWaiterFlag);
+        FlushWake = new WakeSignal(Os, Control, Control.FlushWakeSequence, Control.FlushWaiterFlag);
+        RoomWake = new WakeSignal(Os, Control, Control.RoomWakeSequence, Control.RoomWaiterFlag);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
         Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
         {
@@ -102,13 +102,6 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// <summary>Everything before it is on disk.</summary>
     // P18 acquire: pairs with P18 full in FlushRound.
     public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Confirmed);
-
-    /// <summary>
-    /// For a sleeper that has seen everything below an offset: all of it is on disk. The only message that can come without a
-    /// wake is that of a producer that dies between its publish and its wake, before its Produce returned. The sleeper finds
-    /// that one at its next look, a second later at most.
-    /// </summary>
-    public bool IsQuiet(long offset) => ConfirmedOffset >= offset && !HasPollers;
 
     // P16 acquire: pairs with P16 full in SegmentTrimmer.
     public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);

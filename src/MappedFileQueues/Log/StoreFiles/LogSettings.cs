@@ -23,8 +23,6 @@ internal sealed record LogSettings
 
     public required bool Exclusive { get; init; }
 
-    public required bool WriteChecksum { get; init; }
-
     public required bool VerifyChecksum { get; init; }
 
     /// <summary>How far producers may go beyond the slowest consumer; 0: without limit.</summary>

@@ -14,7 +14,6 @@ internal abstract unsafe class SignalWaits(OperatingSystemServices os, WakeSigna
 {
     private WaitThread? _thread;
     private ulong _sequence;
-    private TimeSpan _sleepMax;
     private long _lookAt;
     private bool _isPrepared;
     private bool _isLooking;
@@ -83,8 +82,7 @@ internal abstract unsafe class SignalWaits(OperatingSystemServices os, WakeSigna
         {
             if (_isLooking && _thread is not null)
             {
-                _sleepMax = isFenced ? WakeSignal.SleepMax : WakeSignal.UnfencedSleepMax;
-                if (LookAtAll(_sleepMax) is { } sleep)
+                if (LookAtAll(signal.SleepLimit(isFenced)) is { } sleep)
                 {
                     _isPrepared = true;
                     _lookAt = Stopwatch.GetTimestamp() + (long)(sleep.TotalSeconds * Stopwatch.Frequency);

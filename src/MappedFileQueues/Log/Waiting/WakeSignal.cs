@@ -17,17 +17,20 @@ namespace MappedFileQueues.Log.Waiting;
 /// 5 sleep while sequence = s                            5 clear the flag, if it still holds what was read
 /// </code>
 /// A waker that dies after step 2 leaves the flag up, so the next publisher wakes; one that dies after step 3 has made every
-/// sleeper's `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. Besides, a sleep
-/// without a watch ends after 100 ms at most, and <see cref="SleeperWatch"/> checks a longer one as often. The top bit of the
+/// sleeper's `s` stale. A waiter that dies leaves a flag that costs the next publisher one needless wake. Where no other
+/// publisher comes, a sleeper finds a dead waker's change by itself, at most <see cref="SleepMax"/> later. The top bit of the
 /// flag means poison and is never cleared.
 /// </summary>
 internal sealed unsafe class WakeSignal
 {
     /// <summary>
-    /// The longest single sleep without a watch, whatever the options say. Only tests change it, in processes of their own: with
-    /// a long sleep, a lost wake-up is a hang and not a delay.
+    /// The longest single sleep of a waiter, whatever the options say. Only tests change it, in processes of their own: with a long sleep, a
+    /// lost wake-up is a hang and not a delay.
     /// </summary>
-    public static TimeSpan SleepMax { get; set; } = SleeperWatch.Interval;
+    public static TimeSpan SleepMax { get; set; } = TimeSpan.FromSeconds(1);
+
+    /// <summary>The longest sleep of a waiter that a living process may leave asleep.</summary>
+    public static readonly TimeSpan UnwokenSleepMax = TimeSpan.FromMilliseconds(100);
 
     /// <summary>The longest sleep when a producer that publishes without a fence cannot be fenced from here.</summary>
     public static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
@@ -35,18 +38,20 @@ internal sealed unsafe class WakeSignal
     private readonly OperatingSystemServices _os;
     private readonly ulong* _sequence;
     private readonly ulong* _flag;
+    private readonly ulong* _hasPollers;
     private readonly ulong* _fenceNeeded;
 
     /// <summary>The signal of publishers.</summary>
     public WakeSignal(OperatingSystemServices os, ControlPage control)
-        : this(os, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.FenceNeeded;
+        : this(os, control, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.FenceNeeded;
 
     /// <summary>A signal whose wakers all fence their changes themselves.</summary>
-    public WakeSignal(OperatingSystemServices os, ulong* sequence, ulong* flag)
+    public WakeSignal(OperatingSystemServices os, ControlPage control, ulong* sequence, ulong* flag)
     {
         _os = os;
         _sequence = sequence;
         _flag = flag;
+        _hasPollers = control.HasPollers;
     }
 
     /// <summary>The word that sleepers sleep on.</summary>
@@ -71,7 +76,14 @@ internal sealed unsafe class WakeSignal
     /// <returns>The longest time that one sleep may last.</returns>
     public TimeSpan Prepare(out ulong sequence) =>
         // Also when the flag was high enough: the waiter that raised it may not have reached its own fence yet.
-        !Raise(out sequence) || _os.FenceOtherProcesses() ? SleepMax : UnfencedSleepMax;
+        SleepLimit(isFenced: !Raise(out sequence) || _os.FenceOtherProcesses());
+
+    /// <summary>The longest time that one sleep may last after step 3.</summary>
+    /// <param name="isFenced">False where producers could not be fenced.</param>
+    public TimeSpan SleepLimit(bool isFenced) => !isFenced ? UnfencedSleepMax
+        // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in StoreOpening.
+        : SharedWord.ReadAcquire(_hasPollers) != 0 ? UnwokenSleepMax
+        : SleepMax;
 
     /// <summary>Waiter's steps 1 and 2; true if step 3 is needed, which one fence makes for any number of signals.</summary>
     /// <param name="sequence">The sequence, for <see cref="Sleep"/>.</param>
@@ -100,21 +112,6 @@ internal sealed unsafe class WakeSignal
     {
         if (atMost > TimeSpan.Zero)
             _os.WaitOnWord((uint*)_sequence, (uint)sequence, atMost);
-    }
-
-    /// <summary>
-    /// Like <see cref="Sleep"/>, for a waiter that found nothing at all. <see cref="SleeperWatch"/> watches a sleep that is
-    /// longer than <see cref="SleepMax"/>.
-    /// </summary>
-    /// <param name="sequence">What <see cref="Prepare"/> gave.</param>
-    /// <param name="atMost">How long.</param>
-    /// <param name="header">The free header that the waiter looked at; mapped until this returns.</param>
-    public void SleepWatched(ulong sequence, TimeSpan atMost, ulong* header)
-    {
-        if (atMost <= SleepMax)
-            Sleep(sequence, atMost);
-        else
-            SleeperWatch.Instance.Sleep(_os, new SleeperWatch.Sleeper(this, sequence, header), atMost);
     }
 
     /// <summary>

@@ -71,7 +71,7 @@ public class MappedFileQueueOptions
     /// </summary>
     public bool PreallocateByWriting { get; set; } = true;
 
-    /// <summary>Whether messages carry a CRC-32C and whether reading verifies it. Default: both.</summary>
+    /// <summary>Whether reading verifies the CRC-32C that each message carries; by default it does.</summary>
     public ChecksumMode Checksum { get; set; } = ChecksumMode.WriteAndVerify;
 
     /// <summary>
@@ -154,7 +154,8 @@ public class MappedFileQueueOptions
         // Not Enum.IsDefined: a fresh process would compile it once for each enum before its first message.
         Check(ProducerMode is >= ProducerMode.Shared and <= ProducerMode.Exclusive,
             nameof(ProducerMode), ProducerMode, "a defined mode");
-        Check(Checksum is >= ChecksumMode.WriteAndVerify and <= ChecksumMode.None, nameof(Checksum), Checksum, "a defined mode");
+        Check(Checksum is >= ChecksumMode.WriteAndVerify and <= ChecksumMode.WriteOnly,
+            nameof(Checksum), Checksum, "a defined mode");
         Check(Corruption is >= CorruptionPolicy.Throw and <= CorruptionPolicy.SkipSegment,
             nameof(Corruption), Corruption, "a defined policy");
         Check(Durability is >= DurabilityLevel.PageCache and <= DurabilityLevel.Group,
@@ -176,7 +177,6 @@ public class MappedFileQueueOptions
             WritesAhead = Durability == DurabilityLevel.Group && PreallocateByWriting,
             FlushEveryCount = ProducerForceFlushIntervalCount,
             Exclusive = ProducerMode == ProducerMode.Exclusive,
-            WriteChecksum = Checksum != ChecksumMode.None,
             VerifyChecksum = Checksum == ChecksumMode.WriteAndVerify,
             UnconsumedBytesMax = MaxUnconsumedBytes,
             ThrowsWhenFull = FullMode == FullMode.Throw,
@@ -231,7 +231,4 @@ public enum ChecksumMode
 
     /// <summary>Producers write them, this queue's consumers do not verify them.</summary>
     WriteOnly,
-
-    /// <summary>Neither. After a power cut, messages without a checksum are kept only up to the last checkpoint.</summary>
-    None,
 }

@@ -1,10 +1,11 @@
+using System.Diagnostics;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Tests.Crash.Consumers;
 
 /// <summary>
 /// docs/PROTOCOL.md section 8, "Back-pressure": producers that wait, and consumers that wake them, in processes that die at any
-/// step. A waiting child sleeps without end until it is woken, so a lost wake-up is a hang here and not a delay.
+/// step. Where a child waits, it sleeps without end until it is woken, so a lost wake-up is a hang and not a delay.
 /// </summary>
 [Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
@@ -64,6 +65,41 @@ public sealed class BackPressureRuleTests
 
         producer.NextLine(line => line == "acked 2");
         producer.Answer();
+    }
+
+    /// <summary>No commit follows that of the dead one: the producer looks again by itself, a second later at most.</summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Commit_ConsumerKilledBeforeItsWakeAndNoOtherFollows_TheProducerFindsTheRoom(bool isAsync)
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = new(new MappedFileQueueOptions
+        {
+            StorePath = store.Path,
+            SegmentSize = 1 << 20,
+            MaxUnconsumedBytes = Limit,
+            Durability = DurabilityLevel.PageCache,
+        });
+        using PeerAgent dying = store.StartAttached();
+        dying.Ask("consumer name=dying");
+        MappedFileProducer producer = queue.Producer;
+        for (int i = 0; i < 2; i++)
+            producer.Produce(CrashMessage.Make($"m-{i}", Size));
+        byte[] last = CrashMessage.Make("m-2", Size);
+        Task<long> waiting = isAsync
+            ? producer.ProduceAsync(last).AsTask()
+            : Task.Factory.StartNew(() => producer.Produce(last), TaskCreationOptions.LongRunning);
+        WaitUntilFlagged(store);
+
+        dying.Trap("CursorStored", 1);
+        dying.Send("consume count=1");
+        dying.ExpectKilled();
+        long began = Stopwatch.GetTimestamp();
+        Assert.True(waiting.Wait(Eventually.DefaultDeadline), "The producer does not find the room.");
+
+        // One second, and what a busy machine adds.
+        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(5));
     }
 
     [Fact]

@@ -1,8 +1,11 @@
+using System.Diagnostics;
+using MappedFileQueues.Tests.Contract;
+
 namespace MappedFileQueues.Tests.Crash.Consumers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 5: wakers and waiters that die at any step lose nobody's wake-up. The waiting child sleeps without
-/// end until it is woken, so a lost wake-up is a hang here and not a delay.
+/// docs/PROTOCOL.md section 5: wakers and waiters that die at any step lose nobody's wake-up. Where a child waits, it sleeps
+/// without end until it is woken, so a lost wake-up is a hang and not a delay.
 /// </summary>
 [Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
@@ -31,6 +34,40 @@ public sealed class WakeRuleTests
         }
 
         Assert.Equal(["w-0", "next-0", "w-1", "next-1", "w-2", "next-2"], sleeper.Received);
+    }
+
+    /// <summary>No publisher follows the dead one: each sleeper looks again by itself, a second later at most.</summary>
+    [Theory]
+    [InlineData("Published", ProducerMode.Shared)]
+    [InlineData("SequenceRaised", ProducerMode.Shared)]
+    [InlineData("Published", ProducerMode.Exclusive)]
+    public void Wake_WakerKilledAtStepAndNoOtherFollows_SleepersFindTheMessage(string step, ProducerMode mode)
+    {
+        using var store = new CrashStore(mode: mode);
+        using MappedFileQueue queue = store.Open();
+        string[] names = ["single", "timed", "batch", "async", "asyncbatch"];
+        List<MappedFileConsumer> consumers = [.. names.Select(name => queue.OpenConsumer(name))];
+        using PeerAgent waker = store.StartAttached();
+        waker.Ask("producer");
+        BackgroundCall[] blocking =
+        [
+            BackgroundCall.Start(() => Assert.Equal("w-0", CrashMessage.Read(consumers[0].Consume()))),
+            BackgroundCall.Start(() => Assert.True(consumers[1].TryConsume(out _, Eventually.DefaultDeadline))),
+            BackgroundCall.Start(() => Assert.True(consumers[2].ConsumeBatch().GetEnumerator().MoveNext())),
+        ];
+        Task[] waiting = [consumers[3].ConsumeAsync().AsTask(), consumers[4].ConsumeBatchAsync(10).AsTask()];
+        Eventually.True(() => CountInSharedFutex(Environment.ProcessId) >= blocking.Length, "the consumers sleep");
+
+        waker.Trap(step, 1);
+        waker.Send("append prefix=w");
+        waker.ExpectKilled();
+        long began = Stopwatch.GetTimestamp();
+        foreach (BackgroundCall call in blocking)
+            call.Join();
+        Assert.True(Task.WaitAll(waiting, Eventually.DefaultDeadline), "An asynchronous wait does not end.");
+
+        // One second, and what a busy machine adds.
+        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(5));
     }
 
     [Fact]
@@ -128,11 +165,12 @@ public sealed class WakeRuleTests
     private static void WaitUntilAsleep(CrashStore store, PeerAgent sleeper)
     {
         using var words = new StoreWords(store.Path);
-        Eventually.True(() => words.WaiterFlag != 0 && IsInSharedFutex(sleeper.Id), "the consumer sleeps");
+        Eventually.True(() => words.WaiterFlag != 0 && CountInSharedFutex(sleeper.Id) > 0, "the consumer sleeps");
     }
 
-    private static bool IsInSharedFutex(int processId)
+    private static int CountInSharedFutex(int processId)
     {
+        int count = 0;
         // docs.kernel.org, proc(5): number of the system call, then its arguments; FUTEX_WAIT without the PRIVATE flag is
         // operation 0.
         string futex = System.Runtime.InteropServices.RuntimeInformation.ProcessArchitecture
@@ -143,7 +181,7 @@ public sealed class WakeRuleTests
             {
                 string[] call = File.ReadAllText(Path.Combine(task, "syscall")).Split(' ');
                 if (call[0] == futex && call[2] == "0x0")
-                    return true;
+                    count++;
             }
             catch (IOException)
             {
@@ -151,6 +189,6 @@ public sealed class WakeRuleTests
             }
         }
 
-        return false;
+        return count;
     }
 }

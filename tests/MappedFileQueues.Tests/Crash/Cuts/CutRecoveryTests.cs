@@ -169,46 +169,6 @@ public sealed class CutRecoveryTests
         Assert.Equal(Enumerable.Range(0, 30).Select(i => $"new-{i}"), second.Ask("consume count=100").Split(' '));
     }
 
-    /// <summary>Messages without checksum count only below the checkpoint.</summary>
-    [Fact]
-    public void Recover_WithoutChecksums_EndsAtTheCheckpoint()
-    {
-        using var store = new CrashStore { Checksum = ChecksumMode.None };
-        using (MappedFileQueue queue = store.Open())
-        {
-            CrashStore.Append(queue, "flushed-0", "flushed-1");
-            queue.Flush();
-            CrashStore.Append(queue, "late");
-        }
-
-        using PeerAgent opener = store.StartAttached(Guid.NewGuid());
-        Assert.Equal(["flushed-0", "flushed-1"], store.Peek());
-    }
-
-    /// <summary>
-    /// With no checkpoint left nobody knows which of them were flushed: that is damage, and stays so at the next opening.
-    /// </summary>
-    [Fact]
-    public void Recover_WithoutChecksumsAndCheckpoint_IsCorruption()
-    {
-        using var store = new CrashStore { Checksum = ChecksumMode.None };
-        using (MappedFileQueue queue = store.Open())
-        {
-            CrashStore.Append(queue, "flushed");
-            queue.Flush();
-        }
-
-        LoseCheckpoint(store);
-        Guid boot = Guid.NewGuid();
-        for (int round = 0; round < 2; round++)
-        {
-            using PeerAgent opener = store.StartAttached(boot);
-            Assert.StartsWith("QueueCorruptException", opener.AskForError("producer"), StringComparison.Ordinal);
-            opener.Ask("close");
-            Assert.Equal(["flushed"], store.Peek());
-        }
-    }
-
     /// <summary>
     /// Each segment was looked at through a new buffer of 1 MiB: recovery spent six sevenths of its time on collecting those.
     /// </summary>

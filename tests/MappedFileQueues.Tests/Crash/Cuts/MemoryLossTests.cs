@@ -274,8 +274,8 @@ public sealed unsafe class MemoryLossTests : IDisposable
 
     /// <summary>
     /// A recycled segment holds old bytes beyond what is allocated, and below where the zeros over them are lost. With a control
-    /// page that is older than the log they were taken for what nobody has to look at; and with any for messages without
-    /// checksum. The crash laboratory found each.
+    /// page that is older than the log they were taken for what nobody has to look at; and with any for messages. The crash
+    /// laboratory found each.
     /// </summary>
     /// <param name="allocated">What is allocated ends before this message.</param>
     /// <param name="ends">Where the log has its first old bytes, which look like headers.</param>
@@ -351,7 +351,7 @@ public sealed unsafe class MemoryLossTests : IDisposable
 
     /// <summary>
     /// Makes the first segment one that was made of another file: from a place on it has bytes of that one, which look like
-    /// headers of messages without checksum.
+    /// claims: no checksum tells those from real ones.
     /// </summary>
     private void Recycle(long allocated, long oldFrom)
     {
@@ -359,7 +359,7 @@ public sealed unsafe class MemoryLossTests : IDisposable
             file.SetLength(65536 + LogLimits.RecycledMark);
         using var words = new StoreWords(_store.Path);
         ulong[] headers = new ulong[(65536 - oldFrom) / sizeof(ulong)];
-        Array.Fill(headers, FrameHeader.LowHalf(8, FrameState.PublishedUnchecked));
+        Array.Fill(headers, FrameHeader.LowHalf(8, FrameState.Claimed));
         words.WriteAt(oldFrom, MemoryMarshal.AsBytes<ulong>(headers));
         words.WriteAt(65536 - sizeof(ulong), BitConverter.GetBytes(ulong.MaxValue));
         *words.Control.Allocated = allocated;

@@ -7,8 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>
 /// A leader that is killed between writing its checkpoint and syncing it leaves a record that every process reads and no disk
-/// holds. It was taken for durable: messages without checksum, which a cut leaves only below the checkpoint, were confirmed, and
-/// the cut took them.
+/// holds. It was taken for durable, and messages were confirmed by it that a cut took.
 /// </summary>
 public sealed class UnsyncedCheckpointTests : IDisposable
 {
@@ -57,7 +56,6 @@ public sealed class UnsyncedCheckpointTests : IDisposable
     {
         StorePath = _temp.StorePath,
         SegmentSize = 1 << 20,
-        Checksum = ChecksumMode.None,
         FlushInterval = Timeout.InfiniteTimeSpan,
     });
 

@@ -246,7 +246,7 @@ public sealed unsafe class OpeningRuleTests
     [InlineData("ControlCleared")]
     public void Open_OpenerKilledWhileItRecovers_WaiterRecovers(string step)
     {
-        using var store = new CrashStore { Checksum = ChecksumMode.None };
+        using var store = new CrashStore();
         string[] all = ["before", "behind"];
         using (MappedFileQueue queue = store.Open())
             CrashStore.Append(queue, all);

@@ -69,18 +69,18 @@ public sealed class QueueRegistrationTests
             ("MappedFileQueues:orders:FlushInterval", "250ms"),
             ("MappedFileQueues:orders:CreateIfMissing", "true"),
             ("MappedFileQueues:orders:UnixCreateMode", "600"),
-            ("MappedFileQueues:orders:Checksum", "WriteOnly"),
+            ("MappedFileQueues:orders:Checksum", "WriteAndVerify"),
             ("MappedFileQueues:orders:ConsumerRetryInterval", "Infinite"),
             ("MappedFileQueues:orders:ProducerForceFlushIntervalCount", "7"),
             ("MappedFileQueues:orders:WatchInterval", "00:00:01"));
-        host.Services.AddMappedFileQueue<long>("orders", options => options.Checksum = ChecksumMode.None);
+        host.Services.AddMappedFileQueue<long>("orders", options => options.Checksum = ChecksumMode.WriteOnly);
         await host.StartAsync();
 
         HostedQueueOptions options = host.Provider.GetRequiredService<IOptionsMonitor<HostedQueueOptions>>().Get("orders");
         Assert.Equal(DurabilityLevel.Group, options.Durability);
         Assert.Equal(TimeSpan.FromMilliseconds(250), options.FlushInterval);
         Assert.Equal(UnixFileMode.UserRead | UnixFileMode.UserWrite, options.UnixCreateMode);
-        Assert.Equal(ChecksumMode.None, options.Checksum);
+        Assert.Equal(ChecksumMode.WriteOnly, options.Checksum);
         Assert.Equal(TimeSpan.FromSeconds(1), options.WatchInterval);
         Assert.Equal(Timeout.InfiniteTimeSpan, options.ConsumerRetryInterval);
         Assert.Equal(7, options.ProducerForceFlushIntervalCount);

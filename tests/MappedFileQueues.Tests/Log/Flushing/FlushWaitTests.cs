@@ -31,7 +31,7 @@ public sealed unsafe class FlushWaitTests : IDisposable
         BackgroundCall waiter = BackgroundCall.Start(() => second.Flush());
         using var words = new StoreWords(_store.StorePath);
         var wake = new WakeSignal(
-            CurrentPlatform.Services, words.Control.FlushWakeSequence, words.Control.FlushWaiterFlag);
+            CurrentPlatform.Services, words.Control, words.Control.FlushWakeSequence, words.Control.FlushWaiterFlag);
 
         for (int look = 0; look < 200 && !waiter.HasEnded; look++)
         {

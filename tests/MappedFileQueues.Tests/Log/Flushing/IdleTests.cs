@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 [Trait("Category", "Slow")]
 public sealed class IdleTests
 {
-    /// <summary>It was 16 a second: the flush threads' ticks, and the watch over sleepers ten times a second.</summary>
+    /// <summary>It was 16 a second: the flush threads' ticks, and a look for each sleeper ten times a second.</summary>
     [Fact]
     public void Wait_ThreeFlushedQueues_WakeOnceASecondEach()
     {

@@ -11,21 +11,27 @@ namespace MappedFileQueues.Tests.Log.Opening;
 public sealed unsafe class DamageForAllTests : IDisposable
 {
     private readonly TempStore _temp = new();
-    private readonly FaultyDisk _disk = new();
 
     public void Dispose() => _temp.Dispose();
 
     [Fact]
     public void Open_BesideAnOpenerThatFoundDamage_RefusesTheSame()
     {
-        using (MappedFileQueue queue = Open(ProducerMode.Shared, ChecksumMode.None))
+        using (MappedFileQueue queue = Open(ProducerMode.Shared))
+        {
             Produce(queue, 20);
-        // Messages without checksum, no checkpoint, another boot: nobody knows which of them were flushed.
-        byte[] lost = new byte[2 * CheckpointRecord.SlotDistance];
-        File.WriteAllBytes(_temp.PathOf("offset", "producer.checkpoint"), lost);
-        _disk.BootIdOverride = Guid.NewGuid().ToString();
-        using MappedFileQueue first = Open(ProducerMode.Shared, ChecksumMode.None);
-        using MappedFileQueue second = Open(ProducerMode.Shared, ChecksumMode.None);
+            queue.Flush();
+        }
+
+        using (var words = new StoreWords(_temp.StorePath))
+        {
+            words.ResetCheckpoint();
+            words.WriteAt(0, BitConverter.GetBytes(0x7000_0001UL));
+        }
+
+        byte[] checkpoint = File.ReadAllBytes(_temp.PathOf("offset", "producer.checkpoint"));
+        using MappedFileQueue first = Open(ProducerMode.Shared);
+        using MappedFileQueue second = Open(ProducerMode.Shared);
 
         foreach (MappedFileQueue queue in new[] { first, second })
         {
@@ -34,7 +40,7 @@ public sealed unsafe class DamageForAllTests : IDisposable
             Assert.Throws<QueueCorruptException>(() => queue.Flush());
         }
 
-        Assert.Equal(lost, File.ReadAllBytes(_temp.PathOf("offset", "producer.checkpoint")));
+        Assert.Equal(checkpoint, File.ReadAllBytes(_temp.PathOf("offset", "producer.checkpoint")));
     }
 
     /// <summary>
@@ -89,12 +95,10 @@ public sealed unsafe class DamageForAllTests : IDisposable
         return count;
     }
 
-    private MappedFileQueue Open(ProducerMode mode, ChecksumMode checksum = ChecksumMode.WriteAndVerify) =>
-        new(new MappedFileQueueOptions
-        {
-            StorePath = _temp.StorePath,
-            SegmentSize = 1 << 20,
-            ProducerMode = mode,
-            Checksum = checksum,
-        });
+    private MappedFileQueue Open(ProducerMode mode) => new(new MappedFileQueueOptions
+    {
+        StorePath = _temp.StorePath,
+        SegmentSize = 1 << 20,
+        ProducerMode = mode,
+    });
 }

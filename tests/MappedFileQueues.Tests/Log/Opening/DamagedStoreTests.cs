@@ -5,6 +5,7 @@ using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Segments;
+using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Log.Opening;
 
@@ -81,8 +82,8 @@ public sealed class DamagedStoreTests : IDisposable
 
     /// <summary>
     /// A new store's checkpoint once named no boot. When its control page was damaged too, opening took that for a power cut,
-    /// which messages without checksum above the checkpoint do not survive: one damaged byte of a page that is to hold nothing
-    /// of value emptied the store.
+    /// which nothing behind a dead producer's claim survives: one damaged byte of a page that is to hold nothing of value cut
+    /// the log off there.
     /// </summary>
     [Theory]
     [InlineData("flip")]
@@ -91,7 +92,22 @@ public sealed class DamagedStoreTests : IDisposable
     [InlineData("remove")]
     public void Open_DamagedControlOfAStoreThatWasNeverFlushed_LosesNothing(string damage)
     {
-        MakeUncheckedStore();
+        MappedFileQueueOptions options = Refusal.Options(_temp.StorePath);
+        options.Durability = DurabilityLevel.PageCache;
+        long claimed;
+        using (MappedFileQueue queue = new(options))
+        {
+            queue.Producer.Produce([1]);
+            claimed = queue.Producer.Produce([2]);
+            queue.Producer.Produce([3]);
+        }
+
+        using (var words = new StoreWords(_temp.StorePath))
+        {
+            ulong claim = FrameHeader.Make(FrameHeader.LowHalf(1, FrameState.Claimed), SlotLayout.Owner(7, 3));
+            words.WriteAt(claimed, BitConverter.GetBytes(claim));
+        }
+
         string path = _temp.PathOf("control");
         byte[] bytes = File.ReadAllBytes(path);
         if (damage == "flip")
@@ -106,7 +122,9 @@ public sealed class DamagedStoreTests : IDisposable
 
         Refusal.Attach(_temp.StorePath);
 
-        Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> message) && message[0] == 1);
+        Assert.True(reader.TryRead(out message) && message[0] == 3);
         Assert.False(Directory.Exists(_temp.PathOf("salvage")));
     }
 
@@ -132,38 +150,15 @@ public sealed class DamagedStoreTests : IDisposable
         Assert.False(Directory.Exists(_temp.PathOf("salvage")));
     }
 
-    /// <summary>
-    /// With both slots of the checkpoint bad, nobody vouches for any message without checksum: corruption, not an empty log,
-    /// and it stays that at the second opening.
-    /// </summary>
-    [Fact]
-    public void OpenProducer_AfterACutWithoutCheckpointAndWithoutChecksums_IsRefused()
-    {
-        MakeUncheckedStore();
-        MoveToEarlierBoot();
-        File.WriteAllBytes(_temp.PathOf("offset", "producer.checkpoint"), new byte[8192]);
-        for (int i = 0; i < 2; i++)
-        {
-            using MappedFileQueue queue = new(Refusal.Options(_temp.StorePath));
-            QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => queue.Producer);
-            Refusal.CheckMessage(error.Message, _temp.StorePath, "offset=0");
-        }
-
-        Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
-    }
-
-    /// <summary>
-    /// One flipped bit makes of a message with a checksum one without, which nobody verifies; its high half gives it away.
-    /// </summary>
-    [Fact]
-    public void Read_StateTurnedIntoUnchecked_IsCorrupt()
+    /// <summary>Earlier versions wrote messages without checksums: states 5 and 6, with a high half of zero.</summary>
+    [Theory]
+    [InlineData(5)]
+    [InlineData(6)]
+    public void Read_StateOfAnEarlierVersion_IsCorrupt(uint state)
     {
         Refusal.MakeStore(_temp.StorePath);
-        string path = _temp.PathOf("commitlog", "00000000000000000000.log");
-        byte[] bytes = File.ReadAllBytes(path);
-        bytes[3] ^= 0x40;
-        bytes[FrameHeader.Size] ^= 0xFF;
-        File.WriteAllBytes(path, bytes);
+        using (var words = new StoreWords(_temp.StorePath))
+            words.WriteAt(0, BitConverter.GetBytes((ulong)FrameHeader.LowHalf(4, (FrameState)state)));
 
         using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
         Assert.Throws<QueueCorruptException>(() => reader.TryRead(out _));
@@ -209,15 +204,6 @@ public sealed class DamagedStoreTests : IDisposable
         Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
         Refusal.Attach(_temp.StorePath);
         Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
-    }
-
-    private void MakeUncheckedStore()
-    {
-        MappedFileQueueOptions options = Refusal.Options(_temp.StorePath);
-        options.Checksum = ChecksumMode.None;
-        using MappedFileQueue queue = new(options);
-        for (int i = 0; i < 3; i++)
-            queue.Producer.Produce([1, 2, 3, (byte)i]);
     }
 
     private void MoveToEarlierBoot()

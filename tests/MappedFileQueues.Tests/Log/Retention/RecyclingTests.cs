@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Log.Retention;
 
 /// <summary>
 /// Files of removed segments that become the next ones: nothing is lost, and nothing old comes back as a message. The messages
-/// are full of words that look like headers of messages without checksum.
+/// are full of words that look like headers of messages.
 /// </summary>
 public sealed class RecyclingTests : IDisposable
 {
@@ -23,24 +23,23 @@ public sealed class RecyclingTests : IDisposable
     private readonly TempStore _temp = new();
     private long _count;
 
-    public static TheoryData<ProducerMode, ChecksumMode, DurabilityLevel> Modes => new()
+    public static TheoryData<ProducerMode, DurabilityLevel> Modes => new()
     {
-        { ProducerMode.Shared, ChecksumMode.WriteAndVerify, DurabilityLevel.PageCache },
-        { ProducerMode.Shared, ChecksumMode.None, DurabilityLevel.Interval },
-        { ProducerMode.Exclusive, ChecksumMode.WriteAndVerify, DurabilityLevel.Interval },
-        { ProducerMode.Exclusive, ChecksumMode.None, DurabilityLevel.PageCache },
-        { ProducerMode.Shared, ChecksumMode.WriteAndVerify, DurabilityLevel.Group },
-        { ProducerMode.Exclusive, ChecksumMode.WriteAndVerify, DurabilityLevel.Group },
+        { ProducerMode.Shared, DurabilityLevel.PageCache },
+        { ProducerMode.Shared, DurabilityLevel.Interval },
+        { ProducerMode.Exclusive, DurabilityLevel.Interval },
+        { ProducerMode.Exclusive, DurabilityLevel.PageCache },
+        { ProducerMode.Shared, DurabilityLevel.Group },
+        { ProducerMode.Exclusive, DurabilityLevel.Group },
     };
 
     public void Dispose() => _temp.Dispose();
 
     [Theory, MemberData(nameof(Modes))]
-    public void Recycle_ManyRounds_UsesTheSameFilesAndKeepsOrder(
-        ProducerMode mode, ChecksumMode checksum, DurabilityLevel level)
+    public void Recycle_ManyRounds_UsesTheSameFilesAndKeepsOrder(ProducerMode mode, DurabilityLevel level)
     {
         PlatformScope.Use(portable: false);
-        using MappedFileQueue queue = Open(mode, checksum, level);
+        using MappedFileQueue queue = Open(mode, level);
         queue.SetRetention(s_small);
 
         for (int i = 0; i < 30; i++)
@@ -268,32 +267,32 @@ public sealed class RecyclingTests : IDisposable
         AssertRun(ReadAll(portable), "m-");
     }
 
-    public static TheoryData<string, int, ChecksumMode> Kills => new()
+    public static TheoryData<string, int> Kills => new()
     {
-        { "LowWaterRaised", 3, ChecksumMode.WriteAndVerify },
-        { "LowWaterRecorded", 3, ChecksumMode.WriteAndVerify },
-        { "SegmentDeleted", 3, ChecksumMode.WriteAndVerify },
-        { "SpareTaken", 2, ChecksumMode.WriteAndVerify },
-        { "SpareTaken", 1, ChecksumMode.None },
-        { "SpareZeroed", 2, ChecksumMode.WriteAndVerify },
-        { "SpareZeroed", 1, ChecksumMode.None },
-        { "SegmentRenamed", 9, ChecksumMode.WriteAndVerify },
-        { "ZeroingBegun", 2, ChecksumMode.WriteAndVerify },
-        { "RecycledZeroed", 1, ChecksumMode.WriteAndVerify },
-        { "RecycledZeroed", 4, ChecksumMode.None },
-        { "RecycledZeroed", 7, ChecksumMode.WriteAndVerify },
+        { "LowWaterRaised", 3 },
+        { "LowWaterRecorded", 3 },
+        { "SegmentDeleted", 3 },
+        { "SpareTaken", 2 },
+        { "SpareTaken", 1 },
+        { "SpareZeroed", 2 },
+        { "SpareZeroed", 1 },
+        { "SegmentRenamed", 9 },
+        { "ZeroingBegun", 2 },
+        { "RecycledZeroed", 1 },
+        { "RecycledZeroed", 4 },
+        { "RecycledZeroed", 7 },
     };
 
     [Theory, MemberData(nameof(Kills))]
-    public void Recycle_KilledAtAStep_NothingIsLostAndNothingIsLeftOver(string step, int hit, ChecksumMode checksum)
+    public void Recycle_KilledAtAStep_NothingIsLostAndNothingIsLeftOver(string step, int hit)
     {
         PlatformScope.Use(portable: false);
-        using (MappedFileQueue queue = Open(checksum: checksum))
+        using (MappedFileQueue queue = Open())
             queue.SetRetention(s_small);
         int acked;
         using (PeerAgent agent = PeerAgent.Start())
         {
-            agent.Ask(OpenCommand + $" checksum={checksum}");
+            agent.Ask(OpenCommand);
             agent.Trap(step, hit);
             agent.Send($"append prefix=m size={MessageLength} count={60 * Round}");
             agent.ExpectKilled();
@@ -302,7 +301,7 @@ public sealed class RecyclingTests : IDisposable
 
         // Otherwise the queue that looks applies it at once, and has spares of its own.
         File.Delete(_temp.PathOf(StoreNames.Retention));
-        using MappedFileQueue after = Open(checksum: checksum);
+        using MappedFileQueue after = Open();
 
         Assert.All(Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)), path => Assert.EndsWith(".log", path));
         after.SetRetention(s_small);
@@ -354,7 +353,7 @@ public sealed class RecyclingTests : IDisposable
         PlatformScope.Use(portable: false);
         for (int i = 0; i < 12; i++)
         {
-            using MappedFileQueue queue = Open(checksum: ChecksumMode.None);
+            using MappedFileQueue queue = Open();
             queue.SetRetention(s_small);
             AppendRound(queue);
             AppendRound(queue, 3);
@@ -374,13 +373,11 @@ public sealed class RecyclingTests : IDisposable
 
     private MappedFileQueue Open(
         ProducerMode mode = ProducerMode.Shared,
-        ChecksumMode checksum = ChecksumMode.WriteAndVerify,
         DurabilityLevel level = DurabilityLevel.PageCache) => new(new MappedFileQueueOptions
         {
             StorePath = _temp.StorePath,
             SegmentSize = SegmentLength,
             ProducerMode = mode,
-            Checksum = checksum,
             Durability = level,
         });
 

@@ -4,8 +4,8 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Log.Waiting;
 
 /// <summary>
-/// How soon a sleeping consumer reacts. One sleep lasts at most 100 ms inside, which would hide a lost wake-up: so the median of
-/// many rounds has to lie far under that. Nothing else of the tests runs beside these; the machine may be busy all the same,
+/// How soon a sleeping consumer reacts. One sleep lasts at most a second inside, which would hide a lost wake-up: so the median
+/// of many rounds has to lie far under that. Nothing else of the tests runs beside these; the machine may be busy all the same,
 /// so the best of a few attempts counts: a wake-up that is lost by the protocol would be lost in all of them.
 /// </summary>
 [Collection(AloneCollection.Name)]
@@ -16,7 +16,8 @@ public sealed class WakeTests
     private const int Attempts = 4;
 
     /// <summary>
-    /// A wake-up that is missing each time gives 50 ms and more; three hops on a CPU that two test runs use beside give up to 15.
+    /// A wake-up that is missing each time gives half a second and more; three hops on a CPU that two test runs use beside give
+    /// up to 15.
     /// </summary>
     private const double MedianMsMax = 25;
 
