@@ -39,7 +39,6 @@ internal static class ProcFiles
         return string.IsNullOrEmpty(text) ? null : text;
     }
 
-#if MFQ_PLANTED
     /// <summary>True if a process is stopped (SIGSTOP, a debugger): no reason to take it for dead.</summary>
     public static bool IsStopped(int processId)
     {
@@ -47,7 +46,6 @@ internal static class ProcFiles
         return stat is not null && stat[(stat.LastIndexOf(')') + 1)..].TrimStart().StartsWith('T');
     }
 
-#endif
     /// <summary>The start time in clock ticks since boot; 0 when the process is not running, is a zombie, or is hidden.</summary>
     public static long ReadStartTime(int processId)
     {

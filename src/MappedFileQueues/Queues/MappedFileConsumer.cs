@@ -3,6 +3,7 @@ using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Threading.Channels;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
@@ -303,10 +304,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     {
         if (!_reader.TryGetInCall(out byte* payload, out int length))
             return TryWait(timeout, cancellationToken, out message);
-#if MFQ_PLANTED
-        if (Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
+        if (PlantedFaults.Has(PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
-#endif
         message = MemoryMarshal.CreateReadOnlySpan(ref *payload, length);
         return true;
     }
@@ -315,10 +314,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private unsafe bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
         bool found = _core.TryWait(timeout, cancellationToken, out byte* payload, out int length);
-#if MFQ_PLANTED
-        if (found && Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
+        if (found && PlantedFaults.Has(PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
-#endif
         message = found ? new ReadOnlySpan<byte>(payload, length) : default;
         return found;
     }

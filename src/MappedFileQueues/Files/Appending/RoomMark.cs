@@ -24,10 +24,8 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
     /// <summary>Says that zeros from this position on may be room of this file.</summary>
     public void Set(PlatformFile file, long start, bool isDurable)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.RoomNotMarked))
             return;
-#endif
         byte[] bytes = new byte[Length];
         BinaryPrimitives.WriteUInt64LittleEndian(bytes, Magic);
         var origin = FileOrigin.Of(file);

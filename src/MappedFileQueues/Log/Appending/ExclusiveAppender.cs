@@ -281,10 +281,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     protected override void Publish(AppendLane lane, ulong header, long length)
     {
         byte* at = lane.Next;
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)at == header)
             *(ulong*)at = 0;
-#endif
         bool hasNext = lane.Position + length < lane.Segment!.SegmentLength;
         _ = Publish(lane, mark: null, header, at, at + length, lane.Offset, hasNext, !lane.MayHaveBound);
     }
@@ -295,10 +293,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         AppendLane lane, CallMark? mark, ulong header, byte* at, byte* end, long offset, bool hasNext, bool fences)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
-#if MFQ_PLANTED
-        hasNext &= !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed);
-#endif
-        if (hasNext)
+        if (hasNext && !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
             *(ulong*)end = 0;
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)

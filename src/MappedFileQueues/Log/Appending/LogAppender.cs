@@ -339,10 +339,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
     {
         long frameLength = FrameHeader.FrameLength(messageLength);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
             *(ulong*)first = WriteInBatch(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
-#endif
         for (int i = 1; i < count; i++)
         {
             byte* at = first + (i * frameLength);
@@ -361,13 +359,11 @@ internal abstract unsafe class LogAppender : IProducerLanes
     {
         ReadOnlySpan<byte> head = messages[0].Span;
         long position = FrameHeader.FrameLength(head.Length);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
         {
             *(ulong*)first = WriteInBatch(
                 first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
         }
-#endif
         int i = 1;
         for (; i < messages.Length; i++)
         {

@@ -289,10 +289,8 @@ internal sealed unsafe class SharedAppender : LogAppender
 
     protected override void Publish(AppendLane lane, ulong header, long length)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)lane.Next == header)
             *(ulong*)lane.Next = lane.Claim;
-#endif
         _ = Publish(lane, lane.Next, lane.Claim, header, length);
     }
 

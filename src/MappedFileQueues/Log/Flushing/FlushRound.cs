@@ -38,10 +38,8 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         // P19 release: under the lease; pairs with P19 acquire in FlushLead.
         SharedWord.WriteRelease(store.Control.FlushTarget, to);
         ProtocolSteps.Reach(ProtocolStep.FlushMarked);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.CheckpointBeforeSync))
             WriteCheckpoint(to);
-#endif
         long began = Stopwatch.GetTimestamp();
         Sync(from, to);
         Times.Note(began);

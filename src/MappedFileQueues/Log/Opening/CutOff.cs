@@ -28,10 +28,8 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
             CutSegment(start, tail - start);
         foreach (long later in segments.From(start + 1))
         {
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LaterSegmentsLeft))
                 continue;
-#endif
             SetAside(later, tail);
             segments.Remove(later);
             ProtocolSteps.Reach(ProtocolStep.LaterMoved);
@@ -137,10 +135,8 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
                 CopyAside(file, StoreNames.Cut(start, start + position, epoch), position);
             }
 
-#if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.RestNotZeroed))
-#endif
-            ZeroFrom(file, scanner, position, meta.SegmentLength);
+                ZeroFrom(file, scanner, position, meta.SegmentLength);
         }
 
         file.Sync();
@@ -180,10 +176,8 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
             if (file is null || file.ReadAt(word, 0) < 8)
                 continue;
             ulong cursor = BitConverter.ToUInt64(word);
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.CursorsNotClamped))
                 continue;
-#endif
             if (CursorWord.TryRead(cursor, out long offset) && offset > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
             file.Sync();

@@ -38,10 +38,8 @@ internal sealed unsafe class MemoryWitness(
     /// <param name="isInClaim">Whether an offset lies inside a claim below the tail.</param>
     public TailSearchResult Judge(long tail, long flushedTo, SegmentStarts segments, Predicate<long> isInClaim)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.MemoryTakenForWhole))
             return new TailSearchResult(tail, TailFault.None);
-#endif
         if (flushedTo > tail)
             return new TailSearchResult(tail, IsDamage(tail, flushedTo, segments) ? TailFault.Damage : TailFault.MemoryLoss);
         // P14 acquire: alone; pairs with P14 full in SegmentRoller.

@@ -91,10 +91,8 @@ internal sealed unsafe class StoreRecovery(
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, removed, segments);
         long flushedTo = FindFlushedTo(from, isControlValid);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
             from = Math.Max(from, *control.TailHint);
-#endif
         // An unfinished cut in the same boot: the evidence of the loss may be gone by now.
         bool goesOnCutting = wasCutting && isThisBoot && !isPoisoned;
         long uncheckedTo = 0;
@@ -216,10 +214,8 @@ internal sealed unsafe class StoreRecovery(
     {
         // P16 acquire: alone; pairs with P16 release in LogOrigin.
         long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
-#if MFQ_PLANTED
         if (lowWater <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLowWaterKept))
             return lowWater;
-#endif
         return OldestOffset.OfRun(directory, segments, Math.Min(lowWater, tail), meta.SegmentLength);
     }
 
@@ -246,10 +242,8 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private void RemoveLeftovers(long removed, SegmentStarts segments, long epoch, bool isStartThere)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.LeftoversKept))
             return;
-#endif
         foreach (long start in segments.From(0))
         {
             if (start >= removed)

@@ -90,10 +90,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)
                 ?? throw LogErrors.Missing(directory.Path, start, offset);
             ulong padding = checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
                 padding = 0;
-#endif
             file.WriteAt(BitConverter.GetBytes(padding), offset - start);
             ProtocolSteps.Reach(ProtocolStep.HolePadded);
         }
@@ -205,19 +203,15 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     {
         if (!_isCut)
             return new TailSearchResult(offset, _batchStart < 0 ? TailFault.None : FaultAt(offset));
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.HalfBatchKept))
             return new TailSearchResult(offset, TailFault.None);
-#endif
         return new TailSearchResult(_batchStart >= 0 ? _batchStart : offset, TailFault.None);
     }
 
     private TailFault FaultAt(long offset)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.MemoryTakenForWhole))
             return TailFault.Damage;
-#endif
         return offset < _flushedTo ? TailFault.Damage : TailFault.MemoryLoss;
     }
 
