@@ -71,6 +71,9 @@ internal sealed record StoreMeta(
     /// </summary>
     public Guid LogId { get; init; } = StoreId;
 
+    /// <summary>The start of the segment that an offset is in.</summary>
+    public long StartOf(long offset) => offset - (offset % SegmentLength);
+
     public byte[] ToBytes()
     {
         byte[] bytes = new byte[Length];

@@ -8,8 +8,7 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// One call of a producer that waits for consumers. It is no call on a lane and holds no claim: the caller tries its append
-/// between <see cref="Prepare"/> and <see cref="Sleep"/>, which is the waiter's second look. The queue's gate is held only within
-/// these two, because an append may run a user's code, and that may dispose the queue.
+/// after each <see cref="Next"/>, which is the waiter's second look. The queue's gate is held only within it, because an append may run a user's code, and that may dispose the queue.
 /// </summary>
 internal sealed class RoomWait : IDisposable
 {
@@ -30,6 +29,7 @@ internal sealed class RoomWait : IDisposable
     private readonly FlushPatience _patience;
     private readonly CancellationTokenRegistration _registration;
     private readonly bool _spinsAlways;
+    private bool _hasTried;
     private bool _hasSpun;
     private bool _mayBeWoken;
     private TimeSpan _sleepMax;
@@ -52,8 +52,21 @@ internal sealed class RoomWait : IDisposable
             : default;
     }
 
+    /// <summary>Comes before each attempt; after one that found no room it sleeps first.</summary>
+    /// <exception cref="TimeoutException">The time is up.</exception>
+    /// <exception cref="OperationCanceledException">Cancelled.</exception>
+    public void Next()
+    {
+        if (_hasTried)
+            Sleep();
+        _hasTried = true;
+        Prepare();
+    }
+
+    public void Dispose() => _registration.Dispose();
+
     /// <summary>Spins at first; then the waiter's steps 1 to 3.</summary>
-    public void Prepare()
+    private void Prepare()
     {
         using CallGate.Call call = _gate.Begin();
         _store.ThrowIfClosing();
@@ -67,9 +80,7 @@ internal sealed class RoomWait : IDisposable
     }
 
     /// <summary>Waiter's step 5, after an append that found no room.</summary>
-    /// <exception cref="TimeoutException">The time is up.</exception>
-    /// <exception cref="OperationCanceledException">Cancelled.</exception>
-    public void Sleep()
+    private void Sleep()
     {
         using CallGate.Call call = _gate.Begin();
         _store.ThrowIfClosing();
@@ -85,8 +96,6 @@ internal sealed class RoomWait : IDisposable
         _store.ThrowIfReplaced();
         _lookedAt = Stopwatch.GetTimestamp();
     }
-
-    public void Dispose() => _registration.Dispose();
 
     /// <summary>False when it was woken.</summary>
     private bool TrySleepOut()

@@ -23,7 +23,7 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
 {
     public void Apply(long tail, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         if (segments.Contains(start))
             CutSegment(start, tail - start);
         foreach (long later in segments.From(start + 1))

@@ -51,7 +51,7 @@ internal sealed unsafe class MemoryWitness(
     /// <summary>Whether cutting the log here would remove good messages that were flushed.</summary>
     private bool IsDamage(long tail, long flushedTo, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         if (!segments.Contains(start))
             return true;
         if (FindWholeFrame(start, tail - start, Math.Min(flushedTo - start, meta.SegmentLength)))
@@ -86,7 +86,7 @@ internal sealed unsafe class MemoryWitness(
 
     private bool IsAnythingBeyond(long tail, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         foreach (long segment in segments.From(start))
         {
             // Without the control page, dirty bytes may be anywhere in the tail's segment.

@@ -285,7 +285,7 @@ internal sealed unsafe class StoreRecovery(
         if (checkpoint is null)
             return segments.Count == 0 ? removed : Math.Max(removed, segments.Min);
         long offset = Math.Max(checkpoint.Offset, removed);
-        long start = offset - (offset % meta.SegmentLength);
+        long start = meta.StartOf(offset);
         // A checkpoint on a segment's edge may be older than the segment that begins there.
         bool isThere = segments.Contains(start)
             || (offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
@@ -299,7 +299,7 @@ internal sealed unsafe class StoreRecovery(
 
     private long MakeFirstSegment(long offset)
     {
-        long start = offset - (offset % meta.SegmentLength);
+        long start = meta.StartOf(offset);
         var window = new SegmentWindow(directory, meta.SegmentLength, writable: true);
         var maker = new SegmentMaker(directory, window, control, allocatesInPlace: !os.IsPortable);
         // The old value belongs to a segment that is gone.
@@ -315,7 +315,7 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private void ZeroDirtyBytes(long tail, long allocated, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         if (!segments.Contains(start))
             return;
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
@@ -335,7 +335,7 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>Rewrites every word; the old values are not merged in.</summary>
     private void Rebuild(TailSearchResult tail, long confirmed, ColdWords cold, Dirt dirt, SegmentStarts segments)
     {
-        long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
+        long segmentStart = meta.StartOf(tail.Offset);
         long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments, zeroes: tail.CorruptAt < 0));
         bool keepsColdBlock = control.IsColdBlockValid(meta.StoreId)
             && control.BootId == cold.Boot && control.Epoch == cold.Epoch;
@@ -394,7 +394,7 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private long AllocateTail(long tail, SegmentStarts segments, bool zeroes)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         try
         {
             long end = 0;

@@ -86,7 +86,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             return 0;
         foreach ((long offset, ulong claim) in _claims)
         {
-            long start = StartOf(offset);
+            long start = meta.StartOf(offset);
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)
                 ?? throw LogErrors.Missing(directory.Path, start, offset);
             ulong padding = checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
@@ -108,7 +108,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         long offset = from;
         while (true)
         {
-            long start = StartOf(offset);
+            long start = meta.StartOf(offset);
             if (!segments.Contains(start))
                 return End(offset);
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.Read)
@@ -222,6 +222,4 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         else if (_batchStart < 0)
             _batchStart = offset;
     }
-
-    private long StartOf(long offset) => offset - (offset % meta.SegmentLength);
 }
