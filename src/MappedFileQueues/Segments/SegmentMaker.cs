@@ -262,6 +262,7 @@ internal sealed unsafe class SegmentMaker(
         }
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
+        // P21 full: before the flush; pairs with P21 acquire above.
         if (PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed) && names.All(IsRecycled))
             SharedWord.RaiseTo(control.DirectoryFlushed, start + ((names.Count - 1) * window.SegmentLength) + 1);
         FlushNames(start, start + ((names.Count - 1) * window.SegmentLength), isInTurn: ofSpares);

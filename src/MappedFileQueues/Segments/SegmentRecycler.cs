@@ -80,7 +80,7 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
                 if (from >= to)
                     return true;
                 if (PlantedFaults.Has(PlantedFault.AllocatedRaisedEarly))
-                    SharedWord.RaiseTo(control.Allocated, segment.Start + to);
+                    SharedWord.RaiseTo(control.Allocated, segment.Start + to); // P20 full: too early; pairs with P20 acquire.
                 ProtocolSteps.Reach(ProtocolStep.ZeroingBegun);
                 if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed) && !segment.TryZero(from, to))
                     ZeroFill.Write(segment.File, from, to);

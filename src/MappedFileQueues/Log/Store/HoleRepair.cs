@@ -119,7 +119,7 @@ internal sealed unsafe class HoleRepair(
     {
         if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
         {
-            SharedWord.CompareExchange(header, claim, 0);
+            SharedWord.CompareExchange(header, claim, 0); // P4 full: frees the place; pairs with P4 acquire in LogReader.
             return true;
         }
 
