@@ -91,7 +91,7 @@ internal sealed record StoreMeta(
             LogId.TryWriteBytes(bytes.AsSpan(LogIdAt));
         }
 
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
+        Crc32C.Seal(bytes);
         return bytes;
     }
 
