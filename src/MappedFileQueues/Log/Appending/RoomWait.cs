@@ -8,7 +8,8 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// One call of a producer that waits for consumers. It is no call on a lane and holds no claim: the caller tries its append
-/// after each <see cref="Next"/>, which is the waiter's second look. The queue's gate is held only within it, because an append may run a user's code, and that may dispose the queue.
+/// after each <see cref="Next"/>, which is the waiter's second look. The queue's gate is held only within it, because an append
+/// may run a user's code, and that may dispose the queue.
 /// </summary>
 internal sealed class RoomWait : IDisposable
 {
@@ -20,8 +21,6 @@ internal sealed class RoomWait : IDisposable
 
     /// <summary>The longest sleep while a claim stands behind the slowest consumer: its owner may be dead.</summary>
     private static readonly TimeSpan ClaimSleepMax = TimeSpan.FromMilliseconds(2);
-
-    private static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
 
     private readonly LogStore _store;
     private readonly ConsumerLimit _limit;
@@ -89,12 +88,8 @@ internal sealed class RoomWait : IDisposable
                 _patience.CancellationToken);
         if (_patience.IsOver)
             throw new TimeoutException($"Consumers did not make room in time; nothing was appended: {Describe()}.");
-        if (_mayBeWoken && !TrySleepOut())
-            return;
-        if (Stopwatch.GetElapsedTime(_lookedAt) < LookAfterStore)
-            return;
-        _store.ThrowIfReplaced();
-        _lookedAt = Stopwatch.GetTimestamp();
+        if (!_mayBeWoken || TrySleepOut())
+            _store.ThrowIfReplaced(ref _lookedAt, Stopwatch.GetTimestamp());
     }
 
     /// <summary>False when it was woken.</summary>

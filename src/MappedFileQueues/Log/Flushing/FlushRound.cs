@@ -10,7 +10,7 @@ namespace MappedFileQueues.Log.Flushing;
 /// </summary>
 internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
 {
-    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
+    public static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
 
     private long _lastCheckpoint;
 
