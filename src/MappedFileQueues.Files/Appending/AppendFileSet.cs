@@ -1,6 +1,7 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.Files.Names;
 using MappedFileQueues.Files.Rolling;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
@@ -127,10 +128,8 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>fdatasync of everything that is written so far.</summary>
     public void Sync()
     {
-#if MFQ_PLANTED
-        if (Memory.PlantedFaults.Has(Memory.PlantedFault.AppendNotFlushed))
+        if (PlantedFaults.Has(PlantedFault.AppendNotFlushed))
             return;
-#endif
         foreach (string name in _unsynced)
         {
             // Missing: the retention has deleted it meanwhile.
@@ -298,10 +297,8 @@ internal sealed class AppendFileSet : IDisposable
         {
             TakeAlone(file);
             OpenedLength = _options.Append ? AppendFile.FindEnd(file, RoomStart(file)) : 0;
-#if MFQ_PLANTED
-            if (Memory.PlantedFaults.Has(Memory.PlantedFault.ZeroTailKept))
+            if (PlantedFaults.Has(PlantedFault.ZeroTailKept))
                 OpenedLength = file.Length;
-#endif
             lastWritten = file.LastWritten;
             if (file.Length != OpenedLength)
                 file.SetLength(OpenedLength);
@@ -619,10 +616,8 @@ internal sealed class AppendFileSet : IDisposable
         try
         {
             TakeAlone(file);
-#if MFQ_PLANTED
-            if (Memory.PlantedFaults.Has(Memory.PlantedFault.ReusedNotCleared))
+            if (PlantedFaults.Has(PlantedFault.ReusedNotCleared))
                 spare = null;
-#endif
             if (spare is not null)
                 next.Clear();
             next.MakeRoom(Math.Max(1, Math.Min(_options.RollLength, _options.PreallocationStep)));

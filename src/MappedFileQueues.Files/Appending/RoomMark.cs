@@ -16,25 +16,23 @@ namespace MappedFileQueues.Files.Appending;
 internal sealed class RoomMark(HeldDirectory directory, string name)
 {
     private const ulong Magic = 0x314D_4F4F_5251_464D; // "MFQROOM1"
-    private const int BodyLength = 32;
-    private const int Length = BodyLength + 8;
+    private const int SealedLength = 36;
+    private const int Length = 40;
 
     private readonly string _name = name + ".roll-room";
 
     /// <summary>Says that zeros from this position on may be room of this file.</summary>
     public void Set(PlatformFile file, long start, bool isDurable)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.RoomNotMarked))
             return;
-#endif
         byte[] bytes = new byte[Length];
         BinaryPrimitives.WriteUInt64LittleEndian(bytes, Magic);
         var origin = FileOrigin.Of(file);
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(8), origin.Inode);
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(16), origin.Birth);
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(24), start);
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(BodyLength), Crc32C.Compute(bytes.AsSpan(0, BodyLength)));
+        Crc32C.Seal(bytes.AsSpan(0, SealedLength));
         using PlatformFile mark = directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
         mark.WriteAt(bytes, 0);
         if (!isDurable)
@@ -50,7 +48,7 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
         byte[] bytes = new byte[Length];
         bool isMark = mark?.ReadAt(bytes, 0) == Length
             && BinaryPrimitives.ReadUInt64LittleEndian(bytes) == Magic
-            && BinaryPrimitives.ReadUInt32LittleEndian(bytes.AsSpan(BodyLength)) == Crc32C.Compute(bytes.AsSpan(0, BodyLength))
+            && Crc32C.IsSealed(bytes.AsSpan(0, SealedLength))
             && AreOne(
                 FileOrigin.Of(file),
                 new FileOrigin(

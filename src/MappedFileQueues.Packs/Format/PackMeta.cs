@@ -27,7 +27,7 @@ internal sealed record PackMeta(Guid PackId, long VolumeLength, DateTimeOffset C
         PackId.TryWriteBytes(bytes.AsSpan(16));
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(32), VolumeLength);
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(40), Created.ToUnixTimeMilliseconds());
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
+        Crc32C.Seal(bytes);
         return bytes;
     }
 

@@ -18,8 +18,6 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
 {
     public const int Length = 64;
 
-    private const int ChecksumAt = Length - 4;
-
     private static ReadOnlySpan<byte> Magic => "MFQPSYN1"u8;
 
     /// <summary>The current boot of the machine; empty if it cannot be determined.</summary>
@@ -43,7 +41,7 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
         Span<byte> bytes = stackalloc byte[Length];
         bool isMark = file is not null && file.ReadAt(bytes, 0) == Length && bytes[..Magic.Length].SequenceEqual(Magic)
             && new Guid(bytes.Slice(8, 16)) == packId
-            && BinaryPrimitives.ReadUInt32LittleEndian(bytes[ChecksumAt..]) == Crc32C.Compute(bytes[..ChecksumAt]);
+            && Crc32C.IsSealed(bytes);
         return !isMark ? nothing : new SyncedMark(
             new Guid(bytes.Slice(24, 16)),
             BinaryPrimitives.ReadUInt32LittleEndian(bytes[48..]),
@@ -60,7 +58,7 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
         Boot.TryWriteBytes(bytes[24..]);
         BinaryPrimitives.WriteInt64LittleEndian(bytes[40..], Position);
         BinaryPrimitives.WriteUInt32LittleEndian(bytes[48..], VolumeNumber);
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes[ChecksumAt..], Crc32C.Compute(bytes[..ChecksumAt]));
+        Crc32C.Seal(bytes);
         try
         {
             file.WriteAt(bytes, 0);

@@ -18,8 +18,6 @@ internal sealed record VolumeHeader(
     /// <summary>In bytes; also the position of the first needle.</summary>
     public const int Length = 64;
 
-    private const int ChecksumAt = Length - 4;
-
     private static ReadOnlySpan<byte> Magic => "MFQPVOL1"u8;
 
     public byte[] ToBytes(Guid packId)
@@ -34,7 +32,7 @@ internal sealed record VolumeHeader(
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(32), SequenceBefore);
         packId.TryWriteBytes(bytes.AsSpan(40));
         BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(56), (uint)(CopyEnd / NeedleLayout.Unit));
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
+        Crc32C.Seal(bytes);
         return bytes;
     }
 
@@ -44,7 +42,7 @@ internal sealed record VolumeHeader(
     public static VolumeHeader? Parse(ReadOnlySpan<byte> bytes, Guid packId, VolumeName name)
     {
         if (bytes.Length < Length || !bytes[..Magic.Length].SequenceEqual(Magic) || new Guid(bytes.Slice(40, 16)) != packId
-            || BinaryPrimitives.ReadUInt32LittleEndian(bytes[ChecksumAt..]) != Crc32C.Compute(bytes[..ChecksumAt]))
+            || !Crc32C.IsSealed(bytes[..Length]))
             return null;
         var found = new VolumeName(
             BinaryPrimitives.ReadUInt32LittleEndian(bytes[8..]),

@@ -66,7 +66,6 @@ internal sealed record CheckpointContent(
 internal static class IndexCheckpoint
 {
     private const int HeaderLength = 64;
-    private const int ChecksumAt = HeaderLength - 4;
     private const uint FormatVersion = 2;
     private const int DeletedWordCount = 3;
 
@@ -142,7 +141,7 @@ internal static class IndexCheckpoint
         BinaryPrimitives.WriteInt64LittleEndian(header.AsSpan(40), entryCount);
         BinaryPrimitives.WriteInt32LittleEndian(header.AsSpan(48), new IndexEntry(meta.VolumeLength).PositionBits);
         BinaryPrimitives.WriteInt32LittleEndian(header.AsSpan(52), content.Hidden.Count);
-        BinaryPrimitives.WriteUInt32LittleEndian(header.AsSpan(ChecksumAt), Crc32C.Compute(header.AsSpan(0, ChecksumAt)));
+        Crc32C.Seal(header);
         return header;
     }
 
@@ -151,7 +150,7 @@ internal static class IndexCheckpoint
         && BinaryPrimitives.ReadUInt32LittleEndian(header[8..]) == FormatVersion
         && new Guid(header.Slice(16, 16)) == meta.PackId
         && BinaryPrimitives.ReadInt32LittleEndian(header[48..]) == new IndexEntry(meta.VolumeLength).PositionBits
-        && BinaryPrimitives.ReadUInt32LittleEndian(header[ChecksumAt..]) == Crc32C.Compute(header[..ChecksumAt]);
+        && Crc32C.IsSealed(header);
 
     private static List<CoveredVolume>? ReadVolumes(CheckpointStream stream, int count)
     {

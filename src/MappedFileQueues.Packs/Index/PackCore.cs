@@ -85,10 +85,8 @@ internal sealed class PackCore : IDisposable
     public void Hide(HiddenStretch stretch)
     {
         bool isReported = Hidden.Stretches.Any(other => other.Place == stretch.Place);
-#if MFQ_PLANTED
         if (!PlantedFaults.Has(PlantedFault.PackHiddenForgotten))
-#endif
-        Hidden.Add(stretch);
+            Hidden.Add(stretch);
         if (!isReported)
             Report(stretch.ToDamage());
     }

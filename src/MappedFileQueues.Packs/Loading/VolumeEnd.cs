@@ -29,10 +29,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     {
         if (IsUnderWay(position))
             return false;
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.PackDamageIsEnd))
             return false;
-#endif
         long next = NextValid(position);
         if (_mark is null)
         {
@@ -107,10 +105,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         byte[] sector = new byte[SectorLength];
         long extent = NeedleLayout.HeaderLength;
         List<long> starts = [position];
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.PackCutIsDamage))
             return false;
-#endif
         Span<byte> header = stackalloc byte[NeedleLayout.HeaderLength];
         if (volume.File.ReadAt(header, position) == header.Length && NeedleLayout.TryRead(header, out NeedleLayout needle))
         {

@@ -193,10 +193,8 @@ internal sealed class PackAppender : IDisposable
         ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
         directory.Rename(header.Name.Path + WholeFile.TemporarySuffix, header.Name.Path);
         ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
-#if MFQ_PLANTED
         if (!PlantedFaults.Has(PlantedFault.PackNameNotFlushed))
-#endif
-        directory.FlushEntries(PackNames.Volumes);
+            directory.FlushEntries(PackNames.Volumes);
 
         // Opened again, so that errors give the file's current name.
         PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
@@ -362,10 +360,8 @@ internal sealed class PackAppender : IDisposable
     /// </summary>
     private void Sync(Volume volume, long upTo)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.PackNotFlushed))
             return;
-#endif
         lock (_syncing)
         {
             ThrowIfPoisoned();

@@ -352,10 +352,8 @@ internal sealed class PackCompactor(PackWriter writer)
 
             // What was left out is dead because of needles that may not be on disk yet: if they were lost, a power cut would
             // leave only the copy.
-#if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.CompactionNotFlushed))
-#endif
-            writer.Appender.Flush();
+                writer.Appender.Flush();
             ProtocolSteps.Reach(ProtocolStep.PackCompactionCopied);
         });
         made.AddTombstone(tombstones);
@@ -416,10 +414,8 @@ internal sealed class PackCompactor(PackWriter writer)
     /// </summary>
     private bool IsNeeded(VolumeScanner tombstone, ulong olderCleanAsOf)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.TombstonesDropped))
             return false;
-#endif
         if (tombstone.Needle.Sequence <= olderCleanAsOf)
             return false;
         ReadOnlySpan<byte> key = tombstone.Key;

@@ -47,10 +47,8 @@ internal sealed class PackEvictor(PackWriter writer)
 
         var eviction = new PackEviction(run, MakeEmpty(name, run[0]));
         ProtocolSteps.Reach(ProtocolStep.PackEvictionMade);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.PackEvictionNotSettled))
             return Forget(eviction);
-#endif
         Settle(eviction);
         long count = Forget(eviction);
         ProtocolSteps.Reach(ProtocolStep.PackEntriesEvicted);

@@ -1,4 +1,5 @@
 using System.Net.Security;
+using MappedFileQueues.RabbitMQ.Diagnostics;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.RabbitMQ.Connections;
@@ -56,10 +57,12 @@ internal sealed class BrokerAddresses
         factory.MaxInboundMessageBodySize = MessageLengthMax;
         // An address of TLS makes the client take the certificate of any host, as long as somebody vouches for it.
         factory.Ssl.AcceptablePolicyErrors = SslPolicyErrors.None;
-#if MFQ_PLANTED
-        factory.NetworkRecoveryInterval = TimeSpan.FromMilliseconds(200);
-        factory.AutomaticRecoveryEnabled = Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery);
-#endif
+        if (PlantedFaults.Has(PlantedFault.AutomaticRecovery))
+        {
+            factory.NetworkRecoveryInterval = TimeSpan.FromMilliseconds(200);
+            factory.AutomaticRecoveryEnabled = true;
+        }
+
         (string? user, string? password) = Account(address);
         factory.UserName = user ?? _options.UserName ?? factory.UserName;
         factory.Password = password ?? _options.Password ?? factory.Password;

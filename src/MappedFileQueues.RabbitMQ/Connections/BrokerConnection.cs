@@ -1,6 +1,7 @@
 using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Net.Sockets;
+using MappedFileQueues.RabbitMQ.Diagnostics;
 using RabbitMQ.Client;
 using RabbitMQ.Client.Events;
 
@@ -172,11 +173,9 @@ internal sealed class BrokerConnection : IAsyncDisposable
 
     public void Fail(Exception reason)
     {
-#if MFQ_PLANTED
         // The client has repaired it by itself, or will.
-        if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery))
+        if (PlantedFaults.Has(PlantedFault.AutomaticRecovery))
             return;
-#endif
         Interlocked.CompareExchange(ref _reason, reason, null);
         _lost.Cancel();
     }

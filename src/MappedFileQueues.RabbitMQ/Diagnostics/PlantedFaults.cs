@@ -1,8 +1,7 @@
-#if MFQ_PLANTED
 namespace MappedFileQueues.RabbitMQ.Diagnostics;
 
-/// <summary>Mistakes that the laboratory has to find. They are in no package.</summary>
-public enum PlantedFault
+/// <summary>Mistakes that the laboratory has to find. Only its build can switch one on.</summary>
+internal enum PlantedFault
 {
     None,
 
@@ -22,11 +21,14 @@ public enum PlantedFault
     AutomaticRecovery,
 }
 
-/// <summary>The mistake of this process.</summary>
-public static class PlantedFaults
+/// <summary>The mistake of this process. Outside the laboratory <see cref="Has"/> is a constant.</summary>
+internal static class PlantedFaults
 {
+#if MFQ_PLANTED
     public static PlantedFault Active { get; set; }
 
     public static bool Has(PlantedFault fault) => Active == fault;
-}
+#else
+    public static bool Has(PlantedFault fault) => false;
 #endif
+}

@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Diagnostics;
 
 namespace MappedFileQueues.RabbitMQ.Fetching;
 
@@ -136,14 +137,12 @@ internal sealed class TargetStore : IDisposable
         long bytes = 0;
         if (envelope is { Kind: EnvelopeKind.Records } records)
         {
-#if MFQ_PLANTED
-            if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AcknowledgedFirst) && _appended is null)
+            if (PlantedFaults.Has(PlantedFault.AcknowledgedFirst) && _appended is null)
             {
                 (StreamOffset, Checksum) = (streamOffset, checksum);
                 _sources[records.StoreId] = new SourcePlace(records.Epoch, records.To);
                 WritePlace();
             }
-#endif
             (count, bytes) = Append(records, seenTo);
             SourcePlace place = new(records.Epoch, records.To);
             if (_sources.TryGetValue(records.StoreId, out SourcePlace before) && before.Epoch == place.Epoch)

@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Diagnostics;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.RabbitMQ.Forwarding;
@@ -59,11 +60,9 @@ internal sealed class ConfirmedChannel
         string queue, ReadOnlyMemory<byte> body, long to, int messages, long bytes, CancellationToken cancellationToken)
     {
         Window.Add(to, messages, bytes, Stopwatch.GetTimestamp());
-#if MFQ_PLANTED
         // As programs do that leave the connection to the client: wait until it is there again, and go on.
-        while (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.AutomaticRecovery) && !Channel.IsOpen)
+        while (PlantedFaults.Has(PlantedFault.AutomaticRecovery) && !Channel.IsOpen)
             await Task.Delay(20, cancellationToken).ConfigureAwait(false);
-#endif
         ValueTask publishing = Channel.BasicPublishAsync("", queue, mandatory: true, _envelope, body, cancellationToken);
         if (publishing.IsCompletedSuccessfully)
             await publishing.ConfigureAwait(false);

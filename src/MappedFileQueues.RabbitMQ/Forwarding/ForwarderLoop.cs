@@ -45,7 +45,6 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         ConfirmedChannel channel = await ConfirmedChannel
             .OpenAsync(connection, options.Window, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
         ConfirmedChannel lockChannel = channel;
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.LockElsewhere))
         {
             BrokerConnection own = await BrokerConnection
@@ -54,7 +53,6 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             lockChannel = await ConfirmedChannel
                 .OpenAsync(own, 4, options.RequestTimeout, cancellationToken).ConfigureAwait(false);
         }
-#endif
         StreamLock held = await TakeLockAsync(lockChannel, source.StoreId, cancellationToken).ConfigureAwait(false);
         SetState(BridgeState.Connecting);
 
@@ -162,10 +160,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     private long FindStart(SourceStore source, StreamTail tail)
     {
         long cursor = source.Cursor;
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.CursorTrusted))
             return MoveTo(source, cursor);
-#endif
         long published = source.PublishedOffset;
         string place = $"store={source.StoreId}, path={options.StorePath}, stream={options.Stream}";
         if (tail.To < 0)

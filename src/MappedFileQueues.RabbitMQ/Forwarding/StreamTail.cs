@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.RabbitMQ.Connections;
+using MappedFileQueues.RabbitMQ.Diagnostics;
 using MappedFileQueues.RabbitMQ.Envelopes;
 using RabbitMQ.Client;
 
@@ -32,15 +33,13 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         string stream = options.Stream;
         EnvelopeWriter writer = new(storeId, session, 0, isDurable: false);
         writer.Begin(0);
-#if MFQ_PLANTED
-        if (Diagnostics.PlantedFaults.Has(Diagnostics.PlantedFault.NoFence))
+        if (PlantedFaults.Has(PlantedFault.NoFence))
         {
             Scan hasty = new(channel, heldLock, channel.Channel, options, storeId, session, onForeign);
             await hasty.ReadHastilyAsync(stream, cancellationToken).ConfigureAwait(false);
             if (hasty.Found.To >= 0)
                 return hasty.Found;
         }
-#endif
         await channel.PublishConfirmedAsync(stream, writer.End(EnvelopeKind.Marker, 0, 0), cancellationToken)
             .ConfigureAwait(false);
 
@@ -110,7 +109,6 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
                 .ConfigureAwait(false);
         }
 
-#if MFQ_PLANTED
         public async Task ReadHastilyAsync(string stream, CancellationToken cancellationToken)
         {
             await channel.Channel.BasicQosAsync(0, Prefetch, global: false, cancellationToken).ConfigureAwait(false);
@@ -124,7 +122,6 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
             await channel.Channel.BasicCancelAsync(tag, false, cancellationToken).ConfigureAwait(false);
         }
 
-#endif
         public override async Task HandleBasicDeliverAsync(
             string consumerTag, ulong deliveryTag, bool redelivered, string exchange, string routingKey,
             IReadOnlyBasicProperties properties, ReadOnlyMemory<byte> body, CancellationToken cancellationToken = default)

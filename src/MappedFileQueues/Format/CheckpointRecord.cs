@@ -33,7 +33,7 @@ internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, 
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(16), Sequence);
         BootId.TryWriteBytes(bytes.AsSpan(24));
         storeId.TryWriteBytes(bytes.AsSpan(40));
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(60), Crc32C.Compute(bytes.AsSpan(0, 60)));
+        Crc32C.Seal(bytes);
         return bytes;
     }
 
@@ -41,7 +41,7 @@ internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, 
     public static CheckpointRecord? Parse(ReadOnlySpan<byte> bytes, Guid storeId)
     {
         if (bytes.Length < Length
-            || BinaryPrimitives.ReadUInt32LittleEndian(bytes[60..]) != Crc32C.Compute(bytes[..60])
+            || !Crc32C.IsSealed(bytes[..Length])
             || new Guid(bytes.Slice(40, 16)) != storeId)
             return null;
         var record = new CheckpointRecord(

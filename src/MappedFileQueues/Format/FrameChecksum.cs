@@ -26,11 +26,8 @@ internal readonly struct FrameChecksum
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public uint Begin(long offset, uint lowHalf)
     {
-#if MFQ_PLANTED
-        if (PlantedFaults.Has(PlantedFault.ChecksumWithoutOffset))
-            offset = 0;
-#endif
-        return (uint)Crc32C.Step(_seed, ((ulong)offset >> 3) ^ ((ulong)lowHalf << 32));
+        ulong place = PlantedFaults.Has(PlantedFault.ChecksumWithoutOffset) ? 0 : (ulong)offset >> 3;
+        return (uint)Crc32C.Step(_seed, place ^ ((ulong)lowHalf << 32));
     }
 
     /// <summary>The whole header of a padding frame.</summary>

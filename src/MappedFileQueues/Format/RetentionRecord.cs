@@ -18,7 +18,6 @@ internal static class RetentionRecord
     public const int Length = 128;
 
     private const ulong Magic = 0x314E_5445_5251_464D;
-    private const int ChecksumAt = Length - 4;
     private const ulong KeepUnconsumed = 1;
     private const ulong HasMaxBytes = 2;
     private const ulong HasMaxAge = 4;
@@ -43,7 +42,7 @@ internal static class RetentionRecord
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(32), policy.MinFreeBytes ?? 0);
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(40), policy.UnconsumedBytesMax ?? 0);
         storeId.TryWriteBytes(bytes.AsSpan(48));
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
+        Crc32C.Seal(bytes);
         return bytes;
     }
 
@@ -52,7 +51,7 @@ internal static class RetentionRecord
     {
         if (bytes.Length != Length
             || BinaryPrimitives.ReadUInt64LittleEndian(bytes) != Magic
-            || BinaryPrimitives.ReadUInt32LittleEndian(bytes[ChecksumAt..]) != Crc32C.Compute(bytes[..ChecksumAt])
+            || !Crc32C.IsSealed(bytes)
             || new Guid(bytes.Slice(48, 16)) != storeId)
             return null;
         ulong flags = BinaryPrimitives.ReadUInt64LittleEndian(bytes[8..]);

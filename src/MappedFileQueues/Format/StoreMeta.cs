@@ -71,6 +71,9 @@ internal sealed record StoreMeta(
     /// </summary>
     public Guid LogId { get; init; } = StoreId;
 
+    /// <summary>The start of the segment that an offset is in.</summary>
+    public long StartOf(long offset) => offset - (offset % SegmentLength);
+
     public byte[] ToBytes()
     {
         byte[] bytes = new byte[Length];
@@ -88,7 +91,7 @@ internal sealed record StoreMeta(
             LogId.TryWriteBytes(bytes.AsSpan(LogIdAt));
         }
 
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(ChecksumAt), Crc32C.Compute(bytes.AsSpan(0, ChecksumAt)));
+        Crc32C.Seal(bytes);
         return bytes;
     }
 

@@ -82,13 +82,13 @@ internal static unsafe class LogFilesLook
     private static void LookAtSegments(
         HeldDirectory directory, StoreMeta meta, SegmentStarts segments, long oldest, long passed, List<string> problems)
     {
-        long expected = oldest - (oldest % meta.SegmentLength);
+        long expected = meta.StartOf(oldest);
         foreach (long start in (long[])[.. segments.From(expected), long.MaxValue])
         {
             long end = Math.Min(start, passed) - 1;
             if (expected <= end)
                 problems.Add($"Segment files are missing: from={StoreNames.Segment(expected)}, "
-                    + $"to={StoreNames.Segment(end - (end % meta.SegmentLength))}. {Remedy}");
+                    + $"to={StoreNames.Segment(meta.StartOf(end))}. {Remedy}");
             if (start >= passed)
                 return;
             expected = start + meta.SegmentLength;

@@ -113,19 +113,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         // A segment file may exist long before the tail reaches it: the segment before it must lead up to its start.
         if (offset == start)
             start -= Meta.SegmentLength;
-        using PlatformFile? file = Directory.Open(StoreNames.Segment(start), FileOpening.Read);
-        if (file is null)
-            return false;
-        var scanner = new SegmentScanner(file, start, Meta.SegmentLength, Checksum);
-        long at = start;
-        while (at < offset)
-        {
-            if (!scanner.TryReadHeader(at - start, out ulong header))
-                return false;
-            at += FrameHeader.FrameLength(FrameHeader.Length(header));
-        }
-
-        return at == offset;
+        return new MessageCounter(Directory, Meta, Checksum).Leads(start, offset);
     }
 
     /// <summary>

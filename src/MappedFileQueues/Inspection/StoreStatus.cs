@@ -135,7 +135,7 @@ internal static unsafe class StoreStatus
         long published = -1;
         while (true)
         {
-            long start = offset - (offset % meta.SegmentLength);
+            long start = meta.StartOf(offset);
             using PlatformFile? file = start > lastSegment ? null : directory.Open(StoreNames.Segment(start), FileOpening.Read);
             if (file is null)
                 break;

@@ -1,3 +1,4 @@
+using System.Buffers.Binary;
 using System.Numerics;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
@@ -13,6 +14,14 @@ internal static class Crc32C
 {
     /// <summary>Up to this length the steps over a known length are written out.</summary>
     private const int KnownMax = 64;
+
+    /// <summary>Writes the CRC-32C of a record into its last four bytes.</summary>
+    public static void Seal(Span<byte> record) =>
+        BinaryPrimitives.WriteUInt32LittleEndian(record[^4..], Compute(record[..^4]));
+
+    /// <summary>Whether the last four bytes of a record are the CRC-32C of the others.</summary>
+    public static bool IsSealed(ReadOnlySpan<byte> record) =>
+        BinaryPrimitives.ReadUInt32LittleEndian(record[^4..]) == Compute(record[..^4]);
 
     /// <summary>The usual CRC-32C of the bytes (initial value and final inversion of RFC 3720).</summary>
     public static uint Compute(ReadOnlySpan<byte> bytes)

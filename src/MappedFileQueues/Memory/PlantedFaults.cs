@@ -1,4 +1,5 @@
-#if MFQ_PLANTED
+using System.Runtime.CompilerServices;
+
 namespace MappedFileQueues.Memory;
 
 /// <summary>Mistakes that are easily made in an engine of this kind. The crash laboratory must catch each of them.</summary>
@@ -155,12 +156,28 @@ internal enum PlantedFault
 }
 
 /// <summary>
-/// The one mistake that is switched on. This file, and each place that queries it, is compiled into the crash laboratory only.
+/// The one mistake that is switched on. Only the crash laboratory, which compiles the engine with MFQ_PLANTED, can switch one on.
+/// In every other build <see cref="Has"/> is a constant, and the compilers of machine code drop the branches that query it.
 /// </summary>
 internal static class PlantedFaults
 {
+#if MFQ_PLANTED
+    [ThreadStatic]
+    private static long t_firstBlocks;
+
     public static PlantedFault Active { get; set; }
 
+    /// <summary>
+    /// The laboratory's segments are shorter than <see cref="Segments.SegmentMaker.FirstBlocks"/>, and would never have a rest;
+    /// 0: what is usual.
+    /// </summary>
+    public static long FirstBlocks { get => t_firstBlocks; set => t_firstBlocks = value; }
+
     public static bool Has(PlantedFault fault) => Active == fault;
-}
+#else
+    public static long FirstBlocks => 0;
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool Has(PlantedFault fault) => false;
 #endif
+}

@@ -9,37 +9,25 @@ namespace MappedFileQueues.Platform;
 internal static class ProcFiles
 {
 #if MFQ_STEPS
-    /// <summary>
-    /// Makes the tests' child processes see another boot: to a store that is a power cut, or a machine that crashed.
-    /// </summary>
-    private const string BootIdVariable = "MFQ_TEST_BOOT_ID";
-
-#endif
-    /// <summary>Whether a test has set another boot.</summary>
-    public static bool IsOtherBoot
-    {
-        get
-        {
-#if MFQ_STEPS
-            return Environment.GetEnvironmentVariable(BootIdVariable) is { Length: > 0 };
+    /// <summary>Another boot for the tests' child processes: to a store that is a power cut, or a machine that crashed.</summary>
+    private static string? OtherBootId =>
+        Environment.GetEnvironmentVariable("MFQ_TEST_BOOT_ID") is { Length: > 0 } other ? other : null;
 #else
-            return false;
+    private static string? OtherBootId => null;
 #endif
-        }
-    }
+
+    /// <summary>Whether a test has set another boot.</summary>
+    public static bool IsOtherBoot => OtherBootId is not null;
 
     /// <summary>The boot id; null when it cannot be read.</summary>
     public static string? ReadBootId()
     {
-#if MFQ_STEPS
-        if (Environment.GetEnvironmentVariable(BootIdVariable) is { Length: > 0 } other)
+        if (OtherBootId is { } other)
             return other;
-#endif
         string? text = ReadOrNull("/proc/sys/kernel/random/boot_id")?.Trim();
         return string.IsNullOrEmpty(text) ? null : text;
     }
 
-#if MFQ_PLANTED
     /// <summary>True if a process is stopped (SIGSTOP, a debugger): no reason to take it for dead.</summary>
     public static bool IsStopped(int processId)
     {
@@ -47,7 +35,6 @@ internal static class ProcFiles
         return stat is not null && stat[(stat.LastIndexOf(')') + 1)..].TrimStart().StartsWith('T');
     }
 
-#endif
     /// <summary>The start time in clock ticks since boot; 0 when the process is not running, is a zombie, or is hidden.</summary>
     public static long ReadStartTime(int processId)
     {

@@ -3,6 +3,7 @@ using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Threading.Channels;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
@@ -17,6 +18,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
     private ReusedWait<bool> _untilThere;
+    private ReusedWait<ReadOnlyMemory<byte>> _untilCopied;
 
     internal MappedFileConsumer(QueueCore queue, LogConsumer core)
     {
@@ -24,6 +26,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         _core = core;
         _reader = core.Reader;
         _untilThere = new ReusedWait<bool>(core, IsMessageThere);
+        _untilCopied = new ReusedWait<ReadOnlyMemory<byte>>(core, TryCopy);
     }
 
     /// <summary>The name; "" is the default consumer.</summary>
@@ -152,7 +155,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         // A message that is there costs no state machine. A reader that a pending call owns is left alone.
         if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryCopy(out ReadOnlyMemory<byte> message))
             return new ValueTask<ReadOnlyMemory<byte>>(message);
-        return WaitAndConsumeAsync(cancellationToken);
+        return ReusedWait<ReadOnlyMemory<byte>>.Start(ref _untilCopied, Timeout.InfiniteTimeSpan, cancellationToken);
     }
 
     /// <summary>
@@ -249,7 +252,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
         !_reader.IsBarred && _core.IsMessageThere()
             ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, cancellationToken);
+            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
 
     /// <summary>
     /// Enumerates all messages from here on, without end, as copies. Asking for the next message commits the one before.
@@ -303,10 +306,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     {
         if (!_reader.TryGetInCall(out byte* payload, out int length))
             return TryWait(timeout, cancellationToken, out message);
-#if MFQ_PLANTED
-        if (Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
+        if (PlantedFaults.Has(PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
-#endif
         message = MemoryMarshal.CreateReadOnlySpan(ref *payload, length);
         return true;
     }
@@ -315,10 +316,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private unsafe bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
         bool found = _core.TryWait(timeout, cancellationToken, out byte* payload, out int length);
-#if MFQ_PLANTED
-        if (found && Memory.PlantedFaults.Has(Memory.PlantedFault.CursorBeforeRead))
+        if (found && PlantedFaults.Has(PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
-#endif
         message = found ? new ReadOnlySpan<byte>(payload, length) : default;
         return found;
     }
@@ -330,18 +329,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         // The message remains current, but a Dispose on another thread need not keep anything mapped for it.
         _reader.ForgetSpan();
         return found;
-    }
-
-    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
-    private async ValueTask<ReadOnlyMemory<byte>> WaitAndConsumeAsync(CancellationToken cancellationToken)
-    {
-        while (true)
-        {
-            cancellationToken.ThrowIfCancellationRequested();
-            if (TryCopy(out ReadOnlyMemory<byte> message))
-                return message;
-            _ = await _core.WaitAsync(Timeout.InfiniteTimeSpan, cancellationToken).ConfigureAwait(false);
-        }
     }
 
     private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();

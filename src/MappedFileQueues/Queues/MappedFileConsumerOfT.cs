@@ -156,7 +156,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         // A message that is there costs no state machine. A reader that a pending call owns is left alone.
         if (!_reader.IsBarred && !cancellationToken.IsCancellationRequested && TryConsume(out T message))
             return new ValueTask<T>(message);
-        return ReusedWait<T>.Start(ref _untilTaken, cancellationToken);
+        return ReusedWait<T>.Start(ref _untilTaken, Timeout.InfiniteTimeSpan, cancellationToken);
     }
 
     /// <summary>
@@ -217,7 +217,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
         !_reader.IsBarred && _core.IsMessageThere()
             ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, cancellationToken);
+            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
 
     /// <summary>Enumerates all messages from here on, without end. Asking for the next message commits the one before.</summary>
     /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>

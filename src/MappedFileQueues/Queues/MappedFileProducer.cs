@@ -4,7 +4,6 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
-using MappedFileQueues.Log.Frames;
 
 namespace MappedFileQueues;
 
@@ -229,16 +228,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// written.</exception>
     public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
     {
-        if (messages.IsEmpty)
-            return Offset;
-        if (_hasFlushes)
-            _core.ThrowIfOwnClaimIsOpen();
-        long offset = _core.Appender.AppendBatch(messages);
-        if (offset < 0)
-            offset = _core.AppendBatchWhenRoom(messages);
-        if (_hasFlushes)
-            _core.Confirm(offset + BatchLayout.Length(messages), messages.Length);
-        return offset;
+        return messages.IsEmpty ? Offset : _core.AppendBatch(new MessagesToAppend(messages));
     }
 
     /// <summary>
@@ -259,7 +249,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
         return _core.MayPend
-            ? _core.AppendAsync(buffer.Span, new ProduceOptions { CancellationToken = cancellationToken })
+            ? ProduceAsync(buffer, new ProduceOptions { CancellationToken = cancellationToken })
             : ValueTask.FromResult(Produce(buffer.Span));
     }
 
@@ -270,7 +260,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
     public ValueTask<long> ProduceAsync(ReadOnlyMemory<byte> buffer, in ProduceOptions options) =>
-        _core.AppendAsync(buffer.Span, options);
+        _core.AppendAsync(new MessagesToAppend(buffer.Span), options);
 
     /// <summary>
     /// Serializes a message before it returns, and appends it as
@@ -290,12 +280,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (options.CancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(options.CancellationToken);
         if (serializer is not IBufferedMessageSerializer<TMessage> buffered)
-            return _core.AppendAsync(serializer.Serialize(message), options);
+            return _core.AppendAsync(new MessagesToAppend(serializer.Serialize(message)), options);
         ArrayBufferWriter<byte> scratch = TakeScratch();
         try
         {
             buffered.Serialize(message, scratch);
-            return _core.AppendAsync(scratch.WrittenSpan, options);
+            return _core.AppendAsync(new MessagesToAppend(scratch.WrittenSpan), options);
         }
         finally
         {
@@ -323,7 +313,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// written.</exception>
     /// <inheritdoc cref="ProduceAsync(ReadOnlyMemory{byte}, in ProduceOptions)" path="/exception"/>
     public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<ReadOnlyMemory<byte>> messages, in ProduceOptions options) =>
-        messages.IsEmpty ? ValueTask.FromResult(Offset) : _core.AppendBatchAsync(messages.Span, options);
+        messages.IsEmpty ? ValueTask.FromResult(Offset) : _core.AppendAsync(new MessagesToAppend(messages.Span), options);
 
     /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty list appends nothing.</param>
@@ -386,7 +376,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private FlushPatience BeginJoining(in ProduceOptions options)
     {
         _core.Check(options);
-        return new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
+        return ProducerCore.Patience(options);
     }
 
     private MessageClaim OpenClaim(long length, FlushPatience patience) =>

@@ -112,17 +112,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// written.</exception>
     public long ProduceBatch(ReadOnlySpan<T> messages)
     {
-        if (messages.IsEmpty)
-            return Offset;
-        if (_hasFlushes)
-            _core.ThrowIfOwnClaimIsOpen();
-        ref byte first = ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in messages[0]));
-        long offset = _core.Appender.AppendBatch(ref first, sizeof(T), messages.Length);
-        if (offset < 0)
-            offset = _core.AppendBatchWhenRoom(ref first, sizeof(T), messages.Length);
-        if (_hasFlushes)
-            _core.Confirm(offset + (FrameLength * messages.Length), messages.Length);
-        return offset;
+        return messages.IsEmpty
+            ? Offset
+            : _core.AppendBatch(new MessagesToAppend(MemoryMarshal.AsBytes(messages), sizeof(T)));
     }
 
     /// <summary>
@@ -143,8 +135,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         if (cancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(cancellationToken);
         return _core.MayPend
-            ? _core.AppendAsync(
-                new ReadOnlySpan<byte>(&message, sizeof(T)), new ProduceOptions { CancellationToken = cancellationToken })
+            ? ProduceAsync(message, new ProduceOptions { CancellationToken = cancellationToken })
             : ValueTask.FromResult(Produce(ref message));
     }
 
@@ -155,7 +146,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
     public ValueTask<long> ProduceAsync(T message, in ProduceOptions options) =>
-        _core.AppendAsync(new ReadOnlySpan<byte>(&message, sizeof(T)), options);
+        _core.AppendAsync(new MessagesToAppend(new ReadOnlySpan<byte>(&message, sizeof(T))), options);
 
     /// <summary>
     /// Appends messages that become readable all at once or not at all, as <see cref="ProduceAsync(T, in ProduceOptions)"/>
@@ -169,7 +160,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <inheritdoc cref="ProduceAsync(T, in ProduceOptions)" path="/exception"/>
     public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, in ProduceOptions options) => messages.IsEmpty
         ? ValueTask.FromResult(Offset)
-        : _core.AppendBatchAsync(MemoryMarshal.AsBytes(messages.Span), sizeof(T), options);
+        : _core.AppendAsync(new MessagesToAppend(MemoryMarshal.AsBytes(messages.Span), sizeof(T)), options);
 
     /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{T}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty list appends nothing.</param>

@@ -3,7 +3,6 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
-using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
@@ -66,45 +65,47 @@ internal sealed class ProducerCore
             _queue.Attachment.FlushThread.StartTicking();
     }
 
-    /// <summary>Appends a message that found no room; waits as the options say. Returns its offset.</summary>
+    /// <summary>How long a call with these options waits.</summary>
+    public static FlushPatience Patience(in ProduceOptions options) =>
+        new(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
+
+    /// <summary>Appends a message that found no room; waits without end. Returns its offset.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    public long AppendWhenRoom(ref byte payload, int length) => AppendWhenRoom(ref payload, length, FlushPatience.Endless);
+    public long AppendWhenRoom(ref byte payload, int length) =>
+        AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), FlushPatience.Endless);
 
     /// <summary>The same, and waits for its flush, in the time that the options of the call give for both.</summary>
     public long AppendWhenRoom(ref byte payload, int length, in ProduceOptions options)
     {
-        var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
-        long offset = AppendWhenRoom(ref payload, length, patience);
-        if (IsFlushDue(options.Durability ?? _level, 1))
-            _queue.WaitForFlush(offset + FrameHeader.FrameLength(length), patience);
+        FlushPatience patience = Patience(options);
+        long offset = AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), patience);
+        Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, patience);
         return offset;
     }
 
-    /// <summary>Appends a batch that found no room; returns the first message's offset.</summary>
-    public long AppendBatchWhenRoom(ref byte messages, int messageLength, int count)
+    /// <summary>Appends a batch, and waits for its flush where one is due; returns the first message's offset.</summary>
+    public long AppendBatch(in MessagesToAppend messages)
     {
-        using RoomWait wait = _queue.BeginRoomWait(FlushPatience.Endless);
-        while (true)
-        {
-            wait.Prepare();
-            long offset = Appender.AppendBatch(ref messages, messageLength, count);
-            if (offset >= 0)
-                return offset;
-            wait.Sleep();
-        }
+        if (HasFlushes)
+            ThrowIfOwnClaimIsOpen();
+        long offset = messages.AppendTo(Appender);
+        if (offset < 0)
+            offset = AppendWhenRoom(messages, FlushPatience.Endless);
+        if (HasFlushes)
+            Confirm(offset + messages.FramesLength, messages.Count);
+        return offset;
     }
 
-    /// <inheritdoc cref="AppendBatchWhenRoom(ref byte, int, int)"/>
-    public long AppendBatchWhenRoom(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    /// <summary>Appends messages that found no room; returns the first one's offset.</summary>
+    private long AppendWhenRoom(in MessagesToAppend messages, FlushPatience patience)
     {
-        using RoomWait wait = _queue.BeginRoomWait(FlushPatience.Endless);
+        using RoomWait wait = _queue.BeginRoomWait(patience);
         while (true)
         {
-            wait.Prepare();
-            long offset = Appender.AppendBatch(messages);
+            wait.Next();
+            long offset = messages.AppendTo(Appender);
             if (offset >= 0)
                 return offset;
-            wait.Sleep();
         }
     }
 
@@ -116,69 +117,31 @@ internal sealed class ProducerCore
         using RoomWait wait = _queue.BeginRoomWait(patience);
         while (true)
         {
-            wait.Prepare();
+            wait.Next();
             if (Appender.Claim(lengthMax) is { } lane)
                 return lane;
-            wait.Sleep();
         }
     }
 
     /// <summary>
-    /// Appends a message now, or copies it and appends it when there is room, behind those that wait already. Waits for its
+    /// Appends messages now, or copies them and appends them when there is room, behind those that wait already. Waits for their
     /// flush, too.
     /// </summary>
-    public ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, in ProduceOptions options)
+    public ValueTask<long> AppendAsync(in MessagesToAppend messages, in ProduceOptions options)
     {
         if (options.CancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(options.CancellationToken);
         Check(options);
-        var length = new AppendLength(FrameHeader.FrameLength(message.Length), 1);
+        var length = new AppendLength(messages.FramesLength, messages.Count);
         if (!IsAnyWaiting)
         {
-            long offset = Appender.TryAppend(ref MemoryMarshal.GetReference(message), message.Length);
+            long offset = messages.AppendTo(Appender);
             if (offset >= 0)
                 return ConfirmAsync(offset, length, options);
         }
 
         _queue.ThrowIfFull();
-        return AppendLaterAsync(WaitingMessages.Copy(message), length, options);
-    }
-
-    /// <summary>The same for a batch of messages of one size; at least one.</summary>
-    public ValueTask<long> AppendBatchAsync(ReadOnlySpan<byte> messages, int messageLength, in ProduceOptions options)
-    {
-        if (options.CancellationToken.IsCancellationRequested)
-            return ValueTask.FromCanceled<long>(options.CancellationToken);
-        Check(options);
-        int count = messages.Length / messageLength;
-        var length = new AppendLength(FrameHeader.FrameLength(messageLength) * count, count);
-        if (!IsAnyWaiting)
-        {
-            long offset = Appender.AppendBatch(ref MemoryMarshal.GetReference(messages), messageLength, count);
-            if (offset >= 0)
-                return ConfirmAsync(offset, length, options);
-        }
-
-        _queue.ThrowIfFull();
-        return AppendLaterAsync(WaitingMessages.Copy(messages, messageLength), length, options);
-    }
-
-    /// <summary>The same for a batch of messages of any lengths; at least one.</summary>
-    public ValueTask<long> AppendBatchAsync(ReadOnlySpan<ReadOnlyMemory<byte>> messages, in ProduceOptions options)
-    {
-        if (options.CancellationToken.IsCancellationRequested)
-            return ValueTask.FromCanceled<long>(options.CancellationToken);
-        Check(options);
-        var length = new AppendLength(BatchLayout.Length(messages), messages.Length);
-        if (!IsAnyWaiting)
-        {
-            long offset = Appender.AppendBatch(messages);
-            if (offset >= 0)
-                return ConfirmAsync(offset, length, options);
-        }
-
-        _queue.ThrowIfFull();
-        return AppendLaterAsync(WaitingMessages.Copy(messages), length, options);
+        return AppendLaterAsync(messages.Copy(), length, options);
     }
 
     /// <summary>
@@ -196,11 +159,8 @@ internal sealed class ProducerCore
     /// <param name="end">The offset after the last message.</param>
     /// <param name="count">The number of messages.</param>
     /// <param name="options">Checked before.</param>
-    public void Confirm(long end, long count, in ProduceOptions options)
-    {
-        var patience = new FlushPatience(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
-        Confirm(end, count, options.Durability, patience);
-    }
+    public void Confirm(long end, long count, in ProduceOptions options) =>
+        Confirm(end, count, options.Durability, Patience(options));
 
     /// <inheritdoc cref="Confirm(long, long)"/>
     /// <param name="end">The offset after the last message.</param>
@@ -245,19 +205,6 @@ internal sealed class ProducerCore
         }
 
         _queue.Remove(face);
-    }
-
-    private long AppendWhenRoom(ref byte payload, int length, FlushPatience patience)
-    {
-        using RoomWait wait = _queue.BeginRoomWait(patience);
-        while (true)
-        {
-            wait.Prepare();
-            long offset = Appender.TryAppend(ref payload, length);
-            if (offset >= 0)
-                return offset;
-            wait.Sleep();
-        }
     }
 
     /// <summary>While asynchronous calls wait for consumers, later ones wait behind them.</summary>

@@ -410,16 +410,16 @@ internal sealed class QueueCore : IDisposable
     public MappedFileQueueStatistics GetStatistics()
     {
         using CallGate.Call call = BeginCall();
-        FlushTimes flushes = Attachment.Flusher.Times;
+        (long flushes, TimeSpan duration, TimeSpan durationMax, DateTimeOffset? lastFlush) = Attachment.Flusher.Times.Read();
         (long waits, TimeSpan longest, string? lastLock) = Store.Settings.LockWaits.Read();
         return new MappedFileQueueStatistics
         {
             RecoveredAfterCut = Store.Recovery.IsAfterCut,
             RepairedAtOpening = Store.Recovery.RepairedClaims,
-            FlushCount = flushes.Count,
-            FlushDuration = flushes.Total,
-            FlushDurationMax = flushes.Longest,
-            LastFlush = flushes.Last,
+            FlushCount = flushes,
+            FlushDuration = duration,
+            FlushDurationMax = durationMax,
+            LastFlush = lastFlush,
             LongLockWaitCount = waits,
             LongLockWaitMax = longest,
             LastLongLockWait = lastLock,

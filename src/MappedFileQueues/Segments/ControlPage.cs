@@ -143,10 +143,7 @@ internal sealed unsafe class ControlPage : IDisposable
         bool isShort = file.Length < ControlLayout.Length;
         if (isShort)
             file.SetLength(ControlLayout.Length);
-#if MFQ_PLANTED
-        if (!PlantedFaults.Has(PlantedFault.ControlNotAllocated))
-#endif
-        if (isShort || isAlone)
+        if ((isShort || isAlone) && !PlantedFaults.Has(PlantedFault.ControlNotAllocated))
             file.Allocate(0, ControlLayout.Length);
 
         return new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: true));

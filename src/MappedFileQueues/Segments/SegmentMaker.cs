@@ -22,20 +22,8 @@ internal sealed unsafe class SegmentMaker(
 {
     private const long FirstBlocksUsual = 256 * 1024;
 
-#if MFQ_PLANTED
-    [ThreadStatic]
-    private static long t_firstBlocks;
-
-    /// <summary>The laboratory's segments are smaller than it, and would never have a rest; 0: what is usual.</summary>
-    public static long FirstBlocks
-    {
-        get => t_firstBlocks == 0 ? FirstBlocksUsual : t_firstBlocks;
-        set => t_firstBlocks = value;
-    }
-#else
     /// <summary>Blocks that a fresh segment gets: few, so that an empty store costs little.</summary>
-    public const long FirstBlocks = FirstBlocksUsual;
-#endif
+    public static long FirstBlocks => PlantedFaults.FirstBlocks == 0 ? FirstBlocksUsual : PlantedFaults.FirstBlocks;
 
     /// <summary>
     /// Before <see cref="Allocated"/> rises, blocks are allocated up to the end of such a piece. It is as long as the longest
@@ -179,10 +167,8 @@ internal sealed unsafe class SegmentMaker(
         // P21 acquire: the entry is on disk once the word covers it; pairs with P21 full below.
         if (SharedWord.ReadAcquire(control.DirectoryFlushed) > start)
             return;
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.DirectoryNotFlushed))
             return;
-#endif
         // One at a time: the kernel reports an error once. A second flush could succeed before the thread that got the error has
         // reported it, and would vouch for lost names.
         lock (_flushingNames)
@@ -249,10 +235,8 @@ internal sealed unsafe class SegmentMaker(
         long number = Interlocked.Increment(ref _made);
         string suffix = string.Create(
             CultureInfo.InvariantCulture, $".{SlotName?.Invoke() ?? "open"}-{_id}-{number}{WholeFile.TemporarySuffix}");
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.TemporaryNameShared))
             suffix = ".open-1" + WholeFile.TemporarySuffix;
-#endif
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
         bool isOwn;
         try
@@ -270,21 +254,18 @@ internal sealed unsafe class SegmentMaker(
         }
 
         ProtocolSteps.Reach(ProtocolStep.SegmentRenamed);
-#if MFQ_PLANTED
+        // P21 full: before the flush; pairs with P21 acquire above.
         if (PlantedFaults.Has(PlantedFault.RecycledNameNotFlushed) && names.All(IsRecycled))
             SharedWord.RaiseTo(control.DirectoryFlushed, start + ((names.Count - 1) * window.SegmentLength) + 1);
-#endif
         EnsureDirectoryFlushed(start + ((names.Count - 1) * window.SegmentLength));
         return isOwn;
     }
 
-#if MFQ_PLANTED
     private bool IsRecycled(string name)
     {
         using PlatformFile? file = directory.Open(name, FileOpening.Read);
         return file is not null && file.Length > window.SegmentLength;
     }
-#endif
 
     /// <summary>Of spares, or new; of spares alone, the names that are left over are removed from the list.</summary>
     private void MakeTemporaries(List<string> names, string suffix, long firstBlocks, bool ofSpares)
@@ -303,13 +284,9 @@ internal sealed unsafe class SegmentMaker(
                     break;
                 }
 
-#if MFQ_PLANTED
                 PlatformFile file = PlantedFaults.Has(PlantedFault.TemporaryNameShared)
                     ? directory.Open(name + suffix, FileOpening.ReadWriteOrCreate)!
                     : WholeFile.Create(directory, name + suffix);
-#else
-                PlatformFile file = WholeFile.Create(directory, name + suffix);
-#endif
                 files.Add(file);
                 file.SetLength(window.SegmentLength);
                 if (!TryAllocate(file, 0, FirstLength(firstBlocks)))

@@ -79,15 +79,10 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
                 long from = SharedWord.ReadAcquire(control.Allocated) - segment.Start;
                 if (from >= to)
                     return true;
-#if MFQ_PLANTED
                 if (PlantedFaults.Has(PlantedFault.AllocatedRaisedEarly))
-                    SharedWord.RaiseTo(control.Allocated, segment.Start + to);
-#endif
+                    SharedWord.RaiseTo(control.Allocated, segment.Start + to); // P20 full: too early; pairs with P20 acquire.
                 ProtocolSteps.Reach(ProtocolStep.ZeroingBegun);
-#if MFQ_PLANTED
-                if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
-#endif
-                if (!segment.TryZero(from, to))
+                if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed) && !segment.TryZero(from, to))
                     ZeroFill.Write(segment.File, from, to);
                 ProtocolSteps.Reach(ProtocolStep.RecycledZeroed);
                 SharedWord.RaiseTo(control.Allocated, segment.Start + to); // P20 full: zeroed before; pairs with P20 acquire.
@@ -143,10 +138,8 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
             if (isPrepared)
             {
                 file!.SetLength(segmentLength + LogLimits.RecycledMark);
-#if MFQ_PLANTED
                 if (!PlantedFaults.Has(PlantedFault.RecycledNotZeroed))
-#endif
-                ZeroFill.Write(file, 0, firstLength);
+                    ZeroFill.Write(file, 0, firstLength);
                 file.EndUse();
                 ProtocolSteps.Reach(ProtocolStep.SpareZeroed);
             }
@@ -163,8 +156,5 @@ internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segme
     }
 
     private static bool HasOtherNames(PlatformFile file) =>
-#if MFQ_PLANTED
-        !PlantedFaults.Has(PlantedFault.HardLinkIgnored) &&
-#endif
-        file.HasOtherNames;
+        file.HasOtherNames && !PlantedFaults.Has(PlantedFault.HardLinkIgnored);
 }

@@ -150,10 +150,8 @@ internal sealed unsafe class SegmentWindow(
     /// </summary>
     public bool Flush(long start, long from, long to)
     {
-#if MFQ_PLANTED
-        if (Memory.PlantedFaults.Has(Memory.PlantedFault.NoFlush))
+        if (PlantedFaults.Has(PlantedFault.NoFlush))
             return true;
-#endif
         SegmentMapping? mapping;
         PlatformFile? unmapped;
         lock (_lock)
@@ -171,20 +169,13 @@ internal sealed unsafe class SegmentWindow(
             PlatformFile? older = unmapped ?? mapping?.File;
             unmapped = older is null ? directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite) : unmapped;
             older ??= unmapped;
-#if MFQ_PLANTED
-            if (Memory.PlantedFaults.Has(Memory.PlantedFault.FlushErrorIgnored))
-                older?.Sync();
-            else
-#endif
-            older?.Sync(syncFailed);
+            older?.Sync(PlantedFaults.Has(PlantedFault.FlushErrorIgnored) ? null : syncFailed);
             return older is not null;
         }
-#if MFQ_PLANTED
-        catch (QueueDiskException) when (Memory.PlantedFaults.Has(Memory.PlantedFault.FlushErrorIgnored))
+        catch (QueueDiskException) when (PlantedFaults.Has(PlantedFault.FlushErrorIgnored))
         {
             return true;
         }
-#endif
         finally
         {
             unmapped?.Dispose();
@@ -200,10 +191,8 @@ internal sealed unsafe class SegmentWindow(
     /// </summary>
     public void FlushApart(long start)
     {
-#if MFQ_PLANTED
-        if (Memory.PlantedFaults.Has(Memory.PlantedFault.NoFlush))
+        if (PlantedFaults.Has(PlantedFault.NoFlush))
             return;
-#endif
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite);
         file?.Sync(syncFailed);
     }
@@ -337,13 +326,11 @@ internal sealed unsafe class SegmentWindow(
             bool isKept = false;
             try
             {
-#if MFQ_PLANTED
-                if (Memory.PlantedFaults.Has(Memory.PlantedFault.MappedSegmentRecycled))
+                if (PlantedFaults.Has(PlantedFault.MappedSegmentRecycled))
                 {
                     isKept = true;
                     return file;
                 }
-#endif
                 if (file.TryUse())
                 {
                     ProtocolSteps.Reach(ProtocolStep.SegmentInUse);

@@ -1,7 +1,7 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform.Choice;
-using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.CrashLab.Again;
 
@@ -43,7 +43,7 @@ internal sealed class KilledCall
     private void Play(Action<SimServices> call)
     {
         int thread = Environment.CurrentManagedThreadId;
-        SegmentMaker.FirstBlocks = SimFile.Page;
+        PlantedFaults.FirstBlocks = SimFile.Page;
         LabThread.Point = Reach;
         _os.Disk.Point = where =>
         {

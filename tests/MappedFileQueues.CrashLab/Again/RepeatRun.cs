@@ -1,6 +1,6 @@
 using MappedFileQueues.CrashLab.Sim;
 using MappedFileQueues.CrashLab.Work;
-using MappedFileQueues.Segments;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.CrashLab.Again;
 
@@ -26,7 +26,7 @@ internal sealed class RepeatRun(int seed, PartResult result, Func<RepeatScenario
 
     public void Run()
     {
-        SegmentMaker.FirstBlocks = SimFile.Page;
+        PlantedFaults.FirstBlocks = SimFile.Page;
         RepeatScenario kind = make();
         foreach (Company company in Enum.GetValues<Company>())
         {

@@ -1,4 +1,4 @@
-using MappedFileQueues.Segments;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.CrashLab.Work;
 
@@ -91,7 +91,7 @@ internal sealed record LabPlan
     };
 
     /// <summary>For this thread, from here on.</summary>
-    public void Apply() => SegmentMaker.FirstBlocks = FirstBlocks;
+    public void Apply() => PlantedFaults.FirstBlocks = FirstBlocks;
 
     public MappedFileQueueOptions Options(string path, Guid storeId, bool isExclusive) => new()
     {

@@ -99,7 +99,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length);
         if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax)
-            return AppendRarely(ref payload, length);
+            return AppendRarely(lane, ref payload, length);
 
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length, isKnown);
@@ -139,17 +139,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         {
             EndCall(lane);
         }
-    }
-
-    public override long AppendBatch(ref byte messages, int messageLength, int count)
-    {
-        long total = checked(FrameHeader.FrameLength(messageLength) * count);
-        ThrowIfTooLong(total - FrameHeader.Size);
-        if (!TryBeginCall(_lane, total))
-            return Full;
-        long offset = _lane.Offset;
-        Publish(_lane, WriteBatch(_lane.Next, offset, ref messages, messageLength, count), total);
-        return offset;
     }
 
     /// <inheritdoc/>
@@ -222,7 +211,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private long AppendInTurn(ref byte payload, int length, byte* stack)
     {
         TakeOver(_lane, stack);
-        return AppendRarely(ref payload, length);
+        return AppendRarely(_lane, ref payload, length);
     }
 
     private void ZeroDirtyBytes()
@@ -235,28 +224,15 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         _lane.DirtyTo = _lane.Offset;
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private long AppendRarely(ref byte payload, int length)
-    {
-        if (!_lane.HasOpenClaim)
-            EndCall(_lane);
-        AppendLane lane = _lane;
-        ThrowIfTooLong(length);
-        long frameLength = FrameHeader.FrameLength(length);
-        if (!TryBeginCall(_lane, frameLength))
-            return Full;
-        long offset = lane.Offset;
-        Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
-        return offset;
-    }
+    protected override AppendLane OwnLane() => _lane;
+
+    protected override bool TryClaimFrames(AppendLane lane, long totalLength) => TryBeginCall(lane, totalLength);
 
     protected override void Publish(AppendLane lane, ulong header, long length)
     {
         byte* at = lane.Next;
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)at == header)
             *(ulong*)at = 0;
-#endif
         bool hasNext = lane.Position + length < lane.Segment!.SegmentLength;
         _ = Publish(lane, mark: null, header, at, at + length, lane.Offset, hasNext, !lane.MayHaveBound);
     }
@@ -267,10 +243,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         AppendLane lane, CallMark? mark, ulong header, byte* at, byte* end, long offset, bool hasNext, bool fences)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
-#if MFQ_PLANTED
-        hasNext &= !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed);
-#endif
-        if (hasNext)
+        if (hasNext && !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
             *(ulong*)end = 0;
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)

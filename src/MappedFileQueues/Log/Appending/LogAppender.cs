@@ -75,7 +75,17 @@ internal abstract unsafe class LogAppender : IProducerLanes
     public abstract bool TryAppendForWaiting(WaitingMessages messages, out long offset);
 
     /// <summary>Appends messages of one size that become readable all at once; returns the first one's offset.</summary>
-    public abstract long AppendBatch(ref byte messages, int messageLength, int count);
+    public long AppendBatch(ref byte messages, int messageLength, int count)
+    {
+        long total = checked(FrameHeader.FrameLength(messageLength) * count);
+        ThrowIfTooLong(total - FrameHeader.Size);
+        AppendLane lane = OwnLane();
+        if (!TryClaimFrames(lane, total))
+            return Full;
+        long offset = lane.Offset;
+        Publish(lane, WriteBatch(lane.Next, offset, ref messages, messageLength, count), total);
+        return offset;
+    }
 
     /// <summary>
     /// Appends messages of any lengths that become readable all at once; returns the first one's offset. It works under an open
@@ -257,6 +267,30 @@ internal abstract unsafe class LogAppender : IProducerLanes
     /// <summary>As <see cref="AbandonClaim"/>, for a claim that may contain whole frames.</summary>
     protected virtual void AbandonBatch(AppendLane lane) => AbandonClaim(lane);
 
+    /// <summary>The lane of this thread's calls.</summary>
+    protected abstract AppendLane OwnLane();
+
+    /// <summary>
+    /// Begins a call and makes the next place its own. On return the lane stands at that place; false when the consumers are too
+    /// far behind.
+    /// </summary>
+    protected abstract bool TryClaimFrames(AppendLane lane, long totalLength);
+
+    /// <summary>Appends a message that the fast path has left, in its call.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    protected long AppendRarely(AppendLane lane, ref byte payload, int length)
+    {
+        if (!lane.HasOpenClaim)
+            EndCall(lane);
+        ThrowIfTooLong(length);
+        long frameLength = FrameHeader.FrameLength(length);
+        if (!TryClaimFrames(lane, frameLength))
+            return Full;
+        long offset = lane.Offset;
+        Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
+        return offset;
+    }
+
     /// <summary>
     /// Turns a claim that was taken away into padding: its thread may still write there, so no other producer may.
     /// </summary>
@@ -314,10 +348,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
     {
         long frameLength = FrameHeader.FrameLength(messageLength);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
             *(ulong*)first = WriteInBatch(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
-#endif
         for (int i = 1; i < count; i++)
         {
             byte* at = first + (i * frameLength);
@@ -336,13 +368,11 @@ internal abstract unsafe class LogAppender : IProducerLanes
     {
         ReadOnlySpan<byte> head = messages[0].Span;
         long position = FrameHeader.FrameLength(head.Length);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
         {
             *(ulong*)first = WriteInBatch(
                 first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
         }
-#endif
         int i = 1;
         for (; i < messages.Length; i++)
         {

@@ -14,8 +14,6 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
     /// <summary>The caller of an Exclusive producer is in another call, or a claim stands in the way.</summary>
     private static readonly TimeSpan ShortSleep = TimeSpan.FromMilliseconds(1);
 
-    private static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
-
     private readonly Lock _lock = new();
     private readonly LinkedList<PendingAppend> _pending = [];
     private PendingAppend? _current;
@@ -97,10 +95,8 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
                 sleep = ShortSleep;
             long slept = Stopwatch.GetTimestamp();
             store.RoomWake.Sleep(sequence, sleep);
-            if (Stopwatch.GetElapsedTime(slept) < sleep || Stopwatch.GetElapsedTime(looked) < LookAfterStore)
-                continue;
-            EndIfReplaced();
-            looked = Stopwatch.GetTimestamp();
+            if (Stopwatch.GetElapsedTime(slept) >= sleep)
+                EndIfReplaced(ref looked);
         }
     }
 
@@ -151,11 +147,11 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
         }
     }
 
-    private void EndIfReplaced()
+    private void EndIfReplaced(ref long looked)
     {
         try
         {
-            store.ThrowIfReplaced();
+            store.ThrowIfReplaced(ref looked, Stopwatch.GetTimestamp());
         }
         catch (MappedFileQueueException error)
         {

@@ -8,8 +8,8 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// One call of a producer that waits for consumers. It is no call on a lane and holds no claim: the caller tries its append
-/// between <see cref="Prepare"/> and <see cref="Sleep"/>, which is the waiter's second look. The queue's gate is held only within
-/// these two, because an append may run a user's code, and that may dispose the queue.
+/// after each <see cref="Next"/>, which is the waiter's second look. The queue's gate is held only within it, because an append
+/// may run a user's code, and that may dispose the queue.
 /// </summary>
 internal sealed class RoomWait : IDisposable
 {
@@ -22,14 +22,13 @@ internal sealed class RoomWait : IDisposable
     /// <summary>The longest sleep while a claim stands behind the slowest consumer: its owner may be dead.</summary>
     private static readonly TimeSpan ClaimSleepMax = TimeSpan.FromMilliseconds(2);
 
-    private static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
-
     private readonly LogStore _store;
     private readonly ConsumerLimit _limit;
     private readonly CallGate _gate;
     private readonly FlushPatience _patience;
     private readonly CancellationTokenRegistration _registration;
     private readonly bool _spinsAlways;
+    private bool _hasTried;
     private bool _hasSpun;
     private bool _mayBeWoken;
     private TimeSpan _sleepMax;
@@ -52,8 +51,21 @@ internal sealed class RoomWait : IDisposable
             : default;
     }
 
+    /// <summary>Comes before each attempt; after one that found no room it sleeps first.</summary>
+    /// <exception cref="TimeoutException">The time is up.</exception>
+    /// <exception cref="OperationCanceledException">Cancelled.</exception>
+    public void Next()
+    {
+        if (_hasTried)
+            Sleep();
+        _hasTried = true;
+        Prepare();
+    }
+
+    public void Dispose() => _registration.Dispose();
+
     /// <summary>Spins at first; then the waiter's steps 1 to 3.</summary>
-    public void Prepare()
+    private void Prepare()
     {
         using CallGate.Call call = _gate.Begin();
         _store.ThrowIfClosing();
@@ -67,9 +79,7 @@ internal sealed class RoomWait : IDisposable
     }
 
     /// <summary>Waiter's step 5, after an append that found no room.</summary>
-    /// <exception cref="TimeoutException">The time is up.</exception>
-    /// <exception cref="OperationCanceledException">Cancelled.</exception>
-    public void Sleep()
+    private void Sleep()
     {
         using CallGate.Call call = _gate.Begin();
         _store.ThrowIfClosing();
@@ -78,15 +88,9 @@ internal sealed class RoomWait : IDisposable
                 _patience.CancellationToken);
         if (_patience.IsOver)
             throw new TimeoutException($"Consumers did not make room in time; nothing was appended: {Describe()}.");
-        if (_mayBeWoken && !TrySleepOut())
-            return;
-        if (Stopwatch.GetElapsedTime(_lookedAt) < LookAfterStore)
-            return;
-        _store.ThrowIfReplaced();
-        _lookedAt = Stopwatch.GetTimestamp();
+        if (!_mayBeWoken || TrySleepOut())
+            _store.ThrowIfReplaced(ref _lookedAt, Stopwatch.GetTimestamp());
     }
-
-    public void Dispose() => _registration.Dispose();
 
     /// <summary>False when it was woken.</summary>
     private bool TrySleepOut()

@@ -88,10 +88,8 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
             SegmentMapping? segment = store.Window.TryAcquire(start);
             // P16 acquire: read after the segment was opened; pairs with P16 full in SegmentTrimmer, which raises it before a
             // segment is unlinked.
-            bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater);
-#if MFQ_PLANTED
-            isBelowLowWater &= !PlantedFaults.Has(PlantedFault.LowWaterNotReadAgain);
-#endif
+            bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater)
+                && !PlantedFaults.Has(PlantedFault.LowWaterNotReadAgain);
             if (segment is null && !isBelowLowWater)
             {
                 store.Maker.Make(start, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);

@@ -121,18 +121,6 @@ internal sealed unsafe class SharedAppender : LogAppender
         EndCall(lane);
     }
 
-    public override long AppendBatch(ref byte messages, int messageLength, int count)
-    {
-        long total = checked(FrameHeader.FrameLength(messageLength) * count);
-        ThrowIfTooLong(total - FrameHeader.Size);
-        AppendLane lane = OwnLane();
-        if (!TryClaimFrames(lane, total))
-            return Full;
-        long offset = lane.Offset;
-        Publish(lane, WriteBatch(lane.Next, offset, ref messages, messageLength, count), total);
-        return offset;
-    }
-
     public override bool TryLeaveClean()
     {
         lock (_lock)
@@ -215,25 +203,9 @@ internal sealed unsafe class SharedAppender : LogAppender
         return Publish(lane, at, claim, header, FrameHeader.FrameLength(length));
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private long AppendRarely(AppendLane lane, ref byte payload, int length)
-    {
-        if (!lane.HasOpenClaim)
-            EndCall(lane);
-        ThrowIfTooLong(length);
-        long frameLength = FrameHeader.FrameLength(length);
-        if (!TryClaimFrames(lane, frameLength))
-            return Full;
-        long offset = lane.Offset;
-        Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
-        return offset;
-    }
-
-    /// <summary>
-    /// Walks until the claim succeeds. On return the lane is in a call and stands at its claim; false when the consumers are too
-    /// far behind.
-    /// </summary>
-    private bool TryClaimFrames(AppendLane lane, long totalLength)
+    /// <inheritdoc/>
+    /// <remarks>Walks until the claim succeeds.</remarks>
+    protected override bool TryClaimFrames(AppendLane lane, long totalLength)
     {
         while (true)
         {
@@ -279,10 +251,8 @@ internal sealed unsafe class SharedAppender : LogAppender
 
     protected override void Publish(AppendLane lane, ulong header, long length)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst) && *(ulong*)lane.Next == header)
             *(ulong*)lane.Next = lane.Claim;
-#endif
         _ = Publish(lane, lane.Next, lane.Claim, header, length);
     }
 
@@ -330,7 +300,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     }
 
     /// <summary>This thread's lane, made at its first call. Also releases the lanes of threads that have ended.</summary>
-    private AppendLane OwnLane()
+    protected override AppendLane OwnLane()
     {
         AppendLane?[] lanes = t_lanes ??= new AppendLane?[Math.Max(4, _id + 1)];
         if (_id >= lanes.Length)

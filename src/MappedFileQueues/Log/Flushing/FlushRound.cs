@@ -10,7 +10,7 @@ namespace MappedFileQueues.Log.Flushing;
 /// </summary>
 internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
 {
-    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
+    public static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
 
     private long _lastCheckpoint;
 
@@ -37,10 +37,8 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         // P19 release: under the lease; pairs with P19 acquire in FlushLead.
         SharedWord.WriteRelease(store.Control.FlushTarget, to);
         ProtocolSteps.Reach(ProtocolStep.FlushMarked);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.CheckpointBeforeSync))
             WriteCheckpoint(to);
-#endif
         long began = Stopwatch.GetTimestamp();
         Sync(from, to);
         Times.Note(began);

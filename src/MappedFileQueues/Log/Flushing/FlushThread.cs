@@ -22,7 +22,6 @@ namespace MappedFileQueues.Log.Flushing;
 /// </summary>
 internal sealed class FlushThread : IDisposable
 {
-    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
     private static readonly TimeSpan TickMin = TimeSpan.FromMilliseconds(1);
     private static readonly TimeSpan TickMax = TimeSpan.FromDays(1);
 
@@ -243,7 +242,7 @@ internal sealed class FlushThread : IDisposable
             return TimeSpan.Zero;
         TimeSpan wait = Timeout.InfiniteTimeSpan;
         if (_rolled)
-            wait = Left(_lastRoll, CheckpointInterval);
+            wait = Left(_lastRoll, FlushRound.CheckpointInterval);
         if (_ticks && !_store.Wake.IsPoisoned)
         {
             TimeSpan tick = Left(_lastTick, Tick);
@@ -259,7 +258,7 @@ internal sealed class FlushThread : IDisposable
         if (!_rolled)
             return;
         _writeBehind.Start();
-        if (Left(_lastRoll, CheckpointInterval) > TimeSpan.Zero)
+        if (Left(_lastRoll, FlushRound.CheckpointInterval) > TimeSpan.Zero)
             return;
         _rolled = false;
         _lastRoll = Stopwatch.GetTimestamp();

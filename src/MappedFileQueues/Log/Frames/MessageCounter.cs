@@ -59,7 +59,7 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
             long oldest = findOldest();
             if (end <= oldest)
                 return oldest;
-            long from = Math.Max(StartOf(end - 1), oldest);
+            long from = Math.Max(meta.StartOf(end - 1), oldest);
             if (!TryWalk(from, end, long.MaxValue, out long found, out long at)
                 || (found >= count && !TryWalk(from, end, found - count, out _, out at)))
             {
@@ -77,9 +77,10 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
         return end;
     }
 
-    private long StartOf(long offset) => offset - (offset % meta.SegmentLength);
+    /// <summary>Whether the frames from a frame's start on lead to an offset in its segment, or to the segment's end.</summary>
+    public bool Leads(long from, long to) => TryWalk(from, to, long.MaxValue, out _, out _);
 
-    private long EndOf(long offset) => StartOf(offset) + meta.SegmentLength;
+    private long EndOf(long offset) => meta.StartOf(offset) + meta.SegmentLength;
 
     private long? CountWithin(long from) =>
         TryWalk(from, Math.Min(EndOf(from), _to), long.MaxValue, out long count, out _) ? count : null;
@@ -89,7 +90,7 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     {
         count = 0;
         at = from;
-        long start = StartOf(from);
+        long start = meta.StartOf(from);
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;

@@ -23,15 +23,13 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
 {
     public void Apply(long tail, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         if (segments.Contains(start))
             CutSegment(start, tail - start);
         foreach (long later in segments.From(start + 1))
         {
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LaterSegmentsLeft))
                 continue;
-#endif
             SetAside(later, tail);
             segments.Remove(later);
             ProtocolSteps.Reach(ProtocolStep.LaterMoved);
@@ -136,10 +134,8 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
                 CopyAside(file, StoreNames.Cut(start, start + position, epoch), position);
             }
 
-#if MFQ_PLANTED
             if (!PlantedFaults.Has(PlantedFault.RestNotZeroed))
-#endif
-            ZeroFrom(file, scanner, position, meta.SegmentLength);
+                ZeroFrom(file, scanner, position, meta.SegmentLength);
         }
 
         file.Sync();
@@ -179,10 +175,8 @@ internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameCheck
             if (file is null || file.ReadAt(word, 0) < 8)
                 continue;
             ulong cursor = BitConverter.ToUInt64(word);
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.CursorsNotClamped))
                 continue;
-#endif
             if (CursorWord.TryRead(cursor, out long offset) && offset > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
             file.Sync();

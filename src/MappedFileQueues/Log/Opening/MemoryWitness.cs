@@ -38,10 +38,8 @@ internal sealed unsafe class MemoryWitness(
     /// <param name="isInClaim">Whether an offset lies inside a claim below the tail.</param>
     public TailSearchResult Judge(long tail, long flushedTo, SegmentStarts segments, Predicate<long> isInClaim)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.MemoryTakenForWhole))
             return new TailSearchResult(tail, TailFault.None);
-#endif
         if (flushedTo > tail)
             return new TailSearchResult(tail, IsDamage(tail, flushedTo, segments) ? TailFault.Damage : TailFault.MemoryLoss);
         // P14 acquire: alone; pairs with P14 full in SegmentRoller.
@@ -53,7 +51,7 @@ internal sealed unsafe class MemoryWitness(
     /// <summary>Whether cutting the log here would remove good messages that were flushed.</summary>
     private bool IsDamage(long tail, long flushedTo, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         if (!segments.Contains(start))
             return true;
         if (FindWholeFrame(start, tail - start, Math.Min(flushedTo - start, meta.SegmentLength)))
@@ -88,7 +86,7 @@ internal sealed unsafe class MemoryWitness(
 
     private bool IsAnythingBeyond(long tail, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         foreach (long segment in segments.From(start))
         {
             // Without the control page, dirty bytes may be anywhere in the tail's segment.

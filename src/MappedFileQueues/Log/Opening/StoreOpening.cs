@@ -181,9 +181,7 @@ internal static unsafe class StoreOpening
                 Thread.Sleep(1);
             if (taken is null)
                 throw directory.InUse(StoreNames.AttachedLock, "The store is held exclusively", "Check that process.");
-#if MFQ_PLANTED
             wasShared |= PlantedFaults.Has(PlantedFault.AttachedUnrecovered);
-#endif
             if (wasShared && IsRecovered(directory, boot))
                 return taken;
             taken.Dispose();
@@ -205,10 +203,8 @@ internal static unsafe class StoreOpening
     /// </summary>
     private static bool IsRecovered(HeldDirectory directory, BootIdentity boot)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.AttachedUnrecovered))
             return true;
-#endif
         using ControlPage? control = ControlPage.OpenForReading(directory);
         if (control is null || control.Stage != RecoveryStage.Finished)
             return false;

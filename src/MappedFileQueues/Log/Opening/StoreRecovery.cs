@@ -88,10 +88,8 @@ internal sealed unsafe class StoreRecovery(
         long allocatedBefore = isControlValid ? *control.Allocated : long.MaxValue;
         long from = CheckStart(checkpoint, removed, segments);
         long flushedTo = FindFlushedTo(from, isControlValid);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.TailHintTrusted) && isControlValid)
             from = Math.Max(from, *control.TailHint);
-#endif
         int repairedClaims = 0;
         TailSearchResult tail = default;
         if (!isCut)
@@ -205,10 +203,8 @@ internal sealed unsafe class StoreRecovery(
     {
         // P16 acquire: alone; pairs with P16 full in SegmentTrimmer.
         long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
-#if MFQ_PLANTED
         if (lowWater <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLowWaterKept))
             return lowWater;
-#endif
         return OldestOffset.OfRun(directory, segments, Math.Min(lowWater, tail), meta.SegmentLength);
     }
 
@@ -235,10 +231,8 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private void RemoveLeftovers(long removed, SegmentStarts segments, long epoch, bool isStartThere)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.LeftoversKept))
             return;
-#endif
         foreach (long start in segments.From(0))
         {
             if (start >= removed)
@@ -280,7 +274,7 @@ internal sealed unsafe class StoreRecovery(
         if (checkpoint is null)
             return segments.Count == 0 ? removed : Math.Max(removed, segments.Min);
         long offset = Math.Max(checkpoint.Offset, removed);
-        long start = offset - (offset % meta.SegmentLength);
+        long start = meta.StartOf(offset);
         // A checkpoint on a segment's edge may be older than the segment that begins there.
         bool isThere = segments.Contains(start)
             || (offset == start && (start == 0 || segments.Contains(start - meta.SegmentLength)));
@@ -294,7 +288,7 @@ internal sealed unsafe class StoreRecovery(
 
     private long MakeFirstSegment(long offset)
     {
-        long start = offset - (offset % meta.SegmentLength);
+        long start = meta.StartOf(offset);
         var window = new SegmentWindow(directory, meta.SegmentLength, writable: true);
         var maker = new SegmentMaker(directory, window, control, allocatesInPlace: !os.IsPortable);
         // The old value belongs to a segment that is gone.
@@ -310,7 +304,7 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private void ZeroDirtyBytes(long tail, long allocated, SegmentStarts segments)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         if (!segments.Contains(start))
             return;
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
@@ -330,7 +324,7 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>Rewrites every word; the old values are not merged in.</summary>
     private void Rebuild(TailSearchResult tail, long confirmed, ColdWords cold, Dirt dirt, SegmentStarts segments)
     {
-        long segmentStart = tail.Offset - (tail.Offset % meta.SegmentLength);
+        long segmentStart = meta.StartOf(tail.Offset);
         long allocated = Math.Max(tail.Offset, AllocateTail(tail.Offset, segments, zeroes: tail.CorruptAt < 0));
         bool keepsColdBlock = control.IsColdBlockValid(meta.StoreId)
             && control.BootId == cold.Boot && control.Epoch == cold.Epoch;
@@ -389,7 +383,7 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private long AllocateTail(long tail, SegmentStarts segments, bool zeroes)
     {
-        long start = tail - (tail % meta.SegmentLength);
+        long start = meta.StartOf(tail);
         try
         {
             long end = 0;

@@ -77,14 +77,12 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             return 0;
         foreach ((long offset, ulong claim) in _claims)
         {
-            long start = StartOf(offset);
+            long start = meta.StartOf(offset);
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)
                 ?? throw LogErrors.Missing(directory.Path, start, offset);
             ulong padding = checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
                 padding = 0;
-#endif
             file.WriteAt(BitConverter.GetBytes(padding), offset - start);
             ProtocolSteps.Reach(ProtocolStep.HolePadded);
         }
@@ -101,7 +99,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         long offset = from;
         while (true)
         {
-            long start = StartOf(offset);
+            long start = meta.StartOf(offset);
             if (!segments.Contains(start))
                 return End(offset);
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.Read)
@@ -188,19 +186,15 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     {
         if (!_isCut)
             return new TailSearchResult(offset, _batchStart < 0 ? TailFault.None : FaultAt(offset));
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.HalfBatchKept))
             return new TailSearchResult(offset, TailFault.None);
-#endif
         return new TailSearchResult(_batchStart >= 0 ? _batchStart : offset, TailFault.None);
     }
 
     private TailFault FaultAt(long offset)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.MemoryTakenForWhole))
             return TailFault.Damage;
-#endif
         return offset < _flushedTo ? TailFault.Damage : TailFault.MemoryLoss;
     }
 
@@ -211,6 +205,4 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         else if (_batchStart < 0)
             _batchStart = offset;
     }
-
-    private long StartOf(long offset) => offset - (offset % meta.SegmentLength);
 }

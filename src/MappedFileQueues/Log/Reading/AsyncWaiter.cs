@@ -20,16 +20,15 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     private bool _stopping;
 
     /// <summary>
-    /// Completes with true when the reader has something to act on, with false when the time is up. One call at a time per
-    /// reader.
+    /// Begins a wait until the reader has something to act on, or until the time is up. One call at a time per reader.
     /// </summary>
-    /// <param name="reader">The reader.</param>
-    /// <param name="wait">The object of the reader's waits; replaced where it is not free.</param>
+    /// <param name="wait">The object of the reader's waits.</param>
+    /// <param name="call">What continues afterwards.</param>
     /// <param name="timeout">How long; negative: without end.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
-    public ValueTask<bool> WaitAsync(
-        LogReader reader, ref PendingRead? wait, TimeSpan timeout, CancellationToken cancellationToken)
+    public void Begin(PendingRead wait, IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
     {
+        LogReader reader = wait.Reader;
         lock (Waits)
         {
             // Forget comes once, right after the reader was closed: a wait added later would never end. The bars first: a reader
@@ -41,16 +40,12 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
                 throw AlreadyWaiting();
             // If the system gives no thread, nothing has changed, and the next call tries again.
             BeginWaiting();
-            if (wait is not { IsFree: true })
-                wait = new PendingRead(this, reader);
             _pending.Add(wait);
-            ValueTask<bool> task = wait.Task;
-            wait.Begin(timeout, cancellationToken);
+            wait.Begin(call, timeout, cancellationToken);
             ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
             // Under the lock: a Dispose that unmaps the words takes it first. Outside the lock this could store into an unmapped
             // page.
             NoticeWait();
-            return task;
         }
     }
 
@@ -155,12 +150,9 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     /// <summary>Now and then: is the store still the one that was opened?</summary>
     private void EndAllIfReplaced()
     {
-        if (Stopwatch.GetElapsedTime(_looked) < LogConsumer.LookAfterStore)
-            return;
-        _looked = Stopwatch.GetTimestamp();
         try
         {
-            store.ThrowIfReplaced();
+            store.ThrowIfReplaced(ref _looked, Stopwatch.GetTimestamp());
         }
         catch (MappedFileQueueException error)
         {

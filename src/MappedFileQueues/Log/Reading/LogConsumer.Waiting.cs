@@ -72,11 +72,8 @@ internal sealed unsafe partial class LogConsumer
             // Not woken: time to check whether the store is still the one that was opened.
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;
-            if (!wasWoken && status == ReadStatus.Empty && Stopwatch.GetElapsedTime(looked) >= LookAfterStore)
-            {
-                Store.ThrowIfReplaced();
-                looked = Stopwatch.GetTimestamp();
-            }
+            if (!wasWoken && status == ReadStatus.Empty)
+                Store.ThrowIfReplaced(ref looked, Stopwatch.GetTimestamp());
         }
     }
 
@@ -111,10 +108,7 @@ internal sealed unsafe partial class LogConsumer
                 return false;
             // A sleeping wait checks this too, and a spinning wait may never sleep.
             Store.ThrowIfReadingEnded(Reader.IsClosed);
-            if (Stopwatch.GetElapsedTime(looked, now) < LookAfterStore)
-                continue;
-            Store.ThrowIfReplaced();
-            looked = now;
+            Store.ThrowIfReplaced(ref looked, now);
         }
     }
 

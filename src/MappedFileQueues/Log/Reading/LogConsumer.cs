@@ -15,11 +15,12 @@ namespace MappedFileQueues.Log.Reading;
 internal sealed unsafe partial class LogConsumer : IDisposable
 {
     /// <summary>How often a waiting consumer checks whether the store is still the one that it opened.</summary>
-    public static readonly TimeSpan LookAfterStore = TimeSpan.FromSeconds(1);
+    public static readonly TimeSpan LookAfterStore = LogStore.LookInterval;
 
     private readonly WakeSignal _signal;
     private readonly AsyncWaiter _asyncWaits;
-    private PendingRead? _asyncWait;
+    private readonly PendingRead _asyncWait;
+    private ReusedWait<bool> _untilSomething;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _lowWater;
@@ -67,6 +68,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             ? null
             : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
         Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps);
+        _asyncWait = new PendingRead(asyncWaits, Reader);
+        _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
         _lowWater = store.Control.LowWater;
         _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
@@ -317,13 +320,17 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// <summary>
     /// Completes with true when a read would find a message, or something to throw; with false when the time is up.
     /// </summary>
-    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken)
+    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken) =>
+        ReusedWait<bool>.Start(ref _untilSomething, timeout, cancellationToken);
+
+    /// <summary>The same for a call that takes something afterwards.</summary>
+    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
     {
         Reader.BeginCall();
         try
         {
             ThrowIfBarred();
-            return _asyncWaits.WaitAsync(Reader, ref _asyncWait, timeout, cancellationToken);
+            _asyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
         }
         finally
         {

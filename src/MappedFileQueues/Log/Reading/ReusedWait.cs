@@ -1,4 +1,3 @@
-using System.Runtime.CompilerServices;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
@@ -11,62 +10,57 @@ internal delegate bool TryTake<TResult>(out TResult result);
 /// the consumer and serves its next call too. An async method would need an object for each call that is pending: the pools of
 /// the runtime keep one a thread and one a processor, and of 1,000 pending calls nearly all allocated.
 /// </summary>
-internal sealed class ReusedWait<TResult> : ReusedCompletion<TResult>
+/// <param name="consumer">What waits.</param>
+/// <param name="tryTake">Takes what it waits for, after each wait.</param>
+internal sealed class ReusedWait<TResult>(LogConsumer consumer, TryTake<TResult> tryTake)
+    : ReusedCompletion<TResult>, IReadWait, IThreadPoolWorkItem
 {
-    private readonly LogConsumer _consumer;
-    private readonly TryTake<TResult> _tryTake;
-    private readonly Action _continue;
-    private ValueTaskAwaiter<bool> _inner;
+    private TimeSpan _timeout;
     private CancellationToken _token;
+    private bool _found;
+    private Exception? _error;
     private int _isTaken;
 
-    /// <param name="consumer">What waits.</param>
-    /// <param name="tryTake">Takes what it waits for.</param>
-    public ReusedWait(LogConsumer consumer, TryTake<TResult> tryTake)
-    {
-        (_consumer, _tryTake) = (consumer, tryTake);
-        _continue = Continue;
-    }
-
     /// <summary>
-    /// Begins a call. The object in <paramref name="wait"/> is replaced while the result of its last call was not fetched.
+    /// Begins a call, for a caller that has looked. The object in <paramref name="wait"/> is replaced while the result of its
+    /// last call was not fetched.
     /// </summary>
-    public static ValueTask<TResult> Start(ref ReusedWait<TResult> wait, CancellationToken cancellationToken)
+    /// <param name="wait">The consumer's object.</param>
+    /// <param name="timeout">After this time the result is the default; negative: without end.</param>
+    /// <param name="cancellationToken">Ends the call.</param>
+    public static ValueTask<TResult> Start(
+        ref ReusedWait<TResult> wait, TimeSpan timeout, CancellationToken cancellationToken)
     {
         ReusedWait<TResult> own = wait;
         // P41 full: of two threads that call at once, an error, each gets an object; pairs with P41 release in Free.
         if (Interlocked.Exchange(ref own._isTaken, 1) != 0)
-            wait = own = new ReusedWait<TResult>(own._consumer, own._tryTake) { _isTaken = 1 };
-        return own.Begin(cancellationToken);
+            wait = own = own.Another();
+        return own.Begin(timeout, cancellationToken);
     }
 
-    private ValueTask<TResult> Begin(CancellationToken cancellationToken)
+    /// <inheritdoc/>
+    void IReadWait.EndOnPool(bool found, Exception? error)
     {
-        _token = cancellationToken;
-        ValueTask<TResult> task = Task;
-        Go();
-        return task;
+        (_found, _error) = (found, error);
+        ThreadPool.UnsafeQueueUserWorkItem(this, preferLocal: false);
     }
 
-    private void Go()
+    void IThreadPoolWorkItem.Execute()
     {
-        TResult result;
+        if (_error is not null)
+        {
+            Complete(_error);
+            return;
+        }
+
+        TResult result = default!;
         try
         {
-            while (true)
+            _token.ThrowIfCancellationRequested();
+            if (_found && !tryTake(out result))
             {
-                _token.ThrowIfCancellationRequested();
-                if (_tryTake(out result))
-                    break;
-                ValueTaskAwaiter<bool> inner = _consumer.WaitAsync(Timeout.InfiniteTimeSpan, _token).GetAwaiter();
-                if (!inner.IsCompleted)
-                {
-                    _inner = inner;
-                    inner.UnsafeOnCompleted(_continue);
-                    return;
-                }
-
-                _ = inner.GetResult();
+                consumer.BeginWait(this, _timeout, _token);
+                return;
             }
         }
         catch (Exception error)
@@ -78,26 +72,28 @@ internal sealed class ReusedWait<TResult> : ReusedCompletion<TResult>
         Complete(result);
     }
 
-    private void Continue()
+    protected override void Free()
     {
-        ValueTaskAwaiter<bool> inner = _inner;
-        _inner = default;
+        (_token, _error) = (default, null);
+        Volatile.Write(ref _isTaken, 0); // P41 release: after the reset; pairs with P41 full in Start.
+    }
+
+    private ReusedWait<TResult> Another() => new(consumer, tryTake) { _isTaken = 1 };
+
+    private ValueTask<TResult> Begin(TimeSpan timeout, CancellationToken cancellationToken)
+    {
+        (_timeout, _token) = (timeout, cancellationToken);
+        ValueTask<TResult> task = Task;
         try
         {
-            _ = inner.GetResult();
+            cancellationToken.ThrowIfCancellationRequested();
+            consumer.BeginWait(this, timeout, cancellationToken);
         }
         catch (Exception error)
         {
             Complete(error);
-            return;
         }
 
-        Go();
-    }
-
-    protected override void Free()
-    {
-        _token = default;
-        Volatile.Write(ref _isTaken, 0); // P41 release: after the reset; pairs with P41 full in Start.
+        return task;
     }
 }

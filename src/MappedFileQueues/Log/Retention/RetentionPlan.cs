@@ -31,7 +31,7 @@ internal readonly record struct RetentionPlan(
     public static RetentionPlan To(
         HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long before, long oldest, long tail)
     {
-        long goal = Math.Max(oldest, StartOf(meta, Math.Min(before, LastStart(directory, meta, tail))));
+        long goal = Math.Max(oldest, meta.StartOf(Math.Min(before, LastStart(directory, meta, tail))));
         var plan = new RetentionPlan(goal, goal);
         if (!policy.KeepUnconsumed || goal <= oldest)
             return plan;
@@ -42,7 +42,7 @@ internal readonly record struct RetentionPlan(
             long? held = cursor.IsUnknown ? kept : cursor.Offset;
             // A cursor below the log is that of a consumer that was dropped.
             if (held is { } offset && offset >= kept && offset < goal && (plan.HeldBy is null || offset < plan.HeldOffset))
-                plan = new RetentionPlan(goal, StartOf(meta, offset), cursor.File, offset, cursor.Problem);
+                plan = new RetentionPlan(goal, meta.StartOf(offset), cursor.File, offset, cursor.Problem);
         }
 
         return plan;
@@ -81,11 +81,9 @@ internal readonly record struct RetentionPlan(
     /// <summary>The start of the segment that stays in any case: the tail's, if it exists, otherwise the one before.</summary>
     private static long LastStart(HeldDirectory directory, StoreMeta meta, long tail)
     {
-        long start = StartOf(meta, tail);
+        long start = meta.StartOf(tail);
         return start == tail && start > 0 && directory.Identify(StoreNames.Segment(start)) is null
             ? start - meta.SegmentLength
             : start;
     }
-
-    private static long StartOf(StoreMeta meta, long offset) => offset - (offset % meta.SegmentLength);
 }

@@ -138,35 +138,23 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     private long MoveLowWater(long limit, long before, long oldest, RetentionOptions policy)
     {
         long lowWater = store.LowWater;
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.LowWaterAfterDeletion))
             RemoveFiles(limit, sparesMax: 0);
-#endif
         ProtocolSteps.Reach(ProtocolStep.RemovalPlanned);
         SetLowWater(limit);
         ProtocolSteps.Reach(ProtocolStep.LowWaterRaised);
         try
         {
-#if MFQ_PLANTED
-            if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
-#endif
             // Not further than low water was raised: consumers between the two were not warned.
-            limit = Math.Min(limit, FindLimit(before, oldest, policy));
-#if MFQ_PLANTED
+            if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
+                limit = Math.Min(limit, FindLimit(before, oldest, policy));
             if (PlantedFaults.Has(PlantedFault.LimitRaisedLate))
                 limit = FindLimit(before, oldest, policy);
-#endif
-#if MFQ_PLANTED
-            if (!PlantedFaults.Has(PlantedFault.CursorsNotSynced))
-#endif
-            if (limit > oldest && policy.KeepUnconsumed)
+            if (limit > oldest && policy.KeepUnconsumed && !PlantedFaults.Has(PlantedFault.CursorsNotSynced))
                 SyncCursors(policy);
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.LowWaterRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);
-            if (!PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
-#endif
-            if (limit > oldest)
+            if (limit > oldest && !PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
                 Record(limit);
         }
         catch
@@ -177,10 +165,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
         SetLowWater(limit);
         ProtocolSteps.Reach(ProtocolStep.LowWaterRecorded);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.ConfirmedNotRaised))
             return limit;
-#endif
         RaiseConfirmed(limit);
         return limit;
     }

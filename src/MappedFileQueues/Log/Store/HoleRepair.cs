@@ -36,10 +36,8 @@ internal sealed unsafe class HoleRepair(
         if (probe is not null && directory.Identify(StoreNames.SlotLock(slot)) is null)
             throw MetaLock.LocksRemoved(directory);
         ProtocolSteps.Reach(ProtocolStep.RepairProbed);
-#if MFQ_PLANTED
         if (probe is null && PlantedFaults.Has(PlantedFault.StoppedOwnerIsDead) && ProcFiles.IsStopped(slots.ProcessId(slot)))
             return TurnIntoPadding(header, claim, offset);
-#endif
         // P3 acquire: whether the owner published meanwhile; pairs with P3 full in SharedAppender.
         return probe is null ? SharedWord.ReadAcquire(header) != claim : TurnIntoPadding(header, claim, offset);
     }
@@ -103,10 +101,8 @@ internal sealed unsafe class HoleRepair(
         if (!SharedWord.CompareExchange(header, claim, padding))
             return false;
         ProtocolSteps.Reach(ProtocolStep.RepairDone);
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.SilentRepair))
             return true;
-#endif
         wake.WakeIfAwaited();
         // A claim counts as unconsumed, padding does not.
         roomWake.WakeIfAwaited();
@@ -121,14 +117,12 @@ internal sealed unsafe class HoleRepair(
 
     private bool TurnIntoPadding(ulong* header, ulong claim, long offset)
     {
-#if MFQ_PLANTED
         if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
         {
-            SharedWord.CompareExchange(header, claim, 0);
+            SharedWord.CompareExchange(header, claim, 0); // P4 full: frees the place; pairs with P4 acquire in LogReader.
             return true;
         }
 
-#endif
         if (Abandon(header, claim, offset))
             SharedWord.Add(control.RepairCount, 1); // P13 full: for info; pairs with P13 acquire in StoreStatus.TryGather.
         return true;

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Log.Waiting;
@@ -13,6 +14,9 @@ namespace MappedFileQueues.Log.Store;
 /// </summary>
 internal sealed unsafe class LogStore : LogView, IDisposable
 {
+    /// <summary>How often a call that waits looks whether the store is still the one that was opened.</summary>
+    public static readonly TimeSpan LookInterval = TimeSpan.FromSeconds(1);
+
     private readonly PlatformLock _attached;
     private readonly PlatformLock? _metaLock;
     private readonly MetaWatch _metaWatch;
@@ -235,6 +239,17 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     /// <inheritdoc cref="MetaWatch.ThrowIfReplaced"/>
     public override void ThrowIfReplaced() => _metaWatch.ThrowIfReplaced();
+
+    /// <summary>The same for a call that waits: it looks once an interval.</summary>
+    /// <param name="looked">When it looked last, by Stopwatch; at first, when the wait began.</param>
+    /// <param name="now">The time, by Stopwatch.</param>
+    public void ThrowIfReplaced(ref long looked, long now)
+    {
+        if (Stopwatch.GetElapsedTime(looked, now) < LookInterval)
+            return;
+        looked = now;
+        ThrowIfReplaced();
+    }
 
     /// <inheritdoc cref="MetaWatch.ThrowIfSeenReplaced"/>
     public void ThrowIfSeenReplaced() => _metaWatch.ThrowIfSeenReplaced();

@@ -71,10 +71,8 @@ internal sealed unsafe class SlotTable : IDisposable
                 continue;
             }
 
-#if MFQ_PLANTED
             if (PlantedFaults.Has(PlantedFault.GenerationNotRaised) && generation > 0)
                 generation--;
-#endif
             *(uint*)(_region.Pointer + SlotLayout.EntryAt(slot) + 4) = (uint)Environment.ProcessId;
             *(long*)(_region.Pointer + SlotLayout.EntryAt(slot) + 8) = _os.ProcessStartTime(Environment.ProcessId);
             // P12 release: raised before the first claim; pairs with P12 acquire in Generation.

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log.StoreFiles;
@@ -14,10 +15,8 @@ internal static class PoisonFile
     /// <summary>Creates the file, if the failed disk still accepts it.</summary>
     public static void Make(HeldDirectory directory)
     {
-#if MFQ_PLANTED
-        if (Memory.PlantedFaults.Has(Memory.PlantedFault.PoisonNotShared))
+        if (PlantedFaults.Has(PlantedFault.PoisonNotShared))
             return;
-#endif
         try
         {
             directory.Open(StoreNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();

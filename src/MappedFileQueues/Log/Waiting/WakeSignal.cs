@@ -40,6 +40,7 @@ internal sealed unsafe class WakeSignal
     private readonly ulong* _flag;
     private readonly ulong* _hasPollers;
     private readonly ulong* _fenceNeeded;
+    private bool _isPoisonedHere;
 
     /// <summary>The signal of publishers.</summary>
     public WakeSignal(OperatingSystemServices os, ControlPage control)
@@ -61,15 +62,9 @@ internal sealed unsafe class WakeSignal
     public ulong* Flag => _flag;
 
     /// <summary>True once a flush of any process has failed.</summary>
-#if MFQ_PLANTED
     // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
-    public bool IsPoisoned => _isPoisonedHere || (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
-
-    private bool _isPoisonedHere;
-#else
-    // P11 acquire: the poison bit never goes away again; pairs with P11 full in Poison.
-    public bool IsPoisoned => (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0;
-#endif
+    public bool IsPoisoned => (SharedWord.ReadAcquire(_flag) & ControlLayout.PoisonBit) != 0
+        || (PlantedFaults.Has(PlantedFault.PoisonNotShared) && _isPoisonedHere);
 
     /// <summary>Waiter's steps 1 to 3. The caller looks again, then calls <see cref="Sleep"/> with the result.</summary>
     /// <param name="sequence">The sequence, for <see cref="Sleep"/>.</param>
@@ -151,11 +146,12 @@ internal sealed unsafe class WakeSignal
     /// <summary>Tells every process that a flush has failed.</summary>
     public void Poison()
     {
-#if MFQ_PLANTED
-        _isPoisonedHere = PlantedFaults.Has(PlantedFault.PoisonNotShared);
-        if (_isPoisonedHere)
+        if (PlantedFaults.Has(PlantedFault.PoisonNotShared))
+        {
+            _isPoisonedHere = true;
             return;
-#endif
+        }
+
         // P11 full: sticky; pairs with P11 acquire in IsPoisoned.
         SharedWord.SetBits(_flag, ControlLayout.PoisonBit);
         Interrupt();

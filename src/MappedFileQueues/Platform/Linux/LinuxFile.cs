@@ -73,10 +73,10 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     }
 
     /// <inheritdoc/>
-    public override bool TryUse() => TryLock(LinuxNative.LOCK_SH);
+    public override bool TryUse() => LinuxLock.TryFlock(handle, LockKind.Shared, path);
 
     /// <inheritdoc/>
-    public override bool TryTakeUnused() => TryLock(LinuxNative.LOCK_EX);
+    public override bool TryTakeUnused() => LinuxLock.TryFlock(handle, LockKind.Exclusive, path);
 
     /// <inheritdoc/>
     public override void EndUse() => _ = LinuxNative.flock(handle, LinuxNative.LOCK_UN);
@@ -272,20 +272,6 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         }
 
         errno = 0;
-        return true;
-    }
-
-    private bool TryLock(int operation)
-    {
-        while (LinuxNative.flock(handle, operation | LinuxNative.LOCK_NB) != 0)
-        {
-            int errno = LinuxErrors.Last;
-            if (errno == DiskErrors.EAGAIN)
-                return false;
-            if (errno != DiskErrors.EINTR)
-                throw LinuxErrors.Make("Cannot lock the file", path, errno);
-        }
-
         return true;
     }
 
