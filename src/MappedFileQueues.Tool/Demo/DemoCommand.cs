@@ -90,7 +90,7 @@ internal static class DemoCommand
     {
         DemoResult result;
         using (DemoRun run = new(folder, plan, timeMax, interrupted))
-            result = isJson || Console.IsOutputRedirected || TerminalWidth.IsNarrow ? run.Execute() : ExecuteWithBar(run, plan);
+            result = isJson || ToolConsole.IsOutputRedirected || TerminalWidth.IsNarrow ? run.Execute() : ExecuteWithBar(run, plan);
         if (isJson)
             OutputOption.WriteJson(DemoSummary.Of(result, folder, isKept), DemoJsonContext.Default.DemoSummary);
         else

@@ -33,7 +33,7 @@ public sealed partial class DemoTests : IDisposable
         string file = Write("input.txt", bytes);
         string[] platform = isPortable ? ["--portable"] : [];
 
-        ToolRun run = ToolRun.Of([.. platform, "demo", file, "--seconds", Enough]).Expect(0);
+        ToolRun run = ToolRun.OfProcess([.. platform, "demo", file, "--seconds", Enough]).Expect(0);
 
         AssertDigests(bytes, run);
         AssertDeaths(run);
