@@ -88,9 +88,10 @@ internal static class DemoCommand
     private static int RunIn(
         DemoFolder folder, InputPlan plan, TimeSpan timeMax, bool isKept, bool isJson, CancellationToken interrupted)
     {
+        bool isPlain = isJson || ToolConsole.IsOutputRedirected || TerminalWidth.IsNarrow;
         DemoResult result;
         using (DemoRun run = new(folder, plan, timeMax, interrupted))
-            result = isJson || ToolConsole.IsOutputRedirected || TerminalWidth.IsNarrow ? run.Execute() : ExecuteWithBar(run, plan);
+            result = isPlain ? run.Execute() : ExecuteWithBar(run, plan);
         if (isJson)
             OutputOption.WriteJson(DemoSummary.Of(result, folder, isKept), DemoJsonContext.Default.DemoSummary);
         else

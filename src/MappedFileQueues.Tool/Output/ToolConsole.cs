@@ -26,8 +26,11 @@ internal static class ToolConsole
     public static Stream OpenOutput() => s_streams.Value?.Output ?? Console.OpenStandardOutput();
 
     /// <summary>Replaces the streams for this thread's further work, and for what it starts.</summary>
-    public static void Redirect(Stream input, Stream output, TextWriter error) => s_streams.Value =
-        new Streams(input, output, new StreamWriter(output, leaveOpen: true) { AutoFlush = true }, TextWriter.Synchronized(error));
+    public static void Redirect(Stream input, Stream output, TextWriter error)
+    {
+        StreamWriter text = new(output, leaveOpen: true) { AutoFlush = true };
+        s_streams.Value = new Streams(input, output, TextWriter.Synchronized(text), TextWriter.Synchronized(error));
+    }
 
     private sealed record Streams(Stream Input, Stream Output, TextWriter Out, TextWriter Error);
 }

@@ -5,7 +5,6 @@ namespace MappedFileQueues.Tests.Tool;
 /// 'System.Nullable`1[System.Int64]'"), the help that follows an error went to standard output, where a script takes it for data,
 /// and `mfq consume ""` ended in a stack trace.
 /// </summary>
-[Trait("Category", "Slow")]
 public sealed class UsageTests : IDisposable
 {
     /// <summary>What the arguments below name a store, a pack or a file.</summary>
