@@ -5,7 +5,6 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// <summary>
 /// A producer's AdjustOffset beside others, stopped and killed at each of its steps. docs/PROTOCOL.md section 7.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class OriginStepTests
 {

@@ -6,7 +6,6 @@ namespace MappedFileQueues.Tests.Log.Appending;
 /// An Exclusive message that is given up leaves its bytes beyond the tail. AdjustOffset put padding over the first of them, and
 /// what stood behind it became the log: damage for whoever checks, messages that nobody published for whoever does not.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class AdjustOffsetDirtTests : IDisposable
 {
