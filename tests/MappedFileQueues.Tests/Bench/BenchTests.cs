@@ -71,7 +71,10 @@ public sealed class BenchTests
         using TempStore folder = new(createStoreFolder: true);
         Dictionary<string, string> units = new()
         {
-            ["alloc_per_message"] = "B", ["append_20gb_p9999"] = "us", ["append_sustained"] = "ns", ["roundtrip_p99"] = "us",
+            ["alloc_per_message"] = "B",
+            ["append_20gb_p9999"] = "us",
+            ["append_sustained"] = "ns",
+            ["roundtrip_p99"] = "us",
         };
 
         Dictionary<string, JsonElement> figures = Run(folder, [.. s_tiny, "--only", string.Join(", ", units.Keys)]);
