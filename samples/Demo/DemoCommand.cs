@@ -86,9 +86,10 @@ internal static class DemoCommand
     private static int RunIn(
         DemoFolder folder, InputPlan plan, TimeSpan timeMax, bool isKept, CancellationToken interrupted)
     {
+        bool isPlain = ToolConsole.IsOutputRedirected || TerminalWidth.IsNarrow;
         DemoResult result;
         using (DemoRun run = new(folder, plan, timeMax, interrupted))
-            result = Console.IsOutputRedirected || TerminalWidth.IsNarrow ? run.Execute() : ExecuteWithBar(run, plan);
+            result = isPlain ? run.Execute() : ExecuteWithBar(run, plan);
         DemoReport.Print(result, plan, folder, isKept);
         folder.RemoveSideFiles();
         return result.IsRight ? ExitCodes.Success : ExitCodes.Failure;

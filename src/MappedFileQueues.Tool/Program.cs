@@ -25,7 +25,7 @@ internal static class Program
 {
     private static int Main(string[] arguments) => ToolProgram.Run(arguments, CreateRoot);
 
-    private static RootCommand CreateRoot()
+    public static RootCommand CreateRoot()
     {
         RootCommand root = new($"A persistent queue between processes: one directory, no broker. {ExitCodes.Help}");
         root.Add(OutputOption.Option);

@@ -11,10 +11,12 @@ internal static class ToolProgram
     /// Errors and signals are handled here and by the commands. The library's own handlers would print a stack trace, and take
     /// the signals from the commands that end in an orderly way.
     /// </summary>
-    private static readonly InvocationConfiguration s_invocation = new()
+    private static InvocationConfiguration Invocation => new()
     {
         EnableDefaultExceptionHandler = false,
         ProcessTerminationTimeout = null,
+        Output = ToolConsole.Out,
+        Error = ToolConsole.Error,
     };
 
     /// <summary>The library takes @NAME for a file with further arguments; the name of a store may begin so.</summary>
@@ -49,7 +51,7 @@ internal static class ToolProgram
             IReadOnlyList<string> mistyped = MistypedOptions.Find(parsed, arguments);
             return parsed.Errors.Count + mistyped.Count > 0
                 ? UsageErrors.Write(parsed, mistyped)
-                : parsed.Invoke(s_invocation);
+                : parsed.Invoke(Invocation);
         }
         catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)
         {
@@ -81,7 +83,7 @@ internal static class ToolProgram
     {
         try
         {
-            return parsed.Invoke(s_invocation);
+            return parsed.Invoke(Invocation);
         }
         catch (Exception error) when (error is InvalidOperationException or ArgumentException)
         {

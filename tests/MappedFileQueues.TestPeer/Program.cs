@@ -14,7 +14,6 @@ internal static class Program
     {
         ["agent"] = static _ => new Agent().Run(),
         ["echo"] = Echo,
-        ["storm"] = StormVictim.Run,
         ["hostile"] = Verbs.HostileVerb.Run,
         ["open"] = Verbs.OpenVerb.Open,
         ["first-append"] = Verbs.OpenVerb.FirstAppend,

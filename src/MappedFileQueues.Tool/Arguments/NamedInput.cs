@@ -18,9 +18,9 @@ internal static class NamedInput
     {
         if (!StandardDescriptors.IsGiven(StandardDescriptors.Input))
             throw new ToolException("Standard input is closed. Name a file, or redirect standard input, also from /dev/null.");
-        Stream input = Console.OpenStandardInput();
+        Stream input = ToolConsole.OpenInput();
         // On Windows a read of nothing would wait for something.
-        if (OperatingSystem.IsWindows() || !Console.IsInputRedirected)
+        if (OperatingSystem.IsWindows() || !ToolConsole.IsInputRedirected)
             return input;
         try
         {

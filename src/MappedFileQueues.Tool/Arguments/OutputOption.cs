@@ -2,6 +2,7 @@ using System.CommandLine;
 using System.Text.Json;
 using System.Text.Json.Nodes;
 using System.Text.Json.Serialization.Metadata;
+using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Arguments;
 
@@ -30,7 +31,7 @@ internal static class OutputOption
     {
         JsonObject result = JsonSerializer.SerializeToNode(value, type)!.AsObject();
         result.Insert(0, "version", SchemaVersion);
-        Console.Out.WriteLine(result.ToJsonString(type.Options));
+        ToolConsole.Out.WriteLine(result.ToJsonString(type.Options));
     }
 
     private static Option<string> CreateOption()

@@ -51,7 +51,7 @@ internal static class ShowCommand
         report.Add("", content.Error.ReplaceLineEndings(" "));
         report.Add("message", $"offset {content.Offset}, epoch {content.Epoch}, store {content.StoreId}");
         report.Write();
-        Console.Out.Flush();
+        ToolConsole.Out.Flush();
         using Stream output = StandardOutput.Open();
         using MessageWriter writer = new(output, format);
         writer.Write(content.Message.Span, content.Offset);

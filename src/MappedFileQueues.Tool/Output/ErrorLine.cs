@@ -8,7 +8,7 @@ internal static class ErrorLine
     {
         try
         {
-            Console.Error.WriteLine(TerminalText.ForError($"mfq: {OperatorWords.Of(message).ReplaceLineEndings(" ")}"));
+            ToolConsole.Error.WriteLine(TerminalText.ForError($"mfq: {OperatorWords.Of(message).ReplaceLineEndings(" ")}"));
         }
         catch (Exception error) when (error is IOException or UnauthorizedAccessException)
         {

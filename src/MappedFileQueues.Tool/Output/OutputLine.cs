@@ -6,5 +6,5 @@ namespace MappedFileQueues.Tool.Output;
 /// </summary>
 internal static class OutputLine
 {
-    public static void Write(string text) => Console.Out.WriteLine(TerminalText.ForOutput(text));
+    public static void Write(string text) => ToolConsole.Out.WriteLine(TerminalText.ForOutput(text));
 }

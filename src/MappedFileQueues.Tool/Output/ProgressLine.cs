@@ -14,7 +14,7 @@ internal sealed class ProgressLine(string what) : IDisposable
     private static readonly TimeSpan s_quietTime = TimeSpan.FromSeconds(1);
     private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(100);
 
-    private readonly bool _isShown = !Console.IsErrorRedirected;
+    private readonly bool _isShown = !ToolConsole.IsErrorRedirected;
     private readonly long _begun = Stopwatch.GetTimestamp();
     private TimeSpan _next = s_quietTime;
     private int _width;
@@ -35,7 +35,7 @@ internal sealed class ProgressLine(string what) : IDisposable
         string text = string.Create(
             CultureInfo.InvariantCulture,
             $"{what} [{new string('#', full)}{new string('.', Cells - full)}] {part:P0}  {done / 1e6:N0} of {total / 1e6:N0} MB");
-        Console.Error.Write($"\r{text.PadRight(_width)}");
+        ToolConsole.Error.Write($"\r{text.PadRight(_width)}");
         _width = text.Length;
     }
 
@@ -43,7 +43,7 @@ internal sealed class ProgressLine(string what) : IDisposable
     public void Dispose()
     {
         if (_width > 0)
-            Console.Error.Write($"\r{new string(' ', _width)}\r");
+            ToolConsole.Error.Write($"\r{new string(' ', _width)}\r");
         _width = 0;
     }
 }

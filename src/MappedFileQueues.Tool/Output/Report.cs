@@ -27,7 +27,7 @@ internal sealed class Report(string title, params string[] columns)
     /// <summary>Writes the report to standard output.</summary>
     public void Write()
     {
-        if (Console.IsOutputRedirected || TerminalWidth.IsNarrow)
+        if (ToolConsole.IsOutputRedirected || TerminalWidth.IsNarrow)
             WritePlain();
         else
             WriteTable();
@@ -58,11 +58,11 @@ internal sealed class Report(string title, params string[] columns)
     private void WritePlain()
     {
         List<string[]> lines = [.. columns.Any(column => column.Length > 0) ? [columns] : Array.Empty<string[]>(), .. _rows];
-        Console.Out.WriteLine(TerminalText.ForOutput(title));
+        ToolConsole.Out.WriteLine(TerminalText.ForOutput(title));
         foreach (string[] line in lines)
         {
             IEnumerable<string> cells = line.Select((cell, index) => cell.PadRight(lines.Max(other => other[index].Length)));
-            Console.Out.WriteLine(TerminalText.ForOutput($"  {string.Join("  ", cells).TrimEnd()}"));
+            ToolConsole.Out.WriteLine(TerminalText.ForOutput($"  {string.Join("  ", cells).TrimEnd()}"));
         }
     }
 

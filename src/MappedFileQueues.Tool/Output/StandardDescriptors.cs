@@ -16,6 +16,8 @@ internal static class StandardDescriptors
     /// <summary>True if a descriptor was handed to this process. Only Linux tells; elsewhere it counts as handed over.</summary>
     public static bool IsGiven(int descriptor)
     {
+        if (ToolConsole.IsRedirected)
+            return true;
         try
         {
             string? flags = File.ReadLines($"/proc/self/fdinfo/{descriptor}")

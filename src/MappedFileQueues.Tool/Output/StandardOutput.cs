@@ -16,7 +16,7 @@ internal static partial class StandardOutput
     public static Stream Open()
     {
         BufferedStream output = new(OpenUnbuffered(), BufferLength);
-        return Console.IsOutputRedirected ? output : new TerminalStream(output);
+        return ToolConsole.IsOutputRedirected ? output : new TerminalStream(output);
     }
 
     /// <summary>
@@ -26,7 +26,7 @@ internal static partial class StandardOutput
     public static bool HasLostItsReader()
     {
         const short ErrorOrHangUp = 0x8 | 0x10;    // POLLERR, and POLLHUP where the system says that instead
-        if (OperatingSystem.IsWindows())
+        if (OperatingSystem.IsWindows() || ToolConsole.IsRedirected)
             return false;
         PolledDescriptor output = new() { Descriptor = UnixDescriptor };
         return Poll(ref output, 1, 0) > 0 && (output.Found & ErrorOrHangUp) != 0;
@@ -34,13 +34,13 @@ internal static partial class StandardOutput
 
     private static Stream OpenUnbuffered()
     {
-        if (OperatingSystem.IsWindows())
-            return Console.OpenStandardOutput();
+        if (OperatingSystem.IsWindows() || ToolConsole.IsRedirected)
+            return ToolConsole.OpenOutput();
 
         // A FileStream writes to a regular file at its own positions, and never moves the position that the next command of a
         // shell script inherits. A regular file has no reader to lose, so there the console's stream is the right one.
         FileStream stream = new(new SafeFileHandle(UnixDescriptor, ownsHandle: false), FileAccess.Write, bufferSize: 0);
-        return stream.CanSeek ? Console.OpenStandardOutput() : stream;
+        return stream.CanSeek ? ToolConsole.OpenOutput() : stream;
     }
 
     [LibraryImport("libc", EntryPoint = "poll")]

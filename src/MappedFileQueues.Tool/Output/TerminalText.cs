@@ -13,10 +13,10 @@ namespace MappedFileQueues.Tool.Output;
 internal static class TerminalText
 {
     /// <summary>Text for standard output: as it is when that is no terminal.</summary>
-    public static string ForOutput(string text) => Console.IsOutputRedirected ? text : Neutralise(text);
+    public static string ForOutput(string text) => ToolConsole.IsOutputRedirected ? text : Neutralise(text);
 
     /// <summary>Text for standard error: as it is when that is no terminal.</summary>
-    public static string ForError(string text) => Console.IsErrorRedirected ? text : Neutralise(text);
+    public static string ForError(string text) => ToolConsole.IsErrorRedirected ? text : Neutralise(text);
 
     /// <summary>The text with control characters shown instead of obeyed.</summary>
     public static string Neutralise(string text)

@@ -18,7 +18,7 @@ internal static class TerminalWidth
     /// True if standard output is a terminal that is too narrow for a table. To ask for the width may write to the terminal, so
     /// only what lays out asks.
     /// </summary>
-    public static bool IsNarrow => !Console.IsOutputRedirected && Console.WindowWidth < LayoutMin;
+    public static bool IsNarrow => !ToolConsole.IsOutputRedirected && Console.WindowWidth < LayoutMin;
 
     /// <summary>Lays help out for a usual terminal where this one is too narrow; the terminal wraps the lines.</summary>
     public static void Correct(ParseResult parsed)

@@ -58,9 +58,9 @@ internal static class TopCommand
     {
         using Interruption interruption = new();
         StoreFolder folder = new(root);
-        bool isScreen = !isOnce && !isJson && !Console.IsOutputRedirected;
+        bool isScreen = !isOnce && !isJson && !ToolConsole.IsOutputRedirected;
         if (isScreen)
-            Console.Out.Write(EnterScreen);
+            ToolConsole.Out.Write(EnterScreen);
         try
         {
             while (true)
@@ -79,7 +79,7 @@ internal static class TopCommand
         finally
         {
             if (isScreen)
-                Console.Out.Write(LeaveScreen);
+                ToolConsole.Out.Write(LeaveScreen);
         }
     }
 
@@ -91,7 +91,7 @@ internal static class TopCommand
             TimeSpan step = pause - waited < s_keyPause ? pause - waited : s_keyPause;
             if (stopped.WaitHandle.WaitOne(step) || StandardOutput.HasLostItsReader())
                 return false;
-            bool hasKey = isScreen && !Console.IsInputRedirected && Console.KeyAvailable;
+            bool hasKey = isScreen && !ToolConsole.IsInputRedirected && Console.KeyAvailable;
             if (hasKey && Console.ReadKey(intercept: true).KeyChar is 'q' or 'Q')
                 return false;
         }
@@ -121,7 +121,7 @@ internal static class TopCommand
         }
 
         if (isScreen)
-            Console.Out.Write(Home + ClearToEnd);
+            ToolConsole.Out.Write(Home + ClearToEnd);
         if (pictures.Count == 0)
             OutputLine.Write($"No store below {root}.");
         else if (HasRoom(report, isScreen))
@@ -131,7 +131,7 @@ internal static class TopCommand
     }
 
     /// <summary>A file has room for every table. A screen that is drawn anew has none for what is lower than it.</summary>
-    private static bool HasRoom(Report report, bool isScreen) => Console.IsOutputRedirected
+    private static bool HasRoom(Report report, bool isScreen) => ToolConsole.IsOutputRedirected
         || (report.TableWidth <= Console.WindowWidth && (!isScreen || report.TableHeight < Console.WindowHeight));
 
     private static void WriteStacked(string title, IReadOnlyList<StorePicture> pictures, bool isScreen)
@@ -139,8 +139,8 @@ internal static class TopCommand
         int width = Math.Max(Console.WindowWidth, WidthMin);
         int height = isScreen ? Math.Max(Console.WindowHeight, HeightMin) : int.MaxValue;
         // The end of the last line would move everything up.
-        Console.Out.Write(string.Join('\n', StackedPicture.Lines(title, pictures, width, height)) + (isScreen ? "" : "\n"));
-        Console.Out.Flush();
+        ToolConsole.Out.Write(string.Join('\n', StackedPicture.Lines(title, pictures, width, height)) + (isScreen ? "" : "\n"));
+        ToolConsole.Out.Flush();
     }
 
     private static string Rate(double? bytes) =>

@@ -8,8 +8,8 @@ using MappedFileQueues.Demo.Brokers;
 namespace MappedFileQueues.Tests.Bridge;
 
 /// <summary>
-/// One broker for all tests that need one, which takes seconds to start. They run one after the other; each has a stream of
-/// its own.
+/// A broker, which takes seconds to start, for the tests of a collection. They run one after the other; each has a stream of its
+/// own.
 /// </summary>
 public sealed class BrokerFixture : IDisposable
 {
@@ -83,9 +83,16 @@ public sealed class BrokerFixture : IDisposable
     }
 }
 
-/// <summary>The tests that share the broker.</summary>
+/// <summary>The tests of both sides of the bridge. There are two brokers, because the tests mostly wait.</summary>
 [CollectionDefinition(Name)]
 public sealed class BrokerCollection : ICollectionFixture<BrokerFixture>
 {
     public const string Name = "broker";
+}
+
+/// <summary>The tests of connections, and of one side of the bridge.</summary>
+[CollectionDefinition(Name)]
+public sealed class SecondBrokerCollection : ICollectionFixture<BrokerFixture>
+{
+    public const string Name = "second broker";
 }

@@ -44,7 +44,9 @@ public abstract partial class QueueContract
             pair.Producer.ProduceBatch(Numbers(i + 1, 9));
         }
 
-        for (int last = 0; last <= count + 10; last++)
+        // The places differ in where the messages lie, so one of them is enough for each count.
+        int step = segments == Segments.Tiny && !two ? 1 : 13;
+        for (int last = 0; last <= count + 10; last += step)
         {
             int expected = Math.Min(last, count);
             Assert.Equal(Numbers(count - expected, expected), pair.Right.ReadAll(QueueStart.FromEnd(last)));

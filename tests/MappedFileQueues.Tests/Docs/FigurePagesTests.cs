@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Docs;
 /// The measured figures of the pages are those of the checked-in results. The story: tables, sentences and the README gave
 /// figures of different days, and nobody could tell which of them still held.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class FigurePagesTests
 {
     private const string Table = """

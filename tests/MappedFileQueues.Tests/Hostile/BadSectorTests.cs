@@ -12,7 +12,6 @@ namespace MappedFileQueues.Tests.Hostile;
 /// with exit code 134 (SIGBUS), where the same sector met by an opener was an exception. Nothing could be caught, and whoever
 /// started the process again ran into the same sector.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed partial class BadSectorTests : IDisposable
 {

@@ -9,7 +9,6 @@ namespace MappedFileQueues.Tests.Hostile;
 /// away. The stories: a producer found no file there, could not give its own that name, and tried again for ever; an opener met
 /// a null reference.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class DanglingSegmentTests
 {

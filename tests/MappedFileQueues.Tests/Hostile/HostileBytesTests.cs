@@ -5,7 +5,8 @@ namespace MappedFileQueues.Tests.Hostile;
 /// <summary>
 /// What the files hold is hostile. A small store is damaged in thousands of ways, one after the other, by a child process that
 /// reads it back after each: every message that lies wholly before the damage must be there, then the end or an exception of
-/// the library; never a wrong message, never a crash or a hang, which is why it is a child that does it.
+/// the library; never a wrong message, never a crash or a hang, which is why it is a child that does it. Here the portable
+/// platform reads them; the crash laboratory does the same on Linux's own.
 /// <para>By default a sample, of which the seed is printed; with MFQ_HOSTILE=all every byte and every length. MFQ_SEED
 /// repeats a sample.</para>
 /// </summary>
@@ -23,23 +24,11 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
     private static readonly bool s_isExhaustive = Environment.GetEnvironmentVariable("MFQ_HOSTILE") == "all";
 
     [Theory]
-    [InlineData("messages", "verified", "same", "SkipMessage")]
-    [InlineData("struct", "verified", "cut", "SkipMessage")]
-    [InlineData("struct", "unverified", "same", "SkipMessage")]
-    [InlineData("messages", "verified", "cut", "SkipSegment")]
-    [InlineData("messages", "verified", "same")]
-    [InlineData("messages", "unverified", "same")]
-    [InlineData("messages", "verified", "cut")]
-    [InlineData("messages", "unverified", "cut")]
-    [InlineData("struct", "verified", "same")]
-    [InlineData("struct", "unverified", "same")]
-    [InlineData("struct", "verified", "cut")]
-    [InlineData("struct", "unverified", "cut")]
     [InlineData("messages", "verified", "same", "Throw", "--portable")]
     [InlineData("struct", "verified", "cut", "Throw", "--portable")]
     [InlineData("struct", "verified", "same", "SkipMessage", "--portable")]
     public void Read_DamagedStore_GivesWhatLiesBeforeTheDamage(
-        string kind, string reading, string boot, string policy = "Throw", params string[] platform)
+        string kind, string reading, string boot, string policy, string platform)
     {
         int seed = Environment.GetEnvironmentVariable("MFQ_SEED") is { } text
             ? int.Parse(text, CultureInfo.InvariantCulture)
@@ -53,8 +42,8 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
             string count = s_isExhaustive ? "all" : SamplesPerFile.ToString(CultureInfo.InvariantCulture);
             string seedText = seed.ToString(CultureInfo.InvariantCulture);
             using ChildProcess child = ChildProcess.StartPeer(
-                [.. platform, "hostile", folder, kind, reading, boot, seedText, count, "0", "1", policy]);
-            int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(3));
+                [platform, "hostile", folder, kind, reading, boot, seedText, count, "0", "1", policy]);
+            int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(10));
             Judge(child, code, seed);
         }
         finally

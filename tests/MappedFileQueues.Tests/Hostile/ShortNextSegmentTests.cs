@@ -8,7 +8,6 @@ namespace MappedFileQueues.Tests.Hostile;
 /// for a segment and asked for blocks beyond its end; that threw on the thread that prepares ahead, where nobody caught it, and
 /// the process was gone. A child appends, so that the test would outlive that.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class ShortNextSegmentTests
 {

@@ -10,7 +10,6 @@ namespace MappedFileQueues.Tests.Hostile;
 /// Where stepping over damage must not lead: into a batch that nobody published, past a message that is still being written.
 /// And what it tells on the way.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class SteppingOverTests
 {

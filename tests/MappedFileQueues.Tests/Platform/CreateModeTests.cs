@@ -119,8 +119,8 @@ public sealed class CreateModeTests : IDisposable
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The umask is one of Unix.");
         string store = Path.Combine(_temp.Root, "queue");
-        ProcessStartInfo start = new(
-            "bash", ["-c", $"umask {umask}; exec dotnet exec \"$@\"", "bash", Repository.HostPeerPath, store, "run"]);
+        string script = $"umask {umask}; exec env --default-signal=INT dotnet exec \"$@\"";
+        ProcessStartInfo start = new("bash", ["-c", script, "bash", Repository.HostPeerPath, store, "run"]);
         using ChildProcess host = ChildProcess.Start(
             start, new Dictionary<string, string> { ["MappedFileQueues__orders__UnixCreateMode"] = mode });
         Eventually.True(() => File.Exists(Path.Combine(store, "offset", "consumer.cursor")), "the consumer has begun");

@@ -24,14 +24,28 @@ public sealed class VanishingSegmentTests
         string name = StoreNames.Segment(4 * Segment);
         string path = Path.Combine(store.Path, name);
         int left = 10;
+        bool isRenaming = false;
         disk.Before = (call, reached) =>
         {
             if (reached != name)
                 return;
-            if (call == DiskCall.Rename && Interlocked.Decrement(ref left) >= 0)
-                File.WriteAllText(path, "");
-            else if (call == DiskCall.Open && Volatile.Read(ref left) >= 0 && new FileInfo(path) is { Exists: true, Length: 0 })
-                File.Delete(path);
+            if (call == DiskCall.Rename)
+            {
+                Volatile.Write(ref isRenaming, true);
+                if (Interlocked.Decrement(ref left) >= 0)
+                    File.WriteAllText(path, "");
+            }
+            else if (call == DiskCall.Renamed)
+            {
+                Volatile.Write(ref isRenaming, false);
+            }
+            else if (call == DiskCall.Open)
+            {
+                // Removed by another thread just before its rename, the file of the others would let the rename succeed.
+                SpinWait.SpinUntil(() => !Volatile.Read(ref isRenaming));
+                if (Volatile.Read(ref left) >= 0 && new FileInfo(path) is { Exists: true, Length: 0 })
+                    File.Delete(path);
+            }
         };
 
         List<string> texts = [.. Enumerable.Range(0, 8 * Segment / 1000).Select(i => $"m-{i}")];

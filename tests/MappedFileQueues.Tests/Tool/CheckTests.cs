@@ -5,7 +5,6 @@ using MappedFileQueues.Tests.Files;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq check`: one line for a monitoring system, and its exit codes.</summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class CheckTests : IDisposable
 {

@@ -4,7 +4,6 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>Messages that stand behind one that a producer has begun and not finished.</summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class ClaimTransferTests
 {

@@ -52,7 +52,7 @@ public sealed class ConsumersTests : IDisposable
             queue.Consumer.Consume(out long number);
             Assert.Equal(2, number);
             // Another process uses the store meanwhile, and this one has the name.
-            ToolRun.Of("consumers", "delete", _temp.StorePath, "")
+            ToolRun.OfProcess("consumers", "delete", _temp.StorePath, "")
                 .ExpectError("--lock-timeout", $"{Environment.ProcessId}");
         }
 

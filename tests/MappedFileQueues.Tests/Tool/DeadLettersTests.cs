@@ -8,7 +8,6 @@ namespace MappedFileQueues.Tests.Tool;
 /// `mfq deadletters`: operators had no command for letters, and `mfq replay LETTERS ORDERS` put their envelopes into the live
 /// queue.
 /// </summary>
-[Trait("Category", "Slow")]
 public sealed class DeadLettersTests : IDisposable
 {
     private readonly TempStore _temp = new();

@@ -8,7 +8,6 @@ namespace MappedFileQueues.Tests.Tool;
 /// `mfq fence`: docs/PROTOCOL.md section 1 lets a producer that stands still stop all readers. Who knows that it will not go on
 /// takes its claim away; if it goes on after all, its call fails and nothing of the message is seen.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class FenceTests
 {

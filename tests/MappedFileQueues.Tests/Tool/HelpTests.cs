@@ -3,7 +3,6 @@ using System.Text.RegularExpressions;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>What every command has: an example in its help, and a place in the completion of a shell.</summary>
-[Trait("Category", "Slow")]
 public sealed partial class HelpTests
 {
     [Fact]

@@ -3,7 +3,6 @@ using System.Text.Json;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq info`, for people and for programs.</summary>
-[Trait("Category", "Slow")]
 public sealed class InfoTests : IDisposable
 {
     private readonly TempStore _temp = new();

@@ -64,7 +64,7 @@ public sealed partial class OperatorWordsTests : IDisposable
         MappedFileConsumer holder = queue.OpenConsumer("c");
         string[] asHolder = ["consume", _temp.StorePath, "--consumer", "c", "--commit"];
 
-        ToolRun refused = ToolRun.Of(asHolder);
+        ToolRun refused = ToolRun.OfProcess(asHolder);
         refused.ExpectError("--lock-timeout", $"{Environment.ProcessId}");
         Assert.DoesNotContain("LockTimeout", refused.Error, StringComparison.Ordinal);
         ToolRun.Of([.. asHolder, "--lock-timeout", "50ms"]).ExpectError("waited=00:00:00.0500000");

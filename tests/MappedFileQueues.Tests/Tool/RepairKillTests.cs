@@ -7,7 +7,6 @@ namespace MappedFileQueues.Tests.Tool;
 /// before is lost, the files as they were are kept, and the next run finishes.
 /// </summary>
 [Trait("Category", "Slow")]
-[Collection(ProcessCollection.Name)]
 public sealed class RepairKillTests : IDisposable
 {
     private const int Count = 200;

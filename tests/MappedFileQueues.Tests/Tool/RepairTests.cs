@@ -216,7 +216,7 @@ public sealed class RepairTests : IDisposable
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
         string[] before = StoreSnapshot.Of(_temp.PathOf("commitlog"));
 
-        ToolRun.Of("repair", _temp.StorePath, "--apply").ExpectError("The store is open", $"{Environment.ProcessId}");
+        ToolRun.OfProcess("repair", _temp.StorePath, "--apply").ExpectError("The store is open", $"{Environment.ProcessId}");
 
         Assert.Equal(before, StoreSnapshot.Of(_temp.PathOf("commitlog")));
         ToolRun.Of("repair", _temp.StorePath, "--dry-run").Expect(3);

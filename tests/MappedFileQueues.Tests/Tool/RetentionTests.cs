@@ -3,7 +3,6 @@ using System.Text.Json;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq retention` and `mfq trim`.</summary>
-[Trait("Category", "Slow")]
 public sealed class RetentionTests : IDisposable
 {
     private readonly TempStore _temp = new();

@@ -12,7 +12,7 @@ public sealed class SmallBenchTests
         using TempStore folder = new(createStoreFolder: true);
         string json = Path.Combine(folder.Root, "figures.json");
 
-        ToolRun run = ToolRun.Of("bench", "--dir", folder.StorePath, "--json", json, "--output", "json").Expect(0);
+        ToolRun run = ToolRun.OfProcess("bench", "--dir", folder.StorePath, "--json", json, "--output", "json").Expect(0);
 
         using JsonDocument written = JsonDocument.Parse(File.ReadAllText(json));
         Assert.Equal(

@@ -3,7 +3,6 @@ using System.Text.Json;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq snapshot`, of stores of both kinds that are in use.</summary>
-[Trait("Category", "Slow")]
 public sealed class SnapshotTests : IDisposable
 {
     private readonly TempStore _temp = new();

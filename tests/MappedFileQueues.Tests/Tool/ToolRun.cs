@@ -1,5 +1,7 @@
 using System.Diagnostics;
 using System.Text;
+using MappedFileQueues.Tool;
+using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tests.Tool;
 
@@ -17,18 +19,36 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
     /// <summary>The lines of standard output.</summary>
     public string[] Lines => Text.Split('\n', StringSplitOptions.RemoveEmptyEntries);
 
-    /// <summary>Runs the tool to its end.</summary>
-    public static ToolRun Of(params IEnumerable<string> arguments) => In(Environment.CurrentDirectory, [], arguments);
+    /// <summary>Runs a command of the tool to its end, in this process.</summary>
+    public static ToolRun Of(params IEnumerable<string> arguments) => WithInput([], arguments);
+
+    /// <summary>Runs a command of the tool to its end, in this process, with bytes on its standard input.</summary>
+    public static ToolRun WithInput(byte[] input, params IEnumerable<string> arguments)
+    {
+        using KeptStream output = new();
+        using StringWriter error = new();
+        string[] given = [.. arguments];
+        // The streams follow a thread's work; a thread of its own can also be given up on.
+        Task<int> run = Task.Factory.StartNew(
+            () =>
+            {
+                ToolConsole.Redirect(new MemoryStream(input), output, error);
+                return ToolProgram.Run(given, MappedFileQueues.Tool.Program.CreateRoot);
+            },
+            CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default);
+        if (Task.WaitAny([run], s_deadline) < 0)
+            Assert.Fail($"Did not end within {s_deadline}: {string.Join(' ', given)}\nerrors:\n{error}");
+        return new ToolRun(run.GetAwaiter().GetResult(), output.ToArray(), error.ToString());
+    }
+
+    /// <summary>Runs the tool to its end as a process.</summary>
+    public static ToolRun OfProcess(params IEnumerable<string> arguments) => In(Environment.CurrentDirectory, [], arguments);
 
     /// <summary>Runs the project's benchmark to its end.</summary>
     public static ToolRun OfBench(params IEnumerable<string> arguments) =>
         Start(new ProcessStartInfo("dotnet", ["exec", Repository.BenchPath, .. arguments]), []);
 
-    /// <summary>Runs the tool to its end, with bytes on its standard input.</summary>
-    public static ToolRun WithInput(byte[] input, params IEnumerable<string> arguments) =>
-        In(Environment.CurrentDirectory, input, arguments);
-
-    /// <summary>Runs the tool to its end in a folder.</summary>
+    /// <summary>Runs the tool to its end as a process, in a folder.</summary>
     public static ToolRun In(string folder, byte[] input, params IEnumerable<string> arguments) =>
         Start(new ProcessStartInfo("dotnet", ["exec", Repository.ToolPath, .. arguments]) { WorkingDirectory = folder }, input);
 
@@ -79,5 +99,13 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
         Assert.StartsWith("mfq: ", line, StringComparison.Ordinal);
         foreach (string word in words)
             Assert.Contains(word, line, StringComparison.Ordinal);
+    }
+
+    /// <summary>A command closes standard output; what it wrote stays.</summary>
+    private sealed class KeptStream : MemoryStream
+    {
+        protected override void Dispose(bool disposing)
+        {
+        }
     }
 }

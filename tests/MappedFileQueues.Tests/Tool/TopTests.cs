@@ -5,7 +5,6 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>`mfq top`: what it shows, on a terminal too, and that it works while the programs on a store hang.</summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class TopTests : IDisposable
 {

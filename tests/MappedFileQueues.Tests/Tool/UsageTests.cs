@@ -5,9 +5,15 @@ namespace MappedFileQueues.Tests.Tool;
 /// 'System.Nullable`1[System.Int64]'"), the help that follows an error went to standard output, where a script takes it for data,
 /// and `mfq consume ""` ended in a stack trace.
 /// </summary>
-[Trait("Category", "Slow")]
 public sealed class UsageTests : IDisposable
 {
+    /// <summary>What the arguments below name a store, a pack or a file.</summary>
+    private static readonly string[] s_names =
+    [
+        "s", "a", "t", "p", "file", "file/below", "foreign", "broken", "missing", "target", "new", "long.jsonl", "struct.jsonl",
+        "link",
+    ];
+
     private readonly TempStore _temp = new();
 
     public void Dispose() => _temp.Dispose();
@@ -87,7 +93,7 @@ public sealed class UsageTests : IDisposable
     [InlineData("nonsense", "nonsense")]
     public void AnyCommand_WrongUsage_NamesItOnStandardErrorAndMakesNothing(string named, params string[] arguments)
     {
-        ToolRun run = ToolRun.In(_temp.Root, [], arguments).Expect(2);
+        ToolRun run = ToolRun.Of(InRoot(arguments)).Expect(2);
 
         Assert.Empty(run.Text);
         Assert.Contains(named, run.Error, StringComparison.Ordinal);
@@ -130,7 +136,7 @@ public sealed class UsageTests : IDisposable
         File.WriteAllText(Path.Combine(_temp.Root, "foreign", "notes.txt"), "no store");
         File.WriteAllText(Path.Combine(_temp.Root, "broken", "queue.meta"), "no meta page");
 
-        ToolRun run = ToolRun.In(_temp.Root, [], [.. command.Split(' '), name, .. options]);
+        ToolRun run = ToolRun.Of(InRoot([.. command.Split(' '), name, .. options]));
 
         run.ExpectError(name);
         Assert.Empty(run.Text);
@@ -181,7 +187,7 @@ public sealed class UsageTests : IDisposable
             "{\"export\":1,\"structSize\":8,\"segmentSize\":4096,\"layout\":0}\n{\"text\":\"abc\"}\n{\"end\":1}\n");
         File.CreateSymbolicLink(Path.Combine(_temp.Root, "link"), "/dev/null");
 
-        ToolRun run = ToolRun.In(_temp.Root, [], arguments).Expect(1);
+        ToolRun run = ToolRun.Of(InRoot(arguments)).Expect(1);
 
         Assert.Contains(named, run.Error, StringComparison.Ordinal);
         Assert.False(Path.Exists(Path.Combine(_temp.Root, "new")));
@@ -204,4 +210,8 @@ public sealed class UsageTests : IDisposable
         Assert.All(["0 done", "1 failed", "2 wrong usage", "130", "143"],
             code => Assert.Contains(code, help, StringComparison.Ordinal));
     }
+
+    /// <summary>The arguments with the names as paths: the current directory is the whole process's.</summary>
+    private string[] InRoot(IEnumerable<string> arguments) =>
+        [.. arguments.Select(each => s_names.Contains(each) ? Path.Combine(_temp.Root, each) : each)];
 }

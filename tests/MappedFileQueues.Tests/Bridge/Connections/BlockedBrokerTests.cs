@@ -7,7 +7,7 @@ using Microsoft.Extensions.Hosting;
 namespace MappedFileQueues.Tests.Bridge.Connections;
 
 /// <summary>Brokers without memory or disk: they are there, and take nothing.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
 {

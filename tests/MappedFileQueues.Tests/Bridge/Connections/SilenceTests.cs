@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 /// Peers that fall silent without closing anything. The client alone notices it after three heartbeats, and may hang then, or
 /// never notice it again.
 /// </summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class SilenceTests(BrokerFixture broker) : IDisposable
 {

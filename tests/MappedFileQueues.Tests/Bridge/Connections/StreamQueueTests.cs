@@ -4,7 +4,7 @@ using RabbitMQ.Client;
 namespace MappedFileQueues.Tests.Bridge.Connections;
 
 /// <summary>Queues that have the stream's name and are none.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class StreamQueueTests(BrokerFixture broker) : IDisposable
 {

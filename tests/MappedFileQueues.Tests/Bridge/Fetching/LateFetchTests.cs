@@ -6,7 +6,7 @@ using RabbitMQ.Client;
 namespace MappedFileQueues.Tests.Bridge.Fetching;
 
 /// <summary>Fetchers that come after the stream's retention.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class LateFetchTests(BrokerFixture broker) : IDisposable
 {

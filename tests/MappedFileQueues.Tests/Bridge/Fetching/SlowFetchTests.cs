@@ -3,7 +3,7 @@ using MappedFileQueues.RabbitMQ;
 namespace MappedFileQueues.Tests.Bridge.Fetching;
 
 /// <summary>Fetchers behind a slow network.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class SlowFetchTests(BrokerFixture broker) : IDisposable
 {

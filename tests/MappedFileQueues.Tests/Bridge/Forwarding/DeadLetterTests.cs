@@ -3,7 +3,7 @@ using MappedFileQueues.RabbitMQ;
 namespace MappedFileQueues.Tests.Bridge.Forwarding;
 
 /// <summary>What goes to the dead letters, and stores that cannot take it.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class DeadLetterTests(BrokerFixture broker) : IDisposable
 {

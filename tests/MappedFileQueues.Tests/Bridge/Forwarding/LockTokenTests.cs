@@ -7,7 +7,7 @@ using RabbitMQ.Client.Events;
 namespace MappedFileQueues.Tests.Bridge.Forwarding;
 
 /// <summary>The token of the lock, which the broker does not leave with anybody for ever.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
 {

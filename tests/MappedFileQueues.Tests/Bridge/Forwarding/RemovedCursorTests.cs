@@ -4,7 +4,7 @@ using MappedFileQueues.RabbitMQ.Forwarding;
 namespace MappedFileQueues.Tests.Bridge.Forwarding;
 
 /// <summary>Stores whose retention holds nothing back, and passes the forwarder's cursor.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
 {

@@ -5,7 +5,7 @@ using RabbitMQ.Client;
 namespace MappedFileQueues.Tests.Bridge.Forwarding;
 
 /// <summary>A lock whose queue the broker has lost and does not say so.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class SilentLockTests(BrokerFixture broker) : IDisposable
 {

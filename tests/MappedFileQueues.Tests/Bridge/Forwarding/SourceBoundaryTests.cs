@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Crash.Cuts;
 namespace MappedFileQueues.Tests.Bridge.Forwarding;
 
 /// <summary>Streams that end where no message of the store ends.</summary>
-[Collection(BrokerCollection.Name)]
+[Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class SourceBoundaryTests(BrokerFixture broker) : IDisposable
 {

@@ -7,7 +7,6 @@ namespace MappedFileQueues.Tests.Crash.Consumers;
 /// docs/PROTOCOL.md section 8, "Back-pressure": producers that wait, and consumers that wake them, in processes that die at any
 /// step. Where a child waits, it sleeps without end until it is woken, so a lost wake-up is a hang and not a delay.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class BackPressureRuleTests
 {

@@ -3,7 +3,6 @@ using MappedFileQueues.Format;
 namespace MappedFileQueues.Tests.Crash.Consumers;
 
 /// <summary>Consumers that are deleted or reset beside other processes, and deleters that are killed between the steps.</summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class ConsumerRemovalTests
 {

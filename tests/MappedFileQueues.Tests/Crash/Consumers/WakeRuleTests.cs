@@ -7,7 +7,6 @@ namespace MappedFileQueues.Tests.Crash.Consumers;
 /// docs/PROTOCOL.md section 5: wakers and waiters that die at any step lose nobody's wake-up. Where a child waits, it sleeps
 /// without end until it is woken, so a lost wake-up is a hang and not a delay.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class WakeRuleTests
 {

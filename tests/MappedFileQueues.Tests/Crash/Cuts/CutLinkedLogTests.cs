@@ -6,7 +6,6 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// A store whose `commitlog` is a link to a folder on another file system, a faster disk say. The story: after a power cut the
 /// later segments could not be renamed into `salvage/`, and the store could not be opened any more.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class CutLinkedLogTests : IDisposable
 {

@@ -6,7 +6,6 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// Segments behind the tail after a cut. The story: those that were only made ahead, and held nothing but zeros, went into
 /// `salvage/` with the others; a store that was cut often collected them there for good, whole segments of nothing.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class CutPreparedSegmentsTests
 {

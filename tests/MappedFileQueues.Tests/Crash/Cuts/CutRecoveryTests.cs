@@ -6,7 +6,6 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// docs/PROTOCOL.md section 3, after a cut. The opener is a child that lives in another boot; what the cut took from the disk
 /// is damaged by hand before.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class CutRecoveryTests
 {

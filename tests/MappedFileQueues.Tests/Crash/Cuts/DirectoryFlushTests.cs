@@ -5,7 +5,6 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// the opener noted that the name of the tail's segment was on disk, although no such file was there yet; the one who made it
 /// then skipped the flush of the directory, and a power cut could take the name with messages that `Flush()` had returned for.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class DirectoryFlushTests
 {

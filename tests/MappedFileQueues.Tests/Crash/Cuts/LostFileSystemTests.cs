@@ -6,7 +6,6 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// A real file system is shut down without writing its journal, unmounted and mounted again. The boot is the same, and nothing
 /// could be written that would tell the next opener: it refused every `poison` file.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class LostFileSystemTests : IDisposable
 {

@@ -10,7 +10,6 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// it; what an older page still held came back behind new messages; half a message stood in the log. docs/PROTOCOL.md section 3.
 /// Real processes of a real file system: <see cref="LostFileSystemTests"/>.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed unsafe class MemoryLossTests : IDisposable
 {

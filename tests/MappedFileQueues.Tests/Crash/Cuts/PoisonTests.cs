@@ -7,7 +7,6 @@ using MappedFileQueues.Platform.Linux;
 namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>What a failed flush leaves, for those who are attached and for the next opener.</summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed unsafe class PoisonTests : IDisposable
 {

@@ -12,7 +12,6 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 /// of the segment.</item>
 /// </list>
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class DisposeRaceTests
 {

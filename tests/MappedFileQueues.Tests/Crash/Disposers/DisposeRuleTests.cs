@@ -9,7 +9,6 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 /// docs/PROTOCOL.md section 1, Dispose: calls in flight are drained, nothing is unmapped under them. A mistake here kills the
 /// process (a store into an unmapped page), and with it this whole run.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class DisposeRuleTests
 {

@@ -4,7 +4,6 @@ namespace MappedFileQueues.Tests.Crash.Openers;
 /// An application that stores (epoch, offset) beside its own data takes a higher epoch for a log that was cut. The epoch rose
 /// after kills alone: a word of the control page was stored and not sealed yet, so the page counted as lost.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class EpochTests
 {

@@ -10,7 +10,6 @@ namespace MappedFileQueues.Tests.Crash.Openers;
 /// and held a second lock of each name: two Exclusive producers overwrote each other, and several hundred acknowledged messages
 /// were lost without an error; two consumers had one name; of a pack, all that the first writer had acknowledged was gone.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class RemovedLocksTests
 {

@@ -4,7 +4,6 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// A producer that kills itself after each step of an append. docs/PROTOCOL.md section 1: what was published stays, what was not
 /// leaves nothing that anybody reads, half a batch is none, and whoever comes after finds locks free and can go on.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class AppendStepTests
 {

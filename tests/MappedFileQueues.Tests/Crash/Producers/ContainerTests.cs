@@ -9,7 +9,6 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// Processes in namespaces of their own, as in two containers of one machine: what is told of a process comes from locks of the
 /// kernel, and its id, which somebody else may have here, counts for nothing.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class ContainerTests
 {

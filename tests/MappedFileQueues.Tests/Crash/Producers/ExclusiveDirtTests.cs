@@ -7,7 +7,6 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// docs/PROTOCOL.md section 1, Append Exclusive: what a dead one wrote beyond the tail looks like headers here, and must be
 /// zero before anybody appends, whatever the next producer's mode and whoever is attached.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class ExclusiveDirtTests
 {

@@ -4,7 +4,6 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>docs/PROTOCOL.md section 2: making segments, entering them, and what retention takes away.</summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed unsafe class SegmentRuleTests
 {

@@ -4,7 +4,6 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 /// docs/PROTOCOL.md section 1: a producer that only stands still (SIGSTOP, a debugger) is waited for, never robbed; when it is
 /// killed instead, its claim becomes padding.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class StoppedClaimantTests
 {

@@ -9,7 +9,6 @@ namespace MappedFileQueues.Tests.Crash.Snapshots;
 /// <summary>
 /// A store and its snapshot share files. What happens to one of them, and recovers, leaves the other as it was.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed partial class SharedSegmentTests : IDisposable
 {

@@ -1,6 +1,7 @@
 namespace MappedFileQueues.Tests.Hosting.Consumers;
 
 /// <summary>A consuming application in a process of its own, killed or ended while its handler runs.</summary>
+[Trait("Category", "Slow")]
 public sealed class KilledHostTests
 {
     [Fact]

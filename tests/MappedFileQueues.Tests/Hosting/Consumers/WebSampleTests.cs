@@ -13,7 +13,6 @@ namespace MappedFileQueues.Tests.Hosting.Consumers;
 /// in the queue, and its effect is there once.
 /// </summary>
 [Trait("Category", "Slow")]
-[Collection(ProcessCollection.Name)]
 public sealed class WebSampleTests : IDisposable
 {
     private const string Listening = "Now listening on: ";

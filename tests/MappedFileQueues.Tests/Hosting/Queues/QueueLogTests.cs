@@ -9,7 +9,7 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Tests.Hosting.Queues;
 
 /// <summary>What the log of an application says of what happens to its queues in silence.</summary>
-[Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class QueueLogTests
 {
     private const string Name = "orders";

@@ -10,7 +10,6 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// A flush wakes those whom it has served and one more. The rules that keep the others from being forgotten are in
 /// models/followers.pml; here is that the code wakes whom the model wakes, and that nobody is forgotten at full speed.
 /// </summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed unsafe class FlushFollowersTests
 {

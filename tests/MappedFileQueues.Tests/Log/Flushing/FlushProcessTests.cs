@@ -4,7 +4,6 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Log.Flushing;
 
 /// <summary>Leaders of a flush in other processes: at work, dead, stopped.</summary>
-[Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class FlushProcessTests
 {

@@ -7,7 +7,7 @@ using MappedFileQueues.Tests.Platform;
 namespace MappedFileQueues.Tests.Log.Opening;
 
 /// <summary>Stores that several users have: a service and root, or the members of a group.</summary>
-[Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class OtherUsersTests : IDisposable
 {
     private const string Nobody = "65534";

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Tests.Log.Retention;
 /// What a removal, or an opener, finds and relies on, when the process that wrote it died before it was durable. The
 /// laboratory's part `again` found all of these.
 /// </summary>
-[Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class HalfDoneTests : IDisposable
 {
     private const int SegmentLength = 4096;

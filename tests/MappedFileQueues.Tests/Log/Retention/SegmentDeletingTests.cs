@@ -4,7 +4,6 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Log.Retention;
 
 /// <summary>On which threads a handler of SegmentDeleting is called, and what it may do.</summary>
-[Collection(ProcessCollection.Name)]
 public sealed class SegmentDeletingTests : IDisposable
 {
     private const int SegmentLength = 4096;

@@ -5,7 +5,6 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Log.StoreFiles;
 
 /// <summary>How a producer with a limit finds the slowest consumer.</summary>
-[Collection(ProcessCollection.Name)]
 public sealed class ConsumerCursorsTests : IDisposable
 {
     private const int Limit = 1000;
@@ -53,6 +52,7 @@ public sealed class ConsumerCursorsTests : IDisposable
     /// (vm.max_map_count), and the next one that anybody asked for ended the process.
     /// </summary>
     [Fact]
+    [Trait("Category", "Slow")]
     public void TryProduce_ManyConsumers_MapsSomeAndMindsAll()
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "Mappings are listed on Linux only.");

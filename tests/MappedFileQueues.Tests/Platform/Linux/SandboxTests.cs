@@ -3,7 +3,7 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Platform.Linux;
 
 /// <summary>Limits that the system sets to a process: the length of files (ulimit -f), and calls that a sandbox denies.</summary>
-[Collection(ProcessCollection.Name)]
+[Trait("Category", "Slow")]
 public sealed class SandboxTests : IDisposable
 {
     private const int Limit = 512 * 1024;

@@ -1,12 +1,10 @@
 using System.Diagnostics;
 using System.Text.Json;
+using MappedFileQueues.Tests.Tool;
 
-namespace MappedFileQueues.Tests.Tool;
+namespace MappedFileQueues.Tests.Bench;
 
-/// <summary>
-/// The bench with tiny input, so that no figure stops working unseen. The values mean nothing at this size, and none is asserted
-/// beyond what holds for any honest measurement.
-/// </summary>
+/// <summary>The commands and options of the bench. What it measures is in <see cref="FigureTests"/>.</summary>
 [Trait("Category", "Slow")]
 public sealed class BenchTests
 {
@@ -16,70 +14,8 @@ public sealed class BenchTests
 
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(15);
 
-    private static readonly string[] s_figureFields = ["name", "value", "unit", "raw", "ratio", "min", "max"];
-
     private static readonly string[] s_compilerFlags =
         ["-std=gnu11", "-O3", "-march=native", "-Wall", "-Wextra", "-Werror", "-pthread"];
-
-    /// <summary>The figures that are promised, with their units; the bench may have more.</summary>
-    private static readonly Dictionary<string, string> s_units = new()
-    {
-        ["append_exclusive"] = "ns",
-        ["append_shared"] = "ns",
-        ["append_shared_2proc"] = "msg/s",
-        ["append_batch"] = "ns",
-        ["read_verify"] = "ns",
-        ["read_noverify"] = "ns",
-        ["read_batch"] = "ns",
-        ["messages_append"] = "ns",
-        ["messages_read"] = "ns",
-        ["proc_to_proc"] = "msg/s",
-        ["proc_to_proc_cold"] = "msg/s",
-        ["backpressure_pair"] = "msg/s",
-        ["roundtrip_p50"] = "us",
-        ["roundtrip_p99"] = "us",
-        ["roundtrip_p999"] = "us",
-        ["wake_p50"] = "us",
-        ["raw_fdatasync"] = "1/s",
-        ["durable_1"] = "msg/s",
-        ["durable_16"] = "msg/s",
-        ["durable_64"] = "msg/s",
-        ["durable_64_async"] = "msg/s",
-        ["durable_2proc"] = "msg/s",
-        ["durable_recycled"] = "msg/s",
-        ["interval_append"] = "ns",
-        ["append_recycled"] = "ns",
-        ["append_recycled_p9999"] = "us",
-        ["append_recycled_disk"] = "MiB",
-        ["trim"] = "us",
-        ["trim_call"] = "us",
-        ["idle_cpu"] = "%",
-        ["open_empty"] = "ms",
-        ["open_after_kill"] = "ms",
-        ["recover_1gib"] = "GB/s",
-        ["open_clean_10gib"] = "ms",
-        ["alloc_per_message"] = "B",
-        ["async_roundtrip_p50"] = "us",
-        ["channel_throughput"] = "msg/s",
-        ["json_write"] = "ns",
-        ["json_read"] = "ns",
-        ["protobuf_write"] = "ns",
-        ["protobuf_read"] = "ns",
-        ["messagepack_write"] = "ns",
-        ["messagepack_read"] = "ns",
-        ["memorypack_write"] = "ns",
-        ["memorypack_read"] = "ns",
-        ["hosted_consumer"] = "ns",
-        ["hosted_consumer_each"] = "ns",
-        ["metrics_overhead"] = "ns",
-        ["queue_info"] = "us",
-        ["health_check"] = "us",
-        ["meter_collect"] = "us",
-        ["append_roll"] = "ns",
-        ["append_roll_p9999"] = "us",
-        ["open_empty_warm"] = "ms",
-        ["open_empty_process"] = "ms",
-    };
 
     /// <summary>
     /// Code that is not compiled to the end is slower than the table: a gate that nothing fails guards nothing.
@@ -93,35 +29,6 @@ public sealed class BenchTests
             ["gate", "--only", "append_exclusive", "--no-warm-up", "--repetitions", "1", "--dir", folder.StorePath]).Expect(1);
 
         Assert.Matches("append_exclusive .* SLOWER", run.Text);
-    }
-
-    [Fact]
-    public void Bench_TinyInput_WritesEveryFigureAndLeavesNoFiles()
-    {
-        using TempStore folder = new(createStoreFolder: true);
-
-        Dictionary<string, JsonElement> figures = Run(folder, s_tiny);
-
-        Assert.Equal(s_units.Keys.Order(), figures.Keys.Order());
-        foreach ((string name, string unit) in s_units)
-            AssertFigure(name, unit, figures[name]);
-        Assert.True(Value(figures, "roundtrip_p50") <= Value(figures, "roundtrip_p99"));
-        Assert.True(Value(figures, "roundtrip_p99") <= Value(figures, "roundtrip_p999"));
-        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
-    }
-
-    [Fact]
-    public void Bench_Cold_MeasuresAppendingAndReading()
-    {
-        Assert.SkipUnless(OperatingSystem.IsLinux(), "The cache is dropped on Linux only.");
-        using TempStore folder = new(createStoreFolder: true);
-
-        Dictionary<string, JsonElement> figures = Run(folder, [.. s_tiny, "--cold"]);
-
-        Assert.Equal(5, figures.Keys.Count(name => name.Contains("append", StringComparison.Ordinal)));
-        Assert.Equal(4, figures.Keys.Count(name => name.Contains("read", StringComparison.Ordinal)));
-        Assert.All(figures, figure => AssertFigure(figure.Key, "ns", figure.Value));
-        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
     [Fact]
@@ -157,32 +64,23 @@ public sealed class BenchTests
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
+    /// <summary>Two of them are measured only when they are named.</summary>
     [Fact]
     public void Bench_OnlySomeNames_MeasuresThese()
     {
         using TempStore folder = new(createStoreFolder: true);
+        Dictionary<string, string> units = new()
+        {
+            ["alloc_per_message"] = "B",
+            ["append_20gb_p9999"] = "us",
+            ["append_sustained"] = "ns",
+            ["roundtrip_p99"] = "us",
+        };
 
-        ToolRun run = ToolRun.OfBench(
-            "--dir", folder.StorePath, "--quick", "--messages", Messages, "--only", "roundtrip_p99, alloc_per_message",
-            "--output", "json");
+        Dictionary<string, JsonElement> figures = Run(folder, [.. s_tiny, "--only", string.Join(", ", units.Keys)]);
 
-        run.Expect(0);
-        Assert.Equal(
-            ["alloc_per_message", "roundtrip_p99"],
-            JsonElement.Parse(run.Text).EnumerateArray().Select(figure => figure.GetProperty("name").GetString()).Order());
-    }
-
-    [Theory]
-    [InlineData("append_20gb_p9999", "us")]
-    [InlineData("append_sustained", "ns")]
-    public void Bench_FigureOnDemand_IsMeasuredWhenItIsNamed(string name, string unit)
-    {
-        using TempStore folder = new(createStoreFolder: true);
-
-        Dictionary<string, JsonElement> figures =
-            Run(folder, [.. s_tiny, "--only", name]);
-
-        AssertFigure(name, unit, Assert.Single(figures).Value);
+        Assert.Equal(units.Keys.Order(), figures.Keys.Order());
+        Assert.All(units, unit => Assert.Equal(unit.Value, figures[unit.Key].GetProperty("unit").GetString()));
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
@@ -192,10 +90,13 @@ public sealed class BenchTests
     [InlineData("--messages", "0")]
     [InlineData("--messages", "many")]
     [InlineData("--repetitions", "0")]
-    public void Bench_WrongArguments_ExitsWithUsageAndLeavesNoFiles(string option, string value)
+    [InlineData("--only", "append_exclusive", "files")]
+    [InlineData("--bytes", "1", "files")]
+    [InlineData("--only", "nothing", "dotnet-io")]
+    public void Bench_WrongArguments_ExitsWithUsageAndLeavesNoFiles(string option, string value, string group = "queues")
     {
         using TempStore folder = new(createStoreFolder: true);
-        using ChildProcess bench = ChildProcess.StartBench("--dir", folder.StorePath, option, value);
+        using ChildProcess bench = ChildProcess.StartBench(group, "--dir", folder.StorePath, option, value);
 
         bench.ExpectExit(2);
 
@@ -231,6 +132,76 @@ public sealed class BenchTests
 
         bench.ExpectExit(143);
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    [Fact]
+    public void BenchPacks_LongPut_PassesTheEndOfAVolumeAndShowsTheLongest()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+
+        ToolRun run = ToolRun.OfBench(
+        [
+            "packs", "--quick", "--bytes", "300000", "--repetitions", "1", "--no-warm-up",
+            "--only", "pack_put_long,pack_put_long_max", "--dir", folder.StorePath, "--output", "json",
+        ]).Expect(0);
+
+        Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
+            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
+        Assert.Equal("us", figures["pack_put_long_max"].GetProperty("unit").GetString());
+        Assert.InRange(figures["pack_put_long"].GetProperty("raw").GetDouble(), 1, double.MaxValue);
+        Assert.True(
+            figures["pack_put_long_max"].GetProperty("value").GetDouble() * 1e3
+                >= figures["pack_put_long"].GetProperty("value").GetDouble());
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
+    /// <summary>The library of one peer cannot be loaded: its figure is missing, with a sentence, the others are there.</summary>
+    [Fact]
+    public void BenchPeers_PeerThatDoesNotStart_LeavesOutItsFiguresOnly()
+    {
+        const string Library = "FASTER.core.dll";
+        using TempStore folder = new(createStoreFolder: true);
+        string program = folder.PathOf("program");
+        Directory.CreateDirectory(program);
+        string original = Path.GetDirectoryName(Repository.BenchPath)!;
+        foreach (string file in Directory.EnumerateFiles(original, "*", SearchOption.AllDirectories))
+        {
+            string copy = Path.Combine(program, Path.GetRelativePath(original, file));
+            Directory.CreateDirectory(Path.GetDirectoryName(copy)!);
+            if (Path.GetFileName(file) == Library)
+                File.WriteAllText(copy, "no library");
+            else
+                File.Copy(file, copy);
+        }
+
+        ToolRun run = ToolRun.Start(
+            new("dotnet",
+            [
+                "exec", Path.Combine(program, Path.GetFileName(Repository.BenchPath)), "peers", .. s_tiny,
+                "--dir", folder.StorePath, "--only", "append_fasterlog,append_channel", "--output", "json",
+            ]),
+            []).Expect(0);
+
+        JsonElement figure = Assert.Single(JsonElement.Parse(run.Text).EnumerateArray());
+        Assert.Equal("append_channel", figure.GetProperty("name").GetString());
+        Assert.Contains("append_fasterlog", run.Error, StringComparison.Ordinal);
+        Assert.Contains("left out, FasterLog does not start here", run.Error, StringComparison.Ordinal);
+    }
+
+    [Theory]
+    [InlineData("queues", "append_exclusive")]
+    [InlineData("headline", "WriteStruct")]
+    [InlineData("files", "append_4k_first")]
+    [InlineData("packs", "pack_put")]
+    [InlineData("bridge", "bridge_forward")]
+    [InlineData("peers", "append_fasterlog")]
+    [InlineData("dotnet-io", "copy")]
+    public void Bench_NameThatIsNotThere_SaysWhichAre(string group, string name)
+    {
+        ToolRun run = ToolRun.OfBench(group, "--only", "no_such_name").Expect(2);
+
+        Assert.Contains("no_such_name", run.Error, StringComparison.Ordinal);
+        Assert.Contains(name, run.Error, StringComparison.Ordinal);
     }
 
     [Fact]
@@ -278,27 +249,6 @@ public sealed class BenchTests
         bench.ExpectExit(0, s_deadline);
         return BenchResults.Of(json).ToDictionary(figure => figure.GetProperty("name").GetString()!);
     }
-
-    private static void AssertFigure(string name, string unit, JsonElement figure)
-    {
-        Assert.Equal(s_figureFields, figure.EnumerateObject().Select(field => field.Name));
-        double value = figure.GetProperty("value").GetDouble();
-        double raw = figure.GetProperty("raw").GetDouble();
-        Assert.Equal(unit, figure.GetProperty("unit").GetString());
-        Assert.InRange(value, figure.GetProperty("min").GetDouble(), figure.GetProperty("max").GetDouble());
-        // One is a difference of two times: at this size noise decides its sign.
-        Assert.True(
-            name is "idle_cpu" or "alloc_per_message" ? value >= 0 : value > 0 || name == "metrics_overhead",
-            $"{name}: value={value}");
-
-        // The raw loop allocates nothing, an idle process may use nothing, and a bare futex is known on Linux only.
-        Assert.True(name is "idle_cpu" or "alloc_per_message" or "wake_p50" ? raw >= 0 : raw > 0, $"{name}: raw={raw}");
-        if (raw > 0)
-            Assert.Equal(1, figure.GetProperty("ratio").GetDouble() / (value / raw), 1e-3);
-    }
-
-    private static double Value(Dictionary<string, JsonElement> figures, string name) =>
-        figures[name].GetProperty("value").GetDouble();
 
     private static void SkipWithoutCompiler()
     {

@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tests.Tool;
+namespace MappedFileQueues.Tests.Bench;
 
 /// <summary>
 /// A figure counts only when what was read is what was written. `read_noverify` reads a store without looking at the checksums,
