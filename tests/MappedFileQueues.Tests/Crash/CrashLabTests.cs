@@ -1,8 +1,8 @@
 namespace MappedFileQueues.Tests.Crash;
 
 /// <summary>
-/// A few seconds of each part of the crash laboratory; `.ci/run` gives it more, a long run is one command (docs/DURABILITY.md,
-/// "The laboratory").
+/// A few seconds of each part of the crash laboratory; `.ci/run` gives it more, a long run is one command (CONTRIBUTING.md, "The
+/// laboratories").
 /// </summary>
 [Collection(AloneCollection.Name)]
 [Trait("Category", "Slow")]

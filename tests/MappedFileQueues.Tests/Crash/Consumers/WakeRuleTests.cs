@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Crash.Consumers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 5: wakers and waiters that die at any step lose nobody's wake-up. The waiting child sleeps without
+/// docs/DESIGN.md section 5: wakers and waiters that die at any step lose nobody's wake-up. The waiting child sleeps without
 /// end until it is woken, so a lost wake-up is a hang here and not a delay.
 /// </summary>
 [Collection(ProcessCollection.Name)]

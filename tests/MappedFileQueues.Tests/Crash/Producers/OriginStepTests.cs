@@ -3,7 +3,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>
-/// A producer's AdjustOffset beside others, stopped and killed at each of its steps. docs/PROTOCOL.md section 7.
+/// A producer's AdjustOffset beside others, stopped and killed at each of its steps. docs/DESIGN.md section 7.
 /// </summary>
 [Collection(ProcessCollection.Name)]
 [Trait("Category", "Slow")]

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Log.Waiting;
 
 /// <summary>
 /// A producer that dies between its publish and its wake leaves sleepers whom nobody wakes. One thread of the process looks after
-/// them (docs/PROTOCOL.md section 5, decision 6): each of its three reasons must end a sleep that would last a minute.
+/// them (docs/DESIGN.md section 5, decision 6): each of its three reasons must end a sleep that would last a minute.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed unsafe class SleeperWatchTests : IDisposable
