@@ -2,7 +2,7 @@
 Opening a store: who is alone, who recovers, and that nobody appends meanwhile.
 
 Models StoreOpening (the locks `open` and `attached`, the downgrade, the word "recovered in boot B") with OpenLock, and
-StoreRecovery with TailSearch (after a cut, after deaths); all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 3.
+StoreRecovery with TailSearch (after a cut, after deaths); all in src/MappedFileQueues/Log. docs/DESIGN.md section 3.
 Appends are those of shared_append.pml, with frames of one word.
 
 The first opener stands before what a power cut left: a good frame, a claim of the boot before, behind it a whole frame that

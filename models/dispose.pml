@@ -2,7 +2,7 @@
 Dispose against calls in flight: nothing is unmapped under a copy, a read or a span that is out.
 
 Models AppendLane, LogAppender.Enter, LaneDrain (producers), LogReader.Close and LogConsumer (consumers); all in
-src/MappedFileQueues/Log. docs/PROTOCOL.md section 1. Each thread here has a lane (or a reader) of its own: an in-call cell, a
+src/MappedFileQueues/Log. docs/DESIGN.md section 1. Each thread here has a lane (or a reader) of its own: an in-call cell, a
 bound, and a reference on the mapping; giving the last reference back unmaps.
 
 A call may not pay for an interlocked instruction, so its cell is a plain store, which may linger in the store buffer of its

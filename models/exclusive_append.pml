@@ -2,7 +2,7 @@
 Exclusive append: one producer at a time, without claims, and what the next producer of any mode must find.
 
 Models ExclusiveAppender (append, batch, abandon, orderly end), ProducerAdmission (the producers' lock, "exclusive at work"
-and its cleaning), SharedAppender as the successor, and LogReader; all in src/MappedFileQueues/Log. docs/PROTOCOL.md section
+and its cleaning), SharedAppender as the successor, and LogReader; all in src/MappedFileQueues/Log. docs/DESIGN.md section
 1. Words, headers and hostile payload as in shared_append.pml. A consumer stays attached all the time, so that nobody is ever
 alone and no recovery runs between two producers.
 

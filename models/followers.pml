@@ -1,7 +1,7 @@
 /*
 Followers of a flush: who waits for one is never left asleep, although a flush wakes only those whom it has served and one more.
 
-Models FlushFollowers, FlushLead and LogFlusher.WaitFor; all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 4. Threads of
+Models FlushFollowers, FlushLead and LogFlusher.WaitFor; all in src/MappedFileQueues/Log. docs/DESIGN.md section 4. Threads of
 one process; the lock between processes and the disk are left out, a flush is one step. Nobody dies here: a process dies as a
 whole, and other processes sleep on words of their own (wait.pml).
 

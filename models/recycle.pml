@@ -1,7 +1,7 @@
 /*
 Recycling: the file of a removed segment becomes another one, while readers map it.
 
-Models SegmentWindow.OpenInUse, SegmentTrimmer.RemoveFiles and SegmentRecycler in src/MappedFileQueues. docs/PROTOCOL.md
+Models SegmentWindow.OpenInUse, SegmentTrimmer.RemoveFiles and SegmentRecycler in src/MappedFileQueues. docs/DESIGN.md
 section 8. One file has one of four names, X (a segment), SPARE, TEMPORARY or Y (the next segment), or none. What it holds is
 either X's bytes, zeros, or Y's messages. A shared lock on the descriptor stands for the mark of whoever maps it; it lives as
 long as the mapping.

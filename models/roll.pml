@@ -3,7 +3,7 @@ Roll and retention: no message goes into a file that nobody reads.
 
 Models SegmentRoller (step into the next segment, start over), SegmentMaker.Make (without replacing), the retention that
 raises the low-water word, and the step of LogReader from one segment to the next; all in src/MappedFileQueues/Log.
-docs/PROTOCOL.md section 2.
+docs/DESIGN.md section 2.
 
 A segment holds one message here, so that every append rolls. A name in commitlog/ leads to a file or to none; a file that was
 opened stays what it was when the name is gone or leads elsewhere. The danger: a producer sees that the next segment's name is

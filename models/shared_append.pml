@@ -3,7 +3,7 @@ Shared append: any number of producers put frames into one segment at once.
 
 Models SharedAppender (claim, copy, publish, batch), HoleRepair (wait or repair), LogReader (the walk), ReadOnlyStore
 (stepping over), SlotTable and OwnerSlot (locks/slot-NNNN and the generations in locks/slots), LogAppender.Close (fencing an
-open claim); all in src/MappedFileQueues/Log. docs/PROTOCOL.md section 1.
+open claim); all in src/MappedFileQueues/Log. docs/DESIGN.md section 1.
 
 The log is an array of words. A frame of n words is one header word and n - 1 payload words, in the same array, because in a
 segment too nothing but the walk tells a header from payload. The payload that is written here is the worst there is: it reads

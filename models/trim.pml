@@ -1,7 +1,7 @@
 /*
 Removing segments beside consumers that move, and a power cut.
 
-Models SegmentTrimmer and LogConsumer.TryStoreCursor in src/MappedFileQueues/Log. docs/PROTOCOL.md section 8. The log has two
+Models SegmentTrimmer and LogConsumer.TryStoreCursor in src/MappedFileQueues/Log. docs/DESIGN.md section 8. The log has two
 segments, 0 and 1. A consumer stands at 1 and moves back to 0, or is opened at 0 for the first time; the trimmer wants to
 remove segment 0. Stores and loads of one process are not reordered here: each side has a full fence between its store and
 its load, and the variants leave one out.

@@ -3,7 +3,7 @@ Waiting: no wake-up is lost, whoever dies, and wherever the fence stands.
 
 Models WakeSignal (flag, sequence, futex), the waiting loops of LogConsumer and AsyncWaiter, and what SharedAppender,
 ExclusiveAppender and HoleRepair do after the store that makes frames readable; all in src/MappedFileQueues/Log.
-docs/PROTOCOL.md section 5.
+docs/DESIGN.md section 5.
 
 There is no time-out here: one would hide every defect for as long as it lasts. The log is a row of frames; a waiter can
 go on over published frames and padding, and stops at a free or a claimed one.

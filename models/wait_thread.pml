@@ -2,7 +2,7 @@
 One thread that waits for the asynchronous calls of many queues: no wait is overlooked, and nothing unmapped is touched.
 
 Models WaitThread, WaitThreads, SignalWaits, and what AsyncWaiter and ReaderWait do under the lock of the waits; all in
-src/MappedFileQueues/Log/Waiting, Log/Reading and Inspection. docs/PROTOCOL.md section 5. What wakers and waiters of other
+src/MappedFileQueues/Log/Waiting, Log/Reading and Inspection. docs/DESIGN.md section 5. What wakers and waiters of other
 processes do is in wait.pml; here a waker never dies, and there is no time-out.
 
 One queue with two waits, for its first and for its second message; or two queues (-DTWO), each with a wait and a message. A

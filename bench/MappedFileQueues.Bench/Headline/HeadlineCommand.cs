@@ -6,7 +6,7 @@ using MappedFileQueues.Tool.Arguments;
 
 namespace MappedFileQueues.Bench.Headline;
 
-/// <summary>The group `headline`: the table of the README, printed as it stands there.</summary>
+/// <summary>The group `headline`: the table that version 1.x showed.</summary>
 internal static class HeadlineCommand
 {
     private const string Legend = "Medians; beside them the smallest and the largest.";
@@ -22,7 +22,7 @@ internal static class HeadlineCommand
     public static Command Create()
     {
         Command command = new(
-            "headline", "Measures the table of the README: messages written and read as structs and by each serializer.");
+            "headline", "Measures the table of 1.x: messages written and read as structs and by each serializer.");
         s_options.AddTo(command, _ => HeadlineTable.Jobs);
         command.Add(s_messages);
         command.SetAction(Run);

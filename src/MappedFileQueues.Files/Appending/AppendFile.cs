@@ -13,7 +13,7 @@ internal sealed class AppendFile : IDisposable
 {
     /// <summary>
     /// How many bytes are written before the disk is told to begin: a flush then finds little left to do. `lines_1_default` took
-    /// 85 to 114 ns a line without this, and 54 with it (docs/BENCHMARKS-HISTORY.md).
+    /// 85 to 114 ns a line without this, and 54 with it (docs/LOG.md).
     /// </summary>
     private const long WriteBackStep = 8 * 1024 * 1024;
 

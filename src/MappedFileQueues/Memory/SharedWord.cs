@@ -4,7 +4,7 @@ namespace MappedFileQueues.Memory;
 
 /// <summary>
 /// The only way to read and write words that other threads or processes see. Every use names its pair ("P3 release … pairs with
-/// P3 acquire in …"); docs/MEMORY_ORDER.md is the table of the pairs. x64 forgives a missing release, arm64 does not.
+/// P3 acquire in …"); docs/DESIGN.md, section 9, lists the pairs. x64 forgives a missing release, arm64 does not.
 /// </summary>
 internal static unsafe class SharedWord
 {

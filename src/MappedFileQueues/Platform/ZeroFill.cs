@@ -8,7 +8,7 @@ internal static class ZeroFill
 
     /// <summary>
     /// The system allots large pieces of memory to writes of this length, and later writes over them cost half as much as over
-    /// pieces of 64 KiB (docs/BENCHMARKS-HISTORY.md).
+    /// pieces of 64 KiB (docs/LOG.md).
     /// </summary>
     private const int WriteLength = 256 * 1024;
 

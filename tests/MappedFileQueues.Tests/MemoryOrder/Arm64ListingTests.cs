@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tests.MemoryOrder;
 
 /// <summary>
 /// x64 hides a missing release or acquire, arm64 does not, and arm64 code cannot be run on the machines that build this.
-/// So the optimised core is compiled for arm64 and the listing is read: each pair of docs/MEMORY_ORDER.md has its ordered
+/// So the optimised core is compiled for arm64 and the listing is read: each pair of docs/DESIGN.md has its ordered
 /// instruction on both sides (`stlr` release, `ldar` acquire, `casal`/`swpal` full; Interlocked.Add is a call of the
 /// framework's, which is full by contract).
 /// </summary>

@@ -1,4 +1,5 @@
 using System.Globalization;
+using System.Text;
 using System.Text.RegularExpressions;
 using Microsoft.CodeAnalysis;
 using Microsoft.CodeAnalysis.CSharp;
@@ -7,9 +8,10 @@ using Microsoft.CodeAnalysis.CSharp.Syntax;
 namespace MappedFileQueues.Tests.Structure;
 
 /// <summary>
-/// Checks the tags of the ordered accesses against each other and against the table of pairs. The rules: see the tests.
+/// Checks the tags of the ordered accesses against each other, and against the page that says what each orders. The rules: see
+/// the tests.
 /// </summary>
-internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, string table)
+internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, string page)
 {
     /// <summary>How many lines above an access its comment may end.</summary>
     private const int LinesAboveMax = 3;
@@ -24,13 +26,12 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
 
     private readonly MemoryOrderTag[] _tags = [.. compilation.SyntaxTrees.SelectMany(MemoryOrderTag.FindAll)];
 
-    private readonly (int Id, string Line, string[] Cells)[] _rows =
+    /// <summary>The ids that the page names, row by row.</summary>
+    private readonly int[] _known =
     [
-        .. from line in table.Split('\n')
-           let match = RowPattern().Match(line)
-           where match.Success
-           select (int.Parse(match.Groups[1].Value, CultureInfo.InvariantCulture), line.Trim(),
-               line.Trim().Trim('|').Split('|').Skip(1).Select(cell => cell.Trim()).ToArray()),
+        .. from row in RowPattern().Matches(page)
+           from id in IdPattern().Matches(row.Groups[1].Value)
+           select int.Parse(id.Groups[1].Value, CultureInfo.InvariantCulture),
     ];
 
     /// <summary>Rule 1: ordered accesses without a tag that fits them.</summary>
@@ -67,28 +68,29 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
         }
     }
 
-    /// <summary>Rule 4: ids that only the code or only the table has, and rows that name a place that has no such tag.</summary>
-    public IEnumerable<string> FindTableErrors()
+    /// <summary>Rule 4: ids that only the code or only the page has, or that the page has twice.</summary>
+    public IEnumerable<string> FindUnknownIds()
     {
-        foreach (MemoryOrderTag tag in _tags.Where(tag => !_rows.Any(row => row.Id == tag.Id)))
-            yield return $"{tag.Place}: P{tag.Id} is not in the table";
+        foreach (MemoryOrderTag tag in _tags.Where(tag => !_known.Contains(tag.Id)))
+            yield return $"{tag.Place}: the page does not say what P{tag.Id} orders";
+        foreach (int id in _known.Where(id => !_tags.Any(tag => tag.Id == id)))
+            yield return $"P{id} is in the page, and no code has it";
+        foreach (IGrouping<int, int> twice in _known.GroupBy(id => id).Where(rows => rows.Count() > 1))
+            yield return $"P{twice.Key} is in the page twice";
+    }
 
-        foreach ((int id, string line, string[] cells) in _rows)
+    /// <summary>All tagged places as a table, by id: the stores first, then the loads.</summary>
+    public string Table()
+    {
+        StringBuilder table = new("| pair | order | place | comment |\n|---|---|---|---|\n");
+        foreach (MemoryOrderTag tag in _tags.OrderBy(tag => tag.Id).ThenBy(tag => tag.Kind == "acquire").ThenBy(tag => tag.Path))
         {
-            if (!_tags.Any(tag => tag.Id == id))
-                yield return $"P{id} is in the table, and no code has it";
-            if (cells.Length < 3 || cells.Any(cell => cell.Length == 0))
-                yield return $"P{id}: a row has four cells, none empty: {line}";
-
-            (string Type, string Member)[] places = [.. cells.Take(2).SelectMany(MemoryOrderTag.PlacesIn)];
-            if (places.Length == 0)
-                yield return $"P{id}: the row names no Type.Member: {line}";
-            foreach ((string type, string member) in places)
-            {
-                if (!HasTagOfPair(id, type, member))
-                    yield return $"P{id}: {type}.{member} is not there, or has no P{id} (it is in {PlacesOf(id)})";
-            }
+            string comment = tag.Text[(tag.Text.IndexOf(':', StringComparison.Ordinal) + 1)..].Trim();
+            table.Append(CultureInfo.InvariantCulture, $"| P{tag.Id} | {tag.Kind} | `{tag.Types[0]}.{tag.Member}` ")
+                .Append(CultureInfo.InvariantCulture, $"| {comment.Replace("|", "\\|", StringComparison.Ordinal)} |\n");
         }
+
+        return table.ToString();
     }
 
     private static bool IsOrderedAccess(IMethodSymbol method, string path)
@@ -125,12 +127,6 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
             ? tag.PairIds.Any(id => HasTag(id, first) || tag.Types.Any(type => HasTag(id, type, first)))
             : tag.PairIds.Any(id => HasTag(id, first, member));
 
-    /// <summary>Whether the member has a tag of the id, or of one that pairs with it.</summary>
-    private bool HasTagOfPair(int id, string type, string member) =>
-        HasTag(id, type, member)
-        || _tags.Any(tag => (tag.Id == id && tag.PairIds.Any(pair => HasTag(pair, type, member)))
-            || (tag.PairIds.Contains(id) && IsIn(tag, type, member)));
-
     private bool HasTag(int id, string type) => _tags.Any(tag => tag.Id == id && tag.Types.Contains(type));
 
     private bool HasTag(int id, string type, string member) => _tags.Any(tag => tag.Id == id && IsIn(tag, type, member));
@@ -138,9 +134,9 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
     private static bool IsIn(MemoryOrderTag tag, string type, string member) =>
         tag.Types.Contains(type) && tag.Member == member;
 
-    private string PlacesOf(int id) =>
-        string.Join(", ", _tags.Where(tag => tag.Id == id).Select(tag => $"{tag.Types[0]}.{tag.Member}").Distinct());
-
-    [GeneratedRegex(@"^\s*\|\s*P(\d+)\s*\|")]
+    [GeneratedRegex(@"^\|((?: P\d+,?)+) \|", RegexOptions.Multiline)]
     private static partial Regex RowPattern();
+
+    [GeneratedRegex(@"P(\d+)")]
+    private static partial Regex IdPattern();
 }

@@ -59,14 +59,6 @@ internal sealed partial record MemoryOrderTag(
         }
     }
 
-    /// <summary>
-    /// The <c>Type.Member</c>s that a text names; the words of the framework and of the access type itself are not places.
-    /// </summary>
-    public static IEnumerable<(string Type, string Member)> PlacesIn(string text) =>
-        from match in PlacePattern().Matches(text)
-        where match.Groups[1].Value is not ("SharedWord" or "Interlocked" or "Volatile" or "Thread")
-        select (match.Groups[1].Value, match.Groups[2].Value);
-
     private static int IdOf(string digits) => int.Parse(digits, CultureInfo.InvariantCulture);
 
     private static string[] TypesAround(SyntaxTrivia trivia) =>
@@ -97,7 +89,4 @@ internal sealed partial record MemoryOrderTag(
 
     [GeneratedRegex(@"\b(?:in|and) (?!P\d)([A-Z]\w*)(?:\.([A-Z]\w*))?")]
     private static partial Regex PairPlacePattern();
-
-    [GeneratedRegex(@"(?<![\w.])([A-Z]\w*)\.([A-Z]\w*)\b")]
-    private static partial Regex PlacePattern();
 }

@@ -14,7 +14,7 @@ namespace MappedFileQueues.Log.Appending;
 /// however many producers there are. Only a consumer that appears, or moves back, is found late, by one step of each lane.
 /// <para>What follows the slowest cursor and is no message (padding: given-up claims, the rest of a segment) does not count: no
 /// consumer commits it. A frame that is longer than the limit is admitted when everything before it is consumed.</para>
-/// <para>Waiting (PROTOCOL.md, section 8): a producer raises the flag of <see cref="LogStore.RoomWake"/>, then looks at the
+/// <para>Waiting (docs/DESIGN.md, section 8): a producer raises the flag of <see cref="LogStore.RoomWake"/>, then looks at the
 /// cursors; a consumer stores its cursor, fences, then looks at the flag. Consumers fence only once
 /// <see cref="Segments.ControlPage.ProducersMayWait"/> is set. A consumer that read that word just before may still have its
 /// cursor in its processor's store buffer, so the process that sets the word fences everybody once.</para>

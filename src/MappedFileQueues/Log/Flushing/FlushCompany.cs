@@ -7,7 +7,7 @@ namespace MappedFileQueues.Log.Flushing;
 /// Without this type the first of them would lead a flush for itself alone, and all others would wake twice for each message. So
 /// a leader that expects company yields its processor until as many callers have come as the last flush served. It yields for at
 /// most half the time of that flush, and never longer than the limit. A caller that is always alone never waits.
-/// <para>What this is worth: docs/BENCHMARKS-HISTORY.md, `durable_64`.</para>
+/// <para>What this is worth: docs/LOG.md, `durable_64`.</para>
 /// </summary>
 /// <param name="patienceMax">The limit.</param>
 internal sealed class FlushCompany(TimeSpan patienceMax)

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Log.Flushing;
 /// for each flush in turn, and each group sleeps on its own word. The end of a flush wakes the group that it served, and one
 /// thread of the next group, which leads next. While that leader's disk is busy, the served threads come back with their next
 /// messages. When all threads slept on one word, each flush woke all of them for one message each, and 64 callers reached only
-/// about 15 times the rate of one caller (docs/BENCHMARKS-HISTORY.md, `durable_64`).
+/// about 15 times the rate of one caller (docs/LOG.md, `durable_64`).
 /// <code>
 /// follower, its message published                   leader
 /// 1 group = the open one; word = that group's       1 takes the lead

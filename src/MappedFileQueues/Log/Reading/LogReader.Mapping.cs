@@ -271,7 +271,7 @@ internal sealed unsafe partial class LogReader
 
     /// <summary>
     /// Raises the bound by a step of pages. A page that the system cannot give is an exception here; at the load it would end
-    /// the process. A page may leave memory again in between; docs/DURABILITY.md describes the remaining cases.
+    /// the process. A page may leave memory again in between; docs/DESIGN.md describes the remaining cases.
     /// </summary>
     private void RaiseBound(SegmentMapping segment, long from, long needed)
     {

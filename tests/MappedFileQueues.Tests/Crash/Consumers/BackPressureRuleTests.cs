@@ -4,7 +4,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Tests.Crash.Consumers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 8, "Back-pressure": producers that wait, and consumers that wake them, in processes that die at any
+/// docs/DESIGN.md section 8, "Back-pressure": producers that wait, and consumers that wake them, in processes that die at any
 /// step. Where a child waits, it sleeps without end until it is woken, so a lost wake-up is a hang and not a delay.
 /// </summary>
 [Trait("Category", "Slow")]

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Crash.Consumers;
 
 /// <summary>
-/// A consumer that kills itself in a repair, or in a commit. docs/PROTOCOL.md section 1: its only change is one compare-and-swap.
+/// A consumer that kills itself in a repair, or in a commit. docs/DESIGN.md section 1: its only change is one compare-and-swap.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class RepairStepTests

@@ -4,7 +4,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Crash.Consumers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 5: wakers and waiters that die at any step lose nobody's wake-up. Where a child waits, it sleeps
+/// docs/DESIGN.md section 5: wakers and waiters that die at any step lose nobody's wake-up. Where a child waits, it sleeps
 /// without end until it is woken, so a lost wake-up is a hang and not a delay.
 /// </summary>
 [Trait("Category", "Slow")]

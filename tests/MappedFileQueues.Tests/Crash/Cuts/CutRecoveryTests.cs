@@ -3,7 +3,7 @@ using MappedFileQueues.Format;
 namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>
-/// docs/PROTOCOL.md section 3, after a cut. The opener is a child that lives in another boot; what the cut took from the disk
+/// docs/DESIGN.md section 3, after a cut. The opener is a child that lives in another boot; what the cut took from the disk
 /// is damaged by hand before.
 /// </summary>
 [Trait("Category", "Slow")]

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// <summary>
 /// A file system that failed, was unmounted and mounted again in the same boot has lost what was not flushed. Recovery looked at
 /// boot and poison only and called it deaths: a cursor stood above the tail, and skipped new messages once the log had come up to
-/// it; what an older page still held came back behind new messages; half a message stood in the log. docs/PROTOCOL.md section 3.
+/// it; what an older page still held came back behind new messages; half a message stood in the log. docs/DESIGN.md section 3.
 /// Real processes of a real file system: <see cref="LostFileSystemTests"/>.
 /// </summary>
 [Trait("Category", "Slow")]

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Crash.Disposers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 1, Dispose: two threads at one place, brought there step by step in a child, because a mistake kills
+/// docs/DESIGN.md section 1, Dispose: two threads at one place, brought there step by step in a child, because a mistake kills
 /// the process. The stories of the cases:
 /// <list type="bullet">
 /// <item>wait-added-before-unmap, waits-and-cancels: an asynchronous wait added itself, the queue was disposed, and then the

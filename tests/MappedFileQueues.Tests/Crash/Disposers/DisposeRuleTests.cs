@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Crash.Disposers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 1, Dispose: calls in flight are drained, nothing is unmapped under them. A mistake here kills the
+/// docs/DESIGN.md section 1, Dispose: calls in flight are drained, nothing is unmapped under them. A mistake here kills the
 /// process (a store into an unmapped page), and with it this whole run.
 /// </summary>
 [Trait("Category", "Slow")]

@@ -2,7 +2,7 @@ using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Crash.Disposers;
 
-/// <summary>docs/PROTOCOL.md section 1, Dispose: by a thread that has a claim open itself.</summary>
+/// <summary>docs/DESIGN.md section 1, Dispose: by a thread that has a claim open itself.</summary>
 [Trait("Category", "Slow")]
 public sealed class OwnDisposeTests
 {

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Crash.Openers;
 
 /// <summary>
-/// An opener that kills itself at each step, of a store that it makes and of one that is there. docs/PROTOCOL.md section 3.
+/// An opener that kills itself at each step, of a store that it makes and of one that is there. docs/DESIGN.md section 3.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class OpenStepTests

@@ -5,7 +5,7 @@ using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Crash.Openers;
 
-/// <summary>docs/PROTOCOL.md section 3: who counts as alone, and what an opener does then and does not do otherwise.</summary>
+/// <summary>docs/DESIGN.md section 3: who counts as alone, and what an opener does then and does not do otherwise.</summary>
 [Trait("Category", "Slow")]
 public sealed unsafe class OpeningRuleTests
 {

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>
-/// A producer that kills itself after each step of an append. docs/PROTOCOL.md section 1: what was published stays, what was not
+/// A producer that kills itself after each step of an append. docs/DESIGN.md section 1: what was published stays, what was not
 /// leaves nothing that anybody reads, half a batch is none, and whoever comes after finds locks free and can go on.
 /// </summary>
 [Trait("Category", "Slow")]

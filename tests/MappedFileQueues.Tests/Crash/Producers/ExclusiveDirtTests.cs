@@ -4,7 +4,7 @@ using MappedFileQueues.Format;
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 1, Append Exclusive: what a dead one wrote beyond the tail looks like headers here, and must be
+/// docs/DESIGN.md section 1, Append Exclusive: what a dead one wrote beyond the tail looks like headers here, and must be
 /// zero before anybody appends, whatever the next producer's mode and whoever is attached.
 /// </summary>
 [Trait("Category", "Slow")]

@@ -5,7 +5,7 @@ using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Crash.Producers;
 
-/// <summary>docs/PROTOCOL.md section 1: an Exclusive producer that starts beside the remains of another one.</summary>
+/// <summary>docs/DESIGN.md section 1: an Exclusive producer that starts beside the remains of another one.</summary>
 [Trait("Category", "Slow")]
 public sealed class ExclusiveStartTests
 {

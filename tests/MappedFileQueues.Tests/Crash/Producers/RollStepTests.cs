@@ -1,6 +1,6 @@
 namespace MappedFileQueues.Tests.Crash.Producers;
 
-/// <summary>A producer that kills itself at the steps of a roll. docs/PROTOCOL.md section 2.</summary>
+/// <summary>A producer that kills itself at the steps of a roll. docs/DESIGN.md section 2.</summary>
 [Trait("Category", "Slow")]
 public sealed class RollStepTests
 {

@@ -3,7 +3,7 @@ using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Tests.Crash.Producers;
 
-/// <summary>docs/PROTOCOL.md section 2: making segments, entering them, and what retention takes away.</summary>
+/// <summary>docs/DESIGN.md section 2: making segments, entering them, and what retention takes away.</summary>
 [Trait("Category", "Slow")]
 public sealed unsafe class SegmentRuleTests
 {

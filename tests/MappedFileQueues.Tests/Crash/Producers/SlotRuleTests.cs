@@ -2,7 +2,7 @@ using MappedFileQueues.Format;
 
 namespace MappedFileQueues.Tests.Crash.Producers;
 
-/// <summary>docs/PROTOCOL.md section 1, slots: who may own a claim, and when an owner counts as dead.</summary>
+/// <summary>docs/DESIGN.md section 1, slots: who may own a claim, and when an owner counts as dead.</summary>
 [Trait("Category", "Slow")]
 public sealed class SlotRuleTests
 {

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>
-/// docs/PROTOCOL.md section 1: a producer that only stands still (SIGSTOP, a debugger) is waited for, never robbed; when it is
+/// docs/DESIGN.md section 1: a producer that only stands still (SIGSTOP, a debugger) is waited for, never robbed; when it is
 /// killed instead, its claim becomes padding.
 /// </summary>
 [Trait("Category", "Slow")]

@@ -2,7 +2,7 @@ using System.Globalization;
 
 namespace MappedFileQueues.Tests.Crash.Producers;
 
-/// <summary>docs/PROTOCOL.md sections 2 and 8: the file that is to become a segment, when its maker dies.</summary>
+/// <summary>docs/DESIGN.md sections 2 and 8: the file that is to become a segment, when its maker dies.</summary>
 [Trait("Category", "Slow")]
 public sealed class TemporaryNameTests
 {

@@ -3,7 +3,7 @@ using MappedFileQueues.Format;
 
 namespace MappedFileQueues.Tests.Crash.Snapshots;
 
-/// <summary>Snapshots whose maker is killed at each step. docs/PROTOCOL.md section 7.</summary>
+/// <summary>Snapshots whose maker is killed at each step. docs/DESIGN.md section 7.</summary>
 [Trait("Category", "Slow")]
 public sealed class SnapshotStepTests : IDisposable
 {

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Log.StoreFiles;
 
 /// <summary>
-/// docs/PROTOCOL.md section 4: completed segments are flushed and get a checkpoint though nobody asks for it. The story: the
+/// docs/DESIGN.md section 4: completed segments are flushed and get a checkpoint though nobody asks for it. The story: the
 /// notice of a roll hung on the padding at a segment's end; messages that fill segments exactly leave none, so no checkpoint was
 /// ever written, and the next opener after deaths walked over the whole log.
 /// </summary>
