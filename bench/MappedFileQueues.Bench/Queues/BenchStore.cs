@@ -13,23 +13,23 @@ internal static class BenchStore
     /// <summary>A store whose first segment holds all the messages, so that nothing but appends is measured.</summary>
     public static MappedFileQueueOptions InOneSegment(
         string path, long count, ProducerMode mode, ChecksumMode checksum = ChecksumMode.WriteAndVerify) => new()
-    {
-        StorePath = path,
-        SegmentSize = SegmentLengthFor(count),
-        ProducerMode = mode,
-        Checksum = checksum,
-        Durability = DurabilityLevel.PageCache,
-    };
+        {
+            StorePath = path,
+            SegmentSize = SegmentLengthFor(count),
+            ProducerMode = mode,
+            Checksum = checksum,
+            Durability = DurabilityLevel.PageCache,
+        };
 
     /// <summary>Segments of the default length.</summary>
     public static MappedFileQueueOptions InDefaultSegments(
         string path, ProducerMode mode, ChecksumMode checksum = ChecksumMode.WriteAndVerify) => new()
-    {
-        StorePath = path,
-        ProducerMode = mode,
-        Checksum = checksum,
-        Durability = DurabilityLevel.PageCache,
-    };
+        {
+            StorePath = path,
+            ProducerMode = mode,
+            Checksum = checksum,
+            Durability = DurabilityLevel.PageCache,
+        };
 
     /// <summary>
     /// Segments of the default length; its reader spins for ever, being a process that does nothing else. With one CPU it

@@ -24,8 +24,8 @@ namespace MappedFileQueues.Log.Waiting;
 internal sealed unsafe class WakeSignal
 {
     /// <summary>
-    /// The longest single sleep of a waiter, whatever the options say. Only tests change it, in processes of their own: with a long sleep, a
-    /// lost wake-up is a hang and not a delay.
+    /// The longest single sleep of a waiter, whatever the options say. Only tests change it, in processes of their own: with a
+    /// long sleep, a lost wake-up is a hang and not a delay.
     /// </summary>
     public static TimeSpan SleepMax { get; set; } = TimeSpan.FromSeconds(1);
 

@@ -70,7 +70,7 @@ public sealed class BackPressureRuleTests
     [Theory]
     [InlineData(false)]
     [InlineData(true)]
-    public void Commit_ConsumerKilledBeforeItsWakeAndNoOtherFollows_TheProducerFindsTheRoom(bool isAsync)
+    public async Task Commit_ConsumerKilledBeforeItsWakeAndNoOtherFollows_TheProducerFindsTheRoom(bool isAsync)
     {
         using var store = new CrashStore();
         using MappedFileQueue queue = new(new MappedFileQueueOptions
@@ -95,7 +95,7 @@ public sealed class BackPressureRuleTests
         dying.Send("consume count=1");
         dying.ExpectKilled();
         long began = Stopwatch.GetTimestamp();
-        Assert.True(waiting.Wait(Eventually.DefaultDeadline), "The producer does not find the room.");
+        await waiting.WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
 
         // One second, and what a busy machine adds.
         Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(5));

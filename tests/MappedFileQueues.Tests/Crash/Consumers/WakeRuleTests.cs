@@ -40,7 +40,7 @@ public sealed class WakeRuleTests
     [InlineData("Published", ProducerMode.Shared)]
     [InlineData("SequenceRaised", ProducerMode.Shared)]
     [InlineData("Published", ProducerMode.Exclusive)]
-    public void Wake_WakerKilledAtStepAndNoOtherFollows_SleepersFindTheMessage(string step, ProducerMode mode)
+    public async Task Wake_WakerKilledAtStepAndNoOtherFollows_SleepersFindTheMessage(string step, ProducerMode mode)
     {
         using var store = new CrashStore(mode: mode);
         using MappedFileQueue queue = store.Open();
@@ -63,7 +63,7 @@ public sealed class WakeRuleTests
         long began = Stopwatch.GetTimestamp();
         foreach (BackgroundCall call in blocking)
             call.Join();
-        Assert.True(Task.WaitAll(waiting, Eventually.DefaultDeadline), "An asynchronous wait does not end.");
+        await Task.WhenAll(waiting).WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
 
         // One second, and what a busy machine adds.
         Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(5));
