@@ -14,8 +14,8 @@ public sealed class PackCorruptException(string message, string file, long offse
 }
 
 /// <summary>
-/// The directory is not a pack that this version can use: an unknown version, a damaged meta page, foreign files, or a file system
-/// without reliable locks.
+/// The directory is not a pack that this version can use: an unknown version, a damaged meta page, foreign files, or a file
+/// system without reliable locks.
 /// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 /// <param name="inner">The cause, if there is one.</param>

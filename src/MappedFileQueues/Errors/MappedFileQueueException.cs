@@ -1,7 +1,8 @@
 namespace MappedFileQueues;
 
 /// <summary>
-/// The base of all errors that a store or a pack can raise. The message says what failed, then the values as key=value, then the remedy.
+/// The base of all errors that a store or a pack can raise. The message says what failed, then the values as key=value, then the
+/// remedy.
 /// </summary>
 public class MappedFileQueueException : IOException
 {

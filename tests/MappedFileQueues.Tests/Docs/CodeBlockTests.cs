@@ -47,7 +47,9 @@ public sealed partial class CodeBlockTests
     public static TheoryData<string> Pages =>
         [.. s_pages.Concat(Repository.SourceFiles("docs/guide", "*.md").Select(Repository.RelativePath).Where(HasBlocks))];
 
-    public static TheoryData<string> Samples => [.. Repository.SourceFiles("samples", "*.cs").Select(Repository.RelativePath)];
+    /// <summary>Programs of one file; the demo is a project.</summary>
+    public static TheoryData<string> Samples =>
+        [.. Directory.EnumerateFiles(Repository.PathOf("samples"), "*.cs").Select(Repository.RelativePath)];
 
     /// <summary>
     /// Blocks were parts of samples once, and a newcomer who pasted one got errors: names that stood in lines which the page did
