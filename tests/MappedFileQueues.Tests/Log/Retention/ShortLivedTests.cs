@@ -49,37 +49,6 @@ public sealed class ShortLivedTests : IDisposable
         Assert.True(queue.GetInfo().OldestOffset < last);
     }
 
-    [Theory]
-    [InlineData(0, false)]
-    [InlineData((SegmentLength / 2) - 4096, false)]
-    [InlineData(SegmentLength / 2, true)]
-    public void Prepare_FilesComeRoundSoon_MakesANewOneOnlyWhenTheLastIsHalfFull(long tail, bool isMade)
-    {
-        PlatformScope.Use(portable: false);
-        using (Open(DurabilityLevel.PageCache))
-        {
-        }
-
-        using var words = new StoreWords(_temp.StorePath);
-        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!;
-        var window = new SegmentWindow(directory, SegmentLength, writable: true) { IdleMax = 4 };
-        var maker = new SegmentMaker(directory, window, words.Control, allocatesInPlace: true);
-        string next = _temp.PathOf(StoreNames.Segment(SegmentLength));
-        using (var preparer = new SegmentPreparer(maker, window, 4 * SegmentLength, sync: null))
-        {
-            // The lead doubles each time, far beyond the segment's end.
-            Eventually.True(() =>
-            {
-                preparer.Notice(tail, tail);
-                return maker.Allocated >= SegmentLength && (!isMade || File.Exists(next));
-            }, "the segment is prepared");
-            preparer.Notice(tail, tail);
-        }
-
-        Assert.Equal(isMade, File.Exists(next));
-        window.CloseFiles();
-    }
-
     /// <summary>A mapping that nobody uses stays for the segment that the file becomes: not when the file is gone.</summary>
     [Fact]
     public void DropRemoved_NobodyUsesTheMapping_GivesTheDiskItsBlocksBack()
