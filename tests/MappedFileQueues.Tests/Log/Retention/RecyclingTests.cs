@@ -36,6 +36,7 @@ public sealed class RecyclingTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     [Theory, MemberData(nameof(Modes))]
+    [Trait("Category", "Slow")]
     public void Recycle_ManyRounds_UsesTheSameFilesAndKeepsOrder(
         ProducerMode mode, ChecksumMode checksum, DurabilityLevel level)
     {
