@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Log.Retention;
 /// Files of removed segments that become the next ones: nothing is lost, and nothing old comes back as a message. The messages
 /// are full of words that look like headers of messages without checksum.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class RecyclingTests : IDisposable
 {
     private const int SegmentLength = 1 << 20;
@@ -36,7 +37,6 @@ public sealed class RecyclingTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     [Theory, MemberData(nameof(Modes))]
-    [Trait("Category", "Slow")]
     public void Recycle_ManyRounds_UsesTheSameFilesAndKeepsOrder(
         ProducerMode mode, ChecksumMode checksum, DurabilityLevel level)
     {
